@@ -1,4 +1,4 @@
-"""The application: routes behind the guard, and an OpenAPI document of them."""
+"""The ASGI application: the routes behind the guard, and their OpenAPI document."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _ROUTE_MODULES = (
 
 
 def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK) -> Any:
-    """The ASGI application of a server, which answers to those names."""
+    """Create the ASGI application of a server that accepts requests for `hosts`."""
     return Guard(_App(services), token, hosts)
 
 
 class _App:
-    """Finds the route of a request and sends its answer, or why there is none."""
+    """Finds the route of a request and sends its answer or an error response."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -69,12 +69,12 @@ class _App:
             request = Request(scope, receive, route.largest_body)
             query = scope["query_string"].decode("latin-1")
             answer = await route.answer(request, self._services, blanks, query)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the client is told
+        except Exception as error:  # noqa: BLE001 -- the client gets every error as a response
             answer = answer_to(error, self._services.home.path)
         await send_answer(answer, receive, send)
 
     async def _describe_api(self) -> dict[str, Any]:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         from windlass.server.web.openapi import document_of
 
         return document_of(

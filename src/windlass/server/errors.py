@@ -13,7 +13,7 @@ HOW_TO_FREE_SPACE = (
 
 
 class MissingBlobs(WindlassError):
-    """The client has to send these blobs first."""
+    """The server does not have these blobs: the client has to upload them first."""
 
     code = "missing_blobs"
 
@@ -29,19 +29,19 @@ class NoSpace(WindlassError):
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a full disk caused an exception."""
+    """Return whether a full disk caused an exception."""
     return _is_caused_by(error, errno.ENOSPC, errno.EDQUOT)
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether a read-only file system caused an exception."""
+    """Return whether a read-only file system caused an exception."""
     return _is_caused_by(error, errno.EROFS)
 
 
 def _is_caused_by(error: BaseException | None, *numbers: int) -> bool:
-    """Whether an exception, or one of its causes, has one of these error numbers."""
+    """Return whether an exception or one of its causes has one of these error numbers."""
     while error is not None:
-        if getattr(error, "errno", None) in numbers:  # of the system or of the database
+        if getattr(error, "errno", None) in numbers:  # of the system or the database
             return True
         error = error.__cause__
     return False

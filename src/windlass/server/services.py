@@ -1,4 +1,4 @@
-"""Everything the API works with, in one value."""
+"""The `Services` value: every part of the server that the API uses."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ class Services:
     capacity: Capacity
     started: float
     url: str = ""
-    urls: tuple[str, ...] = ()  # where others reach it; none if it is for this machine alone
-    moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # one move in the queue at a time
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that outlive their requests
+    urls: tuple[str, ...] = ()  # for other machines; empty if loopback only
+    moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # outlive their requests

@@ -1,4 +1,4 @@
-"""From nothing to a server that answers, and back: lock, token, stores, controller, socket."""
+"""Start and stop of a server: lock, token, stores, controller and socket."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ _log = logging.getLogger("windlass")
 
 
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
-    """Serve a home until told to stop; `ready_fd` hears "ready", or why not."""
+    """Serve a home until a signal stops the server; write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # A look at a job must not hold up an answer for the 5 ms that are usual.
+    # Reconciling a job in another thread must not delay a response by the default interval of 5 ms.
     sys.setswitchinterval(0.0005)
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
     _open_log(home)
-    faulthandler.enable()  # where it was, should it ever crash
+    faulthandler.enable()  # writes a stack trace on a crash
     _allow_many_files()
     ready = _Ready(ready_fd)
     try:
@@ -82,7 +82,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
             ready.say("Another server holds this home and does not let go of it.")
             return 1
         asyncio.run(_serve(home, ready, lock, launchers))
-    except Exception as error:  # noqa: BLE001 -- whoever waits for the server is told
+    except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
         _log.exception("the server ends")
         fault = to_fault(error, home.path)
         is_explained = fault.code != "server"
@@ -93,7 +93,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
 
 
 class _Ready:
-    """The pipe to whoever started the server; it hears one thing."""
+    """The pipe to the process that started the server. It carries one message."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -106,19 +106,20 @@ class _Ready:
         try:
             os.write(fd, text.encode())
         except BrokenPipeError:
-            pass  # whoever started us is gone; others may come
+            pass  # the process that started the server has exited; other clients may still come
         os.close(fd)
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, with streams that end when it is told to stop."""
+    """A uvicorn server whose streams end when the server shuts down."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
         self._hub = hub
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
-        # Not uvicorn's own, which raises the signal again before what comes after `serve`.
+        # Do not call the method of uvicorn: it raises the signal again before the cleanup after
+        # `serve`.
         self._hub.close()
         self.should_exit = True
 
@@ -140,7 +141,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # nobody stands between
+        proxy_headers=False,  # clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -150,7 +151,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     _announce(home, services)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    # After it was said where nudges go: what is reported from now on is told.
+    # Catch up only after the socket for nudges is announced, so that no report in between is lost.
     catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
     watching = [
         asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
@@ -173,7 +174,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
 
 
 async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
-    """A home that was deleted, or made anew, is not ours to serve; a lost file is put back."""
+    """Shut down when the home is deleted or replaced; write a lost server file again."""
     while _is_held(home, lock):
         announced = read_json(str(home.server_file))
         if announced is None or announced.get("pid") != os.getpid():
@@ -184,7 +185,7 @@ async def _leave_when_homeless(server: _Server, home: Home, services: Services, 
 
 
 def _is_held(home: Home, lock: int) -> bool:
-    """Whether the lock we hold is the one that lies in the home."""
+    """Return whether the lock file in the home is still the one that this process holds."""
     try:
         return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
     except OSError:
@@ -266,7 +267,7 @@ def _assemble(
 
 
 def _publish_points(hub: Hub) -> Callable[[int, int], None]:
-    """Wake who follows a trial, or the experiment it belongs to."""
+    """Return a function that wakes the streams of a trial and of its experiment."""
 
     def publish(trial_id: int, experiment_id: int) -> None:
         hub.publish(trial_id)
@@ -276,14 +277,14 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Do what a killed server may have left undone: read what was told, ask trials to stop."""
+    """Finish the work of a killed server: read pending reports and write pending stop requests."""
     try:
         for trial_id, reason in services.trials.asked_to_stop().items():
             tell_to_stop(home.path, trial_id, reason)
         unfinished = services.trials.unfinished_jobs()
         services.metric_reader.catch_up(home.path, unfinished)
         services.saved.catch_up(job.trial_id for job in unfinished)
-    except Exception:  # noqa: BLE001 -- it is no reason not to serve
+    except Exception:  # noqa: BLE001 -- the server can run without this step
         _log.exception("what a server before may have left undone is left so")
 
 
@@ -303,7 +304,7 @@ def _announce(home: Home, services: Services) -> None:
 
 
 def _lock(home: Home) -> int | None:
-    """Hold the home; an old server that is just leaving is waited for."""
+    """Lock the home, waiting up to `_LOCK_PATIENCE` seconds for an old server to exit."""
     fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def give_up(*_: object) -> None:
@@ -323,7 +324,7 @@ def _lock(home: Home) -> int | None:
 
 
 def _token(home: Home) -> str:
-    """The home's token, made once, readable by its owner only."""
+    """Return the token of the home. Create it on first use, readable by the owner only."""
     try:
         if token := home.token.read_text().strip():
             return token
@@ -342,7 +343,7 @@ def _token(home: Home) -> str:
 
 
 def _allow_many_files() -> None:
-    """Whoever came first may have had a low limit; a server has many clients and trials."""
+    """Raise the limit of open files: the process that started the server may have a low limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,7 +1,7 @@
 """The process of a function: `python bootstrap.py <attempt directory>`.
 
-This file is compiled at every start and is the user's `__main__`, so it only finds the
-rest and leaves nothing behind: the `windlass` that user code imports is its own.
+This file is compiled at every start and is the user's `__main__`. It therefore only locates the
+rest of the worker and leaves nothing behind: user code imports its own `windlass`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _load_room() -> Callable[[str], None]:
     room = os.path.dirname(os.path.abspath(__file__))
-    # Python put it there as the folder of the script; its names are no business of user code.
+    # Python adds the folder of the script to the path. Its module names must not affect user code.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(room):
         del sys.path[0]
     package = type(sys)("windlass")

@@ -1,6 +1,6 @@
 """The launcher as a program: `python launcher.py <descriptor>`, a warm interpreter that forks.
 
-This file is compiled at every start, so it only finds the rest, which is cached.
+This file is compiled at every start, so it only locates the rest, which is cached.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 
 
 def main() -> None:
-    """Serve the requests that come over the socket whose descriptor is the first argument."""
+    """Serve requests on the socket whose descriptor is the first argument."""
     room = os.path.dirname(os.path.abspath(__file__))
-    # Python put it there as the folder of the script; its names are no business of user code.
+    # Python adds the folder of the script to the path. Its module names must not affect user code.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(room):
         del sys.path[0]
     package = type(sys)("windlass")

@@ -1,6 +1,6 @@
 """The supervisor as a program: `python -I -S supervisor.py <attempt directory>`.
 
-This file is compiled at every start, so it only finds the rest, which is cached.
+This file is compiled at every start, so it only locates the rest, which is cached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> None:
 
 
 def _make_room_importable() -> None:
-    """Without site-packages there is no `windlass`: stand in for it, with nothing but this room."""
+    """Provide a stand-in package `windlass` with `worker` only, since site-packages is disabled."""
     room = os.path.dirname(os.path.abspath(__file__))
     package = type(sys)("windlass")
     package.__path__ = [os.path.dirname(room)]

@@ -1,1 +1,1 @@
-"""The routes of the HTTP API, one file a resource. Each checks, asks a store, and answers."""
+"""The routes of the HTTP API, one file per resource. Handlers validate and call a store."""

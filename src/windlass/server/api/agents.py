@@ -1,7 +1,7 @@
-"""Agents: what attempts that run elsewhere are told, and what they bring.
+"""Agent endpoints: orders for remote attempts, and uploads of their files.
 
-Every request may come twice, and does its work once. A shipment is a line of JSON, a list of
-`[file, start, length]`, and after it the bytes of each.
+Every request is idempotent. The body of an upload of growing files is a line of JSON with a list of
+`[file, start, length]`, followed by the bytes of each entry.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from windlass.worker.common.atomic_files import read_json, remove_if_there, writ
 
 _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20
-_PATIENCE = 25.0  # seconds until a question for orders is answered with the old ones
+_PATIENCE = 25.0  # seconds until a long poll for orders returns unchanged orders
 _AT_ONCE = 1 << 20
 _SMALL = 1 << 20
 
@@ -62,7 +62,7 @@ class _PartHead(msgspec.Struct, array_like=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an attempt ended, as its supervisor wrote it down."""
+    """The end of an attempt, as its supervisor recorded it."""
 
     exit_code: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     signal: Annotated[str, Meta(max_length=100)] = ""
@@ -70,11 +70,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=10_000)] = ""
     started: Annotated[float, Meta(ge=0, le=1e12)] | None = None
     ended: Annotated[float, Meta(ge=0, le=1e12)] | None = None
-    taken_away: bool = False  # whoever runs its agent wanted it gone: its pod is deleted
+    taken_away: bool = False  # the runtime deleted the agent, for example its pod
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an agent says of the place it is at."""
+    """The facts that an agent reports about its machine."""
 
     python: Annotated[str, Meta(max_length=100)] = ""
     platform: Annotated[str, Meta(max_length=200)] = ""
@@ -84,7 +84,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
-    """All that an attempt is told: its launch file, its secrets, the checkpoint to go on from."""
+    """Return the launch file, the secrets and the newest checkpoint for an attempt."""
     away = _away(services, uid, role, index, attempt)
     launch = away.check()
     await asyncio.to_thread(away.note_taken_up, msgspec.to_builtins(data))
@@ -101,7 +101,7 @@ async def begin(
 
 
 def _note(services: Services, away: Away, facts: Facts) -> None:
-    """Keep what is said of the place beside what else is known of the attempt."""
+    """Store the facts of the agent's machine in the directory of the attempt."""
     listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
     stored = {
         "python": facts.python,
@@ -114,7 +114,7 @@ def _note(services: Services, away: Away, facts: Facts) -> None:
 async def ship(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int
 ) -> dict[str, dict[str, int]]:
-    """What is new of its files; how much of each is here then."""
+    """Append new data to the files of an attempt, and return the stored size of each file."""
     away = _away(services, uid, role, index, attempt)
     away.check()
     parts = _parts(await request.body())
@@ -138,12 +138,12 @@ def _parts(body: bytes) -> list[Piece]:
 async def put_file(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, name: str
 ) -> dict[str, int]:
-    """A file that it leaves behind, whole."""
+    """Store a complete file of an attempt, such as its result."""
     if name not in LEFT_BEHIND:
         raise NotFound(f"No attempt leaves {name[:80]!r} behind.")
     away = _away(services, uid, role, index, attempt)
     away.check()
-    # A small one is let in whatever room there is: how a trial ended is of its records.
+    # Accept small files even on a full disk: they record how a trial ended.
     keep = partial(away.put_file, name)
     return await _receive(request, services, keep, room_from=_SMALL)
 
@@ -157,7 +157,7 @@ async def put_output(
     attempt: int,
     path: Annotated[str, Meta(min_length=1, max_length=20_000)],
 ) -> dict[str, int]:
-    """A file that is kept."""
+    """Store a file of the attempt's output folder."""
     away = _away(services, uid, role, index, attempt)
     away.check()
     return await _receive(request, services, lambda coming: away.put_output(path, coming))
@@ -166,7 +166,7 @@ async def put_output(
 async def put_blob(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> dict[str, int]:
-    """A blob of a checkpoint."""
+    """Store a blob of a checkpoint."""
     away = _away(services, uid, role, index, attempt)
     away.check()
     if not is_digest(digest):
@@ -189,7 +189,7 @@ async def room(
     attempt: int,
     size: Annotated[int, Meta(ge=0, le=2**62)],
 ) -> dict[str, bool]:
-    """Whether so much can be brought now: who asks first sends nothing in vain."""
+    """Check whether an upload of this size fits, before the agent sends the data."""
     _away(services, uid, role, index, attempt).check()
     services.blobs.check_space(size)
     return {"has_room": True}
@@ -203,7 +203,7 @@ async def _receive(
     *,
     room_from: int = 0,
 ) -> dict[str, int]:
-    """Write a body to a file of no name, and have it kept once it is whole and on the disk."""
+    """Write a body to a temporary file, and call `keep` once the file is complete and synced."""
     length = request.header(b"content-length")
     expected = int(length) if length.isdecimal() else CHECK_EVERY
     if expected >= room_from:
@@ -215,7 +215,7 @@ async def _receive(
             async for piece in request.stream():
                 waiting.append(piece)
                 size += len(piece)
-                if size >= _AT_ONCE:  # hashing and syncing hold up nobody else
+                if size >= _AT_ONCE:  # hash and sync in a thread, without blocking other requests
                     await asyncio.to_thread(coming.add, b"".join(waiting))
                     waiting, size = [], 0
             await asyncio.to_thread(coming.add, b"".join(waiting))
@@ -227,7 +227,7 @@ async def _receive(
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Blobs that somebody may have to send."""
+    """Digests of blobs that the agent may have to upload."""
 
     digests: Annotated[tuple[BlobDigest, ...], Meta(max_length=10_000)]
 
@@ -235,7 +235,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Wanted
 ) -> BlobsAnswer:
-    """Which blobs are not here."""
+    """Return the digests of the blobs that the server does not have."""
     _away(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))
@@ -244,7 +244,7 @@ async def missing(
 async def put_checkpoint(
     services: Services, uid: str, role: str, index: int, attempt: int, data: dict[str, Any]
 ) -> dict[str, int]:
-    """A checkpoint, all of whose blobs are here."""
+    """Record a checkpoint whose blobs are all stored."""
     away = _away(services, uid, role, index, attempt)
     away.check()
     saved = msgspec.convert(data, learned(Saved))
@@ -260,7 +260,7 @@ async def put_checkpoint(
 async def put_part(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Part
 ) -> dict[str, bool]:
-    """One rank's part of a checkpoint, all of whose blobs are here."""
+    """Record one rank's part of a checkpoint whose blobs are all stored."""
     away = _away(services, uid, role, index, attempt)
     away.check()
     lacking = await asyncio.to_thread(away.put_part, data, services.blobs)
@@ -272,7 +272,7 @@ async def put_part(
 async def end(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Ended
 ) -> dict[str, bool]:
-    """How it ended: the last thing that is said of it."""
+    """Record the end of an attempt. This is the last request about the attempt."""
     away = _away(services, uid, role, index, attempt)
     away.check(may_have_ended=True)
     record = msgspec.to_builtins(data)
@@ -284,7 +284,7 @@ async def end(
 async def orders(
     services: Services, uid: str, role: str, index: int, attempt: int, seen: str = ""
 ) -> dict[str, Any]:
-    """What it is to do, once that is another thing than it has seen, or after a while."""
+    """Return the orders for an attempt once they differ from `seen`, or after a timeout."""
     away = _away(services, uid, role, index, attempt)
     job, _ = await asyncio.to_thread(_load, services, uid)
     news = services.hub.subscribe(job.trial_id)
@@ -309,7 +309,7 @@ async def orders(
 async def fetch(
     services: Services, uid: str, role: str, index: int, attempt: int, data: FetchBlobs
 ) -> Answer:
-    """A pack of blobs: its code, its call. Who knows a digest has been told of it."""
+    """Return a pack of blobs, such as code and call. Knowing a digest grants access to its blob."""
     _away(services, uid, role, index, attempt).check()
     return await fetch_blobs(data, services)
 
@@ -317,13 +317,13 @@ async def fetch(
 async def fetch_one(
     services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> Answer:
-    """The bytes of a large blob."""
+    """Return the bytes of a large blob."""
     _away(services, uid, role, index, attempt).check()
     return await get_blob(services, digest)
 
 
 async def package(services: Services, uid: str, role: str, index: int, attempt: int) -> Answer:
-    """What its program imports as `windlass`, as a zip."""
+    """Return the `windlass` package that the program of an attempt imports, as a zip."""
     from windlass.runtimes.worker_zip import package_zip
 
     _away(services, uid, role, index, attempt).check()

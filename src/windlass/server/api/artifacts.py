@@ -1,10 +1,11 @@
-"""The files a trial left: listed a page at a time, fetched many at a time.
+"""The output files of a trial: lists in pages, downloads of many files at once.
 
-The answer to a fetch is, for each file that was asked for, in that order: one byte, `F` for a
-file, `G` for one that is gone, `E` for an error; of a file where in it the bytes begin (8 bytes),
-how large it is (8 bytes) and when it was changed (8 bytes, a float); then pieces, each after its
-length (4 bytes), and one of length 0. The pieces of the others are a text. Numbers are big-endian.
-So a file that becomes shorter while it is read just ends, and an answer that was cut is told.
+The response to a download contains a part for each requested file, in the requested order. A part
+starts with one byte: `F` for a file, `G` for a deleted file, `E` for an error. For a file, the
+offset of the first byte (8 bytes), the size (8 bytes) and the time of the last change (8 bytes, a
+float) follow. Then come pieces, each after its length (4 bytes), and a piece of length 0. For `G`
+and `E` the pieces are a text. Numbers are big-endian. If a file shrinks while the server reads it,
+its part ends early. A client can detect a truncated response.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LARGEST_LIST = 8 << 20
 _LONGEST_CURSOR = 8192
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds between times that are one: they travel as floats
+_SAME = 0.001  # seconds; times within this difference are equal, because they travel as floats
 
 
 async def list_outputs(
@@ -45,7 +46,7 @@ async def list_outputs(
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
     limit: Limit = 100,
 ) -> OutputPage:
-    """The files in the output folders of a trial, by role, index and path, also while it runs."""
+    """List the output files of a trial by role, index and path, also while the trial runs."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
     after = None if cursor is None else _place(cursor)
@@ -56,7 +57,7 @@ async def list_outputs(
 
 
 async def fetch_outputs(services: Services, trial_id: int, data: FetchOutputs) -> Answer:
-    """The files that are asked for, as they are now, in one stream."""
+    """Return the current content of the requested files in one stream."""
     await services.trials.record(trial_id)
     return Answer(_streamed(services.outputs, trial_id, data.files), media_type=OCTETS)
 
@@ -75,7 +76,7 @@ async def _streamed(
 def _pieces(
     outputs: ArtifactStore, trial_id: int, files: tuple[WantedOutput, ...]
 ) -> Generator[bytes, None, None]:
-    """The answer in pieces of a fair size: many small files, or a part of a large one."""
+    """Yield the response in pieces of similar size: many small files, or a part of a large one."""
     buffered: list[bytes] = []
     held = 0
     for wanted in files:
@@ -103,13 +104,13 @@ def _parts(outputs: ArtifactStore, trial_id: int, wanted: WantedOutput) -> Itera
         start = wanted.offset if is_same and wanted.offset <= status.st_size else 0
         file.seek(start)
         yield b"F" + _HEAD.pack(start, status.st_size, status.st_mtime)
-        left = status.st_size - start  # of one that grows, no more than there was
+        left = status.st_size - start  # a growing file is sent up to this size
         try:
             while left and (piece := file.read(min(left, _PIECE))):
                 left -= len(piece)
                 yield _LENGTH.pack(len(piece)) + piece
         except OSError:
-            pass  # whoever reads sees that bytes are missing
+            pass  # the client sees that bytes are missing
     yield _LENGTH.pack(0)
 
 

@@ -1,4 +1,4 @@
-"""Blobs and snapshots: what is missing is asked for, then taken in one request."""
+"""Blobs and snapshots: a client asks for missing blobs, then uploads them in one request."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
 _LARGEST_MANIFEST = 64 << 20
-_LARGEST_LIST = 2 << 20  # of digests to fetch
+_LARGEST_LIST = 2 << 20  # bytes; a list of digests to download
 
 
 async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
-    """What is missing of a tree; a tree of which nothing is missing is known from now on."""
+    """Return the missing blobs of a tree. A complete tree is stored."""
     blobs = services.blobs
     manifest = await request.body()
     return await asyncio.to_thread(_check, blobs, manifest)
@@ -46,7 +46,7 @@ def _check(blobs: BlobStore, manifest: bytes) -> SnapshotAnswer:
 
 
 def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
-    """The blobs that a manifest names and that are not here."""
+    """Return the blobs of a manifest that the server does not have."""
     try:
         entries = parse_manifest(manifest)
     except ValueError as error:
@@ -55,19 +55,19 @@ def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
 
 
 async def missing_blobs(services: Services, digests: Digests) -> BlobsAnswer:
-    """Which of some blobs are not here; a tree is, once all its files are."""
+    """Return the missing blobs of a list. A tree counts as stored once all its files are."""
     return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","))))
 
 
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
-    """A pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
+    """Store a pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
     intake = _Intake(services.blobs)
     waiting, size = [], 0
     try:
         async for chunk in request.stream():
             waiting.append(chunk)
             size += len(chunk)
-            if size >= _AT_ONCE:  # hashing and syncing hold up nobody else
+            if size >= _AT_ONCE:  # hash and sync in a thread, without blocking other requests
                 await asyncio.to_thread(intake.feed, b"".join(waiting))
                 waiting, size = [], 0
         await asyncio.to_thread(intake.feed, b"".join(waiting))
@@ -116,7 +116,7 @@ class _Intake:
         self._uploads.commit()
 
     def close(self) -> None:
-        """Store the complete blobs of a torn or damaged pack, and discard the rest."""
+        """Store the complete blobs of a truncated or damaged pack, and discard the rest."""
         with contextlib.suppress(OSError):
             self._uploads.commit()
         self._uploads.close()
@@ -139,7 +139,7 @@ class _Intake:
 
 
 async def get_blob(services: Services, digest: str) -> Answer:
-    """The bytes of a blob."""
+    """Return the bytes of a blob."""
     blobs = services.blobs
     try:
         return await asyncio.to_thread(file_answer, partial(blobs.open, digest))
@@ -148,11 +148,11 @@ async def get_blob(services: Services, digest: str) -> Answer:
 
 
 async def fetch_blobs(data: FetchBlobs, services: Services) -> Answer:
-    """A pack of the blobs that are asked for, as far as they are here."""
+    """Return a pack of the requested blobs, without the missing ones."""
     blobs = services.blobs
     sizes = await asyncio.to_thread(_sizes, blobs, data.digests)
     length = sum(_HEADER + size for size in sizes.values())
-    # The length is told: whoever gets less knows that it was cut.
+    # Send the total length, so that a client can detect a truncated pack.
     headers = {"Content-Length": str(length)}
     return Answer(_packed(blobs, sizes), media_type=OCTETS, headers=headers)
 
@@ -174,7 +174,7 @@ async def _packed(blobs: BlobStore, sizes: dict[str, int]) -> AsyncGenerator[byt
 
 
 def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
-    """The pack in pieces of a fair size: many small blobs, or a part of a large one."""
+    """Yield the pack in pieces of similar size: many small blobs, or a part of a large one."""
     buffered: list[bytes] = []
     held = 0
     for digest, size in sizes.items():
@@ -189,9 +189,9 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
                         yield b"".join(buffered)
                         buffered, held = [], 0
         except OSError:
-            return  # it went meanwhile: whoever reads sees that bytes are missing
+            return  # the blob was deleted meanwhile: the client sees that bytes are missing
         if size:
-            return  # it was cut: the same
+            return  # the file was truncated: the client sees that bytes are missing
     yield b"".join(buffered)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: listed, looked up, noted on, deleted. Their files are blobs."""
+"""Checkpoints: list, get, annotate, delete. Their files are blobs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ async def list_checkpoints(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> CheckpointPage:
-    """Checkpoints that match, sorted, a page at a time; those of a trial by a metric, too."""
+    """List matching checkpoints in pages. The checkpoints of a trial can be sorted by a metric."""
     if trial_id is not None:
         await services.trials.record(trial_id)
     return await services.checkpoints.page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
 
 
 async def get_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
-    """One checkpoint, by its id or uid."""
+    """Return one checkpoint by its id or uid."""
     return await services.checkpoints.record(checkpoint)
 
 
 async def change_checkpoint(
     services: Services, checkpoint: Key, data: ChangeCheckpoint
 ) -> CheckpointRecord:
-    """Give a checkpoint other metadata."""
+    """Change the metadata of a checkpoint."""
     return await services.checkpoints.change(checkpoint, data)
 
 
 async def delete_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
-    """Delete a checkpoint that nothing needs; the answer is what it was."""
+    """Delete a checkpoint that nothing depends on, and return its record."""
     return await asyncio.to_thread(services.checkpoints.delete, checkpoint)
 
 

@@ -1,4 +1,4 @@
-"""Experiments: made, changed, listed, looked up, followed."""
+"""Experiments: create, change, list, get, follow."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ async def list_experiments(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ExperimentPage:
-    """Experiments that match, sorted, a page at a time.
+    """List matching experiments in pages, sorted.
 
-    `called` is a name, `project/name`, or an id, and such a one exists.
+    `called` is a name, `project/name` or an id of an existing experiment.
     """
     return await services.experiments.page(
         project=project,
@@ -80,14 +80,14 @@ def _states(text: str | None) -> list[ExperimentState]:
 
 
 async def create_experiment(services: Services, data: CreateExperiment) -> ExperimentRecord:
-    """Make an experiment; one of the same name may exist."""
+    """Create an experiment. Another experiment may have the same name."""
     return await services.experiments.create(data)
 
 
 async def change_experiment(
     services: Services, experiment_id: int, data: ChangeExperiment
 ) -> ExperimentRecord:
-    """Give an experiment other labels, notes, links and so on."""
+    """Change labels, notes, links and other attributes of an experiment."""
     blobs = services.blobs
 
     def size_of(digest: str) -> int:
@@ -103,32 +103,32 @@ async def change_experiment(
 
 
 async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
-    """Give all trials of an experiment that wait in the queue another priority."""
+    """Set the priority of all queued trials of an experiment."""
     from windlass.server.operations.queue_order import set_priority
 
     for trial_id in reversed(await services.kinship.going_on(experiment_id)):
         record = await services.trials.record(trial_id)
         if record.state is TrialState.QUEUED and record.spec.priority != priority:
-            with contextlib.suppress(Conflict):  # it has ended meanwhile
+            with contextlib.suppress(Conflict):  # the trial has ended meanwhile
                 await set_priority(services, trial_id, priority)
 
 
 async def stop_experiment(
     services: Services, experiment_id: int, data: StopTrial
 ) -> ExperimentRecord:
-    """Ask all trials of an experiment that go on to stop."""
+    """Stop all unfinished trials of an experiment."""
     await services.experiments.by_id(experiment_id)
     await stop_all(services, await services.kinship.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
 
 
 async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
-    """Delete an experiment with all its trials, which have to have ended."""
+    """Delete an experiment with all its trials, which must have ended."""
     return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
-    """Keep an experiment open for as long as this is listened to."""
+    """Keep an experiment open for as long as the client reads this stream."""
     await services.experiments.by_id(experiment_id)
     return Answer(
         services.holds.stream(services.hub, experiment_id, holder),
@@ -140,7 +140,7 @@ async def hold_experiment(services: Services, experiment_id: int, holder: Holder
 async def let_go_experiment(
     services: Services, experiment_id: int, holder: Holder
 ) -> ExperimentRecord:
-    """Hold an experiment no longer."""
+    """Release the hold on an experiment."""
     await services.experiments.by_id(experiment_id)
     services.holds.let_go(experiment_id, holder)
     return await services.experiments.by_id(experiment_id)
@@ -149,9 +149,9 @@ async def let_go_experiment(
 async def stream_experiment(
     services: Services, experiment_id: int, metric: MaybeText = None
 ) -> Answer:
-    """How an experiment and each of its trials stand, and again with each change; it never ends.
+    """Stream the records of an experiment and its trials, and every change of them, without end.
 
-    With a metric also what they report of it, from the first value on.
+    With a metric, the stream also contains the values that the trials report, from the first one.
     """
     await services.experiments.by_id(experiment_id)
     return Answer(
@@ -162,7 +162,7 @@ async def stream_experiment(
 
 
 async def get_experiment(services: Services, name: str) -> ExperimentRecord:
-    """One experiment, by name or id."""
+    """Return one experiment by name or id."""
     return await services.experiments.record(name)
 
 
@@ -187,5 +187,5 @@ routes = [
     Route("DELETE", f"{API}/experiments/{{experiment_id:int}}/hold", let_go_experiment),
     Route("POST", f"{API}/experiments/{{experiment_id:int}}/stop", stop_experiment),
     Route("GET", f"{API}/experiments", list_experiments),
-    Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # it may hold slashes
+    Route("GET", f"{API}/experiments/{{name:path}}", get_experiment),  # a name may contain slashes
 ]

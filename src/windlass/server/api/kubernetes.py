@@ -1,4 +1,4 @@
-"""The cluster of the server, which runs the jobs: whether they can run there, and as what."""
+"""The server's cluster: checks whether jobs can run in it, and shows their manifests."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from windlass.server.services import Services
 from windlass.server.web.routing import Route
 
 _AT_ONCE = asyncio.Semaphore(2)
-_ONE = asyncio.Semaphore(1)  # a login program that hangs has one thread of ours, not all
+_ONE = asyncio.Semaphore(1)  # a login program that hangs blocks one thread of the server, not all
 Seconds = Annotated[float, Meta(gt=0, le=50)]
 
 
 async def check_cluster(
     services: Services, namespace: Namespace = "", within: Seconds = 50.0
 ) -> ClusterCheck:
-    """What jobs find in the cluster: it is looked at as this process sees it, for some seconds."""
-    from windlass.kube.check_cluster import examine  # most servers never have a cluster
+    """Check the cluster with the credentials of this process. This takes some seconds."""
+    from windlass.kube.check_cluster import examine  # loaded only with a cluster
 
     url = services.urls[0] if services.urls else services.url
     look = partial(examine, services.home, namespace=namespace, url=url, within=within)
-    async with _AT_ONCE:  # each has a thread for as long as the cluster takes to answer
+    async with _AT_ONCE:  # each check occupies a thread until the cluster answers
         return await asyncio.to_thread(look)
 
 
 async def show_manifests(services: Services, data: ShowManifests) -> ClusterManifests:
-    """What would be created in the cluster for a job; nothing is."""
+    """Return the manifests that a job would create in the cluster, without creating them."""
     from windlass.kube.api.connection import connect
     from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
 

@@ -13,16 +13,16 @@ from windlass.server.services import Services
 from windlass.server.web.messages import OCTETS, Answer
 from windlass.server.web.routing import Route
 
-_LARGEST_QUESTION = 16 << 20  # it says how far each attempt is known
+_LARGEST_QUESTION = 16 << 20  # bytes; the request contains the offset of each attempt
 
 
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
-    """What trials reported of metrics, as one pack of curves, downsampled if that is asked for."""
+    """Return the points of metrics as one pack of curves, downsampled on request."""
     missing = await services.database.aread(
         lambda connection: _first_missing(connection, data.trials)
     )
     if missing is not None:
-        await services.trials.record(missing)  # which says that it is not there
+        await services.trials.record(missing)  # raises NotFound
     pack = await asyncio.to_thread(services.metrics.fetch_curves, data)
     return Answer(pack, media_type=OCTETS)
 

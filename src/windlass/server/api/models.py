@@ -1,4 +1,4 @@
-"""Models and their versions: made, registered, changed, listed, looked up, deleted."""
+"""Models and their versions: create, register, change, list, get, delete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def list_models(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ModelPage:
-    """Models that match, sorted, a page at a time."""
+    """List matching models in pages, sorted."""
     return await services.models.page(
         project=project,
         project_id=project_id,
@@ -47,34 +47,34 @@ async def list_models(
 
 
 async def create_model(services: Services, data: CreateModel) -> ModelRecord:
-    """Make a model; no other has its name."""
+    """Create a model. Its name must be unique."""
     return await services.models.create(data)
 
 
 async def get_model(services: Services, model_id: int) -> ModelRecord:
-    """The model of an id."""
+    """Return a model by id."""
     return await services.models.record(model_id)
 
 
 async def find_model(services: Services, name: str) -> ModelRecord:
-    """The model of a name; a number that is no name is an id."""
+    """Return a model by name. A number that is not a name is an id."""
     return await services.models.record(name)
 
 
 async def change_model(services: Services, model_id: int, data: ChangeModel) -> ModelRecord:
-    """Give a model other attributes, or have it belong to another project."""
+    """Change the attributes or the project of a model."""
     return await services.models.change(model_id, data)
 
 
 async def delete_model(services: Services, model_id: int) -> None:
-    """Delete a model with its versions; one that is gone is gone."""
+    """Delete a model with its versions. Deleting a missing model succeeds."""
     await services.models.delete(model_id)
 
 
 async def register_version(
     services: Services, model_id: int, data: RegisterVersion
 ) -> ModelVersionRecord:
-    """Have a checkpoint be a version, under the next number; one that is stays as it is."""
+    """Register a checkpoint as the next version, unless it is a version already."""
     if data.trial_id is not None:
         await asyncio.to_thread(services.checkpoints.take_in, data.trial_id)
     return await services.models.register(model_id, data)
@@ -88,36 +88,36 @@ async def list_versions(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> VersionPage:
-    """The versions of a model, sorted, a page at a time."""
+    """List the versions of a model in pages, sorted."""
     return await services.models.version_page(
         model_id, labels=read_labels(labels), sort=sort, cursor=cursor, limit=limit
     )
 
 
 async def get_version(services: Services, model_id: int, which: str) -> ModelVersionRecord:
-    """One version, by number or alias, or the `latest`."""
+    """Return one version by number, alias or `latest`."""
     return await services.models.version(model_id, which)
 
 
 async def change_version(
     services: Services, model_id: int, version: int, data: ChangeVersion
 ) -> ModelVersionRecord:
-    """Give a version other attributes."""
+    """Change the attributes of a version."""
     return await services.models.change_version(model_id, version, data)
 
 
 async def delete_version(services: Services, model_id: int, version: int) -> None:
-    """Delete a version that no alias names; one that is gone is gone."""
+    """Delete a version that has no alias. Deleting a missing version succeeds."""
     await services.models.delete_version(model_id, version)
 
 
 async def set_alias(services: Services, model_id: int, alias: str, data: SetAlias) -> ModelRecord:
-    """Have an alias name a version, whichever it named before."""
+    """Point an alias at a version, replacing the previous version."""
     return await services.models.set_alias(model_id, alias, data.version)
 
 
 async def remove_alias(services: Services, model_id: int, alias: str) -> ModelRecord:
-    """Have an alias name nothing."""
+    """Remove an alias."""
     return await services.models.remove_alias(model_id, alias)
 
 

@@ -1,4 +1,4 @@
-"""The queue: who waits, and in which order; and the tasks of those who were let in."""
+"""The queue: its order and its trials, and the tasks of admitted trials."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Cursor = Annotated[str, Meta(max_length=10_000)] | None
 
 
 async def list_queue(services: Services, cursor: Cursor = None, limit: Limit = 100) -> QueuePage:
-    """The trials that wait for room, the first to be let in first, a page at a time."""
+    """List the trials that wait for capacity in pages, in the order of admission."""
     from windlass.server.operations import queue_order
 
     return await queue_order.page_of_queue(services, cursor, limit)
 
 
 async def set_priority(services: Services, trial_id: int, data: SetPriority) -> TrialRecord:
-    """Give a trial another priority; one that waits has its new place at once."""
+    """Set the priority of a trial. A queued trial moves to its new position at once."""
     from windlass.server.operations import queue_order
 
     await queue_order.set_priority(services, trial_id, data.priority)
@@ -33,7 +33,7 @@ async def set_priority(services: Services, trial_id: int, data: SetPriority) -> 
 
 
 async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> TrialRecord:
-    """Have a trial that waits stand right ahead of another that does."""
+    """Move a queued trial directly ahead of another queued trial."""
     from windlass.server.operations import queue_order
 
     await queue_order.move_ahead_of(services, trial_id, data.ahead_of)
@@ -43,7 +43,7 @@ async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> Tria
 async def list_tasks(
     services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
 ) -> TaskPage:
-    """The replicas of a trial, every attempt of each, with what they were given."""
+    """List all attempts of the replicas of a trial, with their resources."""
     from windlass.server.operations import tasks
 
     return await tasks.page_of_tasks(services, trial_id, cursor, limit)

@@ -1,4 +1,4 @@
-"""Shells: listened to, typed into, resized."""
+"""Shells: output, input and terminal size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.server.services import Services
 from windlass.server.web.messages import EVENTS, Answer, Request
 from windlass.server.web.routing import Route
 
-_MOST_TYPED = 64 * 1024  # bytes at once
+_MOST_TYPED = 64 * 1024  # bytes in one request
 
 Place = Annotated[int, Meta(ge=0, le=2**62)]
 Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
@@ -21,7 +21,7 @@ Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 async def stream_output(
     services: Services, trial_id: int, offset: Place | None = None, follow: bool = True
 ) -> Answer:
-    """What comes out of a shell, from a place on, or from what its terminal shows now."""
+    """Stream the output of a shell from a position, or from the current screen."""
     await shells.shell_record(services, trial_id)
     return Answer(
         shells.follow_shell(services, trial_id, offset, follows=follow),
@@ -38,7 +38,7 @@ async def take_input(
     offset: Place = 0,
     last: bool = False,
 ) -> ShellTaken:
-    """Type into a shell: the bytes of the body. The same once more is typed once."""
+    """Type the bytes of the body into a shell. A repeated request types them once."""
     await shells.shell_record(services, trial_id)
     data = await request.body()
     key = bytes.fromhex(writer)
@@ -47,7 +47,7 @@ async def take_input(
 
 
 async def take_size(services: Services, trial_id: int, data: ShellSize) -> ShellSize:
-    """Give the terminal of a shell another size."""
+    """Resize the terminal of a shell."""
     await shells.shell_record(services, trial_id)
     await shells.resize(services, trial_id, data.rows, data.columns)
     return data

@@ -1,4 +1,4 @@
-"""The server itself."""
+"""The server itself: health, information and garbage collection."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from windlass.version import __version__
 
 
 async def health() -> dict[str, str]:
-    """Whether the server is up; open to all."""
+    """Return that the server is up. This endpoint needs no token."""
     return {"status": "ok", "version": __version__}
 
 
 async def server_info(services: Services) -> ServerInfo:
-    """The server: version, home, what the machine has and what of it is free."""
+    """Return version, home, capacity and free capacity of the server."""
     waiting = (TrialState.QUEUED, TrialState.SUSPENDED)
     active = [state for state in TrialState if not state.is_final and state not in waiting]
     latency = services.controller.latency
@@ -47,7 +47,7 @@ async def server_info(services: Services) -> ServerInfo:
 
 
 async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageReport:
-    """Remove what nothing points to."""
+    """Delete data that nothing refers to."""
     collect = partial(services.garbage.collect, data.older_than, dry_run=data.dry_run)
     return await asyncio.to_thread(collect)
 

@@ -1,4 +1,4 @@
-"""Templates: made, changed, listed, looked up, deleted."""
+"""Templates: create, change, list, get, delete."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ async def list_templates(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TemplatePage:
-    """Templates, sorted, a page at a time."""
+    """List templates in pages, sorted."""
     return await services.templates.page(name=name, sort=sort, cursor=cursor, limit=limit)
 
 
 async def create_template(services: Services, data: CreateTemplate) -> TemplateRecord:
-    """Make a template; no other has its name."""
+    """Create a template. Its name must be unique."""
     return await services.templates.create(data)
 
 
 async def get_template(services: Services, template_id: int) -> TemplateRecord:
-    """The template of an id."""
+    """Return a template by id."""
     return await services.templates.record(template_id)
 
 
 async def find_template(services: Services, name: str) -> TemplateRecord:
-    """The template of a name; a number that is no name is an id."""
+    """Return a template by name. A number that is not a name is an id."""
     return await services.templates.record(name)
 
 
 async def change_template(
     services: Services, template_id: int, data: ChangeTemplate
 ) -> TemplateRecord:
-    """Give a template another name or other fields; trials stay as they are."""
+    """Change the name or the fields of a template. Existing trials do not change."""
     return await services.templates.change(template_id, data)
 
 
 async def delete_template(services: Services, template_id: int) -> None:
-    """Delete a template; one that is gone is gone."""
+    """Delete a template. Deleting a missing template succeeds."""
     await services.templates.delete(template_id)
 
 

@@ -1,4 +1,4 @@
-"""Trials: made, listed, followed, stopped."""
+"""Trials: create, list, follow, stop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from windlass.server.web.routing import Route
 
 _LARGEST_TRIAL = 64 << 20
 
-TrialId = int  # one that no trial could have is not found, like any other
+TrialId = int  # an id out of range is not found, like any other unknown id
 SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
@@ -55,7 +55,7 @@ async def create_trial(
     logs: bool = True,
     cursor: LogCursor = None,
 ) -> TrialRecord | Answer:
-    """Make a trial; answered with the trial, or, if events are accepted, with its stream."""
+    """Create a trial. Return its record or, if the client accepts events, its stream."""
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
         return _stream(services, record.id, logs=logs, cursor=cursor)
@@ -84,7 +84,7 @@ async def list_trials(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """Trials that match, sorted, a page at a time; commands and shells if their kind is named."""
+    """List matching trials in pages, sorted. Commands and shells are listed only by kind."""
     page = await services.trials.page(
         TrialQuery(
             uid=uid,
@@ -114,7 +114,7 @@ async def list_trials(
 
 
 async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """One trial."""
+    """Return one trial."""
     return await describe(services, trial_id)
 
 
@@ -126,19 +126,19 @@ async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
 async def stream_trial(
     services: Services, trial_id: TrialId, logs: bool = True, cursor: LogCursor = None
 ) -> Answer:
-    """What happens to a trial, as it happens, until its end."""
+    """Stream the events of a trial until its end."""
     await services.trials.record(trial_id)
     return _stream(services, trial_id, logs=logs, cursor=cursor)
 
 
 async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
-    """What happened to a trial, oldest first."""
+    """Return the events of a trial, oldest first."""
     await services.trials.record(trial_id)
     return await services.trials.events(trial_id)
 
 
 async def get_result(services: Services, trial_id: TrialId) -> Answer:
-    """The pickled value of a trial, as its process left it."""
+    """Return the pickled result of a trial, as its process wrote it."""
     record = await services.trials.record(trial_id)
     if not record.state.is_final:
         raise Conflict(
@@ -158,7 +158,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
-    """The pickled exception of a trial, as its process left it."""
+    """Return the pickled exception of a trial, as its process wrote it."""
     record = await services.trials.record(trial_id)
     if record.error is None or record.error.pickle is None:
         raise NotFound(
@@ -168,25 +168,25 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
 
 
 async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:
-    """Ask a trial to stop; one that has ended stays as it is."""
+    """Stop a trial. A finished trial does not change."""
     await stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
-    """The generator of a trial is done: it added all that there is to add, or raised."""
+    """Record that the generator of a trial has added all its trials, or raised."""
     await built(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
-    """Have a trial end by itself: `wl.should_stop()` says yes in it. One that has ended stays."""
+    """Ask a trial to end by itself: `wl.should_stop()` returns true. Finished trials stay."""
     await ask_to_stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
-    """Give a trial other labels, another name or other texts."""
+    """Change the labels, the name or the texts of a trial."""
     await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
@@ -201,7 +201,7 @@ async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Start a suspended trial again, as soon as there is room."""
+    """Start a suspended trial again as soon as there is capacity."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=False)
@@ -209,7 +209,7 @@ async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
-    """Have other numbers of replicas, by role; roles that are not named stay as they are."""
+    """Set the numbers of replicas by role. Other roles do not change."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.scale(services, trial_id, data.replicas)
@@ -217,7 +217,7 @@ async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -
 
 
 def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Answer:
-    parse_cursor(cursor)  # a wrong one is refused before the stream begins
+    parse_cursor(cursor)  # refuse an invalid cursor before the stream begins
     return Answer(
         follow(services, trial_id, logs=logs, cursor=cursor),
         media_type=EVENTS,
@@ -239,7 +239,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
 
 
 def states_of(text: str | None) -> list[TrialState]:
-    """The states that a query asks for."""
+    """Parse the states of a query."""
     if not text:
         return []
     states = {state.value for state in TrialState}

@@ -1,4 +1,4 @@
-"""Workspaces and projects: made, changed, listed, looked up, deleted."""
+"""Workspaces and projects: create, change, list, get, delete."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ async def list_workspaces(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> WorkspacePage:
-    """Workspaces that match, sorted, a page at a time."""
+    """List matching workspaces in pages, sorted."""
     return await services.places.list_workspaces(
         name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
     )
 
 
 async def create_workspace(services: Services, data: CreateWorkspace) -> WorkspaceRecord:
-    """Make a workspace; no other has its name."""
+    """Create a workspace. Its name must be unique."""
     return await services.places.create_workspace(data)
 
 
 async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecord:
-    """The workspace of an id."""
+    """Return a workspace by id."""
     return await services.places.workspace(workspace_id)
 
 
 async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
-    """The workspace of a name; a number that is no name is an id."""
+    """Return a workspace by name. A number that is not a name is an id."""
     return await services.places.workspace(name)
 
 
 async def change_workspace(
     services: Services, workspace_id: int, data: ChangeWorkspace
 ) -> WorkspaceRecord:
-    """Rename a workspace, describe it, archive it or take it out again."""
+    """Rename, describe, archive or unarchive a workspace."""
     return await services.places.change_workspace(workspace_id, data)
 
 
 async def delete_workspace(services: Services, workspace_id: int) -> None:
-    """Delete a workspace that holds no project; one that is gone is gone."""
+    """Delete a workspace without projects. Deleting a missing workspace succeeds."""
     await services.places.delete_workspace(workspace_id)
 
 
@@ -69,7 +69,7 @@ async def list_projects(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ProjectPage:
-    """Projects that match, sorted, a page at a time."""
+    """List matching projects in pages, sorted."""
     return await services.places.list_projects(
         workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
         cursor=cursor, limit=limit,
@@ -77,27 +77,27 @@ async def list_projects(
 
 
 async def create_project(services: Services, data: CreateProject) -> ProjectRecord:
-    """Make a project; no other of its workspace has its name."""
+    """Create a project. Its name must be unique in its workspace."""
     return await services.places.create_project(data)
 
 
 async def get_project(services: Services, project_id: int) -> ProjectRecord:
-    """The project of an id."""
+    """Return a project by id."""
     return await services.places.project(project_id)
 
 
 async def find_project(services: Services, name: str) -> ProjectRecord:
-    """The project that a text names, `vision` or `lab/vision`; a number that is none is an id."""
+    """Return a project by name, `vision` or `lab/vision`. A number that is not a name is an id."""
     return await services.places.project(name)
 
 
 async def change_project(services: Services, project_id: int, data: ChangeProject) -> ProjectRecord:
-    """Rename a project, describe it, move it, archive it or take it out again."""
+    """Rename, describe, move, archive or unarchive a project."""
     return await services.places.change_project(project_id, data)
 
 
 async def delete_project(services: Services, project_id: int) -> None:
-    """Delete a project that holds nothing; one that is gone is gone."""
+    """Delete an empty project. Deleting a missing project succeeds."""
     await services.places.delete_project(project_id)
 
 

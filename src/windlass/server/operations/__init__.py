@@ -1,4 +1,4 @@
-"""Operations: what an endpoint does, beyond reading and writing one store.
+"""Operations: the work of an endpoint beyond reading and writing one store.
 
 Submit, stop, delete, describe, streams. May import `stores`, `db` and `web`, never `api`.
 """

@@ -1,4 +1,4 @@
-"""The controller's view of the store: what it concludes is recorded, with what trials left."""
+"""The controller's view of the stores: records its decisions and the results of trials."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from windlass.server.stores.trials.rows import Outcome
 from windlass.server.stores.trials.store import TrialStore
 
 _LONGEST_TEXT = 100_000
-_LARGEST_FILE = 4 << 20  # two such texts, each character escaped
+_LARGEST_FILE = 4 << 20  # bytes; two such texts with each character escaped
 
 
 class ControllerStore:
-    """Loads and saves jobs for the controller, and tells who waits that something changed."""
+    """Loads and saves jobs for the controller, and notifies streams of changes."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class ControllerStore:
         self._publish = publish
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """A job and how it stands."""
+        """Return a job and its status."""
         return self._trials.load(uid)
 
     def unfinished(self) -> Iterable[str]:
-        """All jobs that have not ended, oldest first."""
+        """Return the uids of all unfinished jobs, oldest first."""
         return self._trials.unfinished()
 
     def save(
@@ -64,12 +64,13 @@ class ControllerStore:
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Record a conclusion, and at the end of a job what it left behind."""
+        """Record a new status and, at the end of a job, its results."""
         loaded = self._trials.load(uid)
         if loaded is None:
             return False
         job, _ = loaded
-        # Whoever hears of the end of an attempt finds all that it reported and saved.
+        # Collect first: a client that sees the end of an attempt must find all its metrics and
+        # checkpoints.
         ended = [replica.id for replica in replicas if replica.phase.is_final]
         self._metrics.read_to_end(job, ended)
         if ended:
@@ -106,7 +107,7 @@ class ControllerStore:
 
     def _cause(self, job: Job, status: JobStatus, decisive: Replica) -> Cause | None:
         if status.decisive is None:
-            return None  # it was stopped, or ran out of time: no replica is to blame
+            return None  # the job was stopped or ran out of time: no replica caused the failure
         return Cause(
             role=decisive.id.role,
             index=decisive.id.index,
@@ -122,7 +123,7 @@ class ControllerStore:
         return attempt_dir(self._home.path, job.trial_id, replica.id)
 
     def _value(self, job: Job, replicas: Sequence[Replica]) -> ResultInfo | None:
-        """What the function returned: of several replicas, only that of rank 0 leaves it."""
+        """Return the result of the function. With several replicas, only rank 0 writes a result."""
         directories = (self._directory(job, replica) for replica in replicas)
         left = (replica for replica in directories if _is_file(replica / "result.pkl"))
         directory = next(left, None)
@@ -151,16 +152,16 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """The attempt whose end was the job's, as the engine says; else the first that ended so."""
+    """Return the attempt that decided the job, or the first attempt that ended in this phase."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
     seen = (replica for replica in replicas if replica.id == named)
-    return next(seen, Replica(id=named, phase=Phase.UNKNOWN))  # it may have vanished
+    return next(seen, Replica(id=named, phase=Phase.UNKNOWN))  # the attempt may have vanished
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """The newest attempts of the replicas that ended so, in the order of the job."""
+    """Return the newest attempts that ended in this phase, in the order of the job."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -172,7 +173,7 @@ def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]
 
 
 def signal_of(end: Replica | Attempt) -> str:
-    """The signal that ended an attempt, if one did."""
+    """Return the name of the signal that ended an attempt, or an empty text."""
     code = end.exit_code
     if code is None or code <= 128 or end.reason not in ("Signal", "Stopped"):
         return ""
@@ -183,7 +184,7 @@ def signal_of(end: Replica | Attempt) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """What a trial's process wrote: anything at all, so nothing about it is taken for granted."""
+    """Read a JSON object that a trial's process wrote. Its content is untrusted."""
     try:
         if not _is_file(path) or path.stat().st_size > _LARGEST_FILE:
             return {}
@@ -194,10 +195,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it can be read to its end: a pipe or a link to a device has none."""
+    """Return whether a path is a regular file. Reading a pipe or a device may never end."""
     return path.is_file() and not path.is_symlink()
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """A text among it, as one that can be stored: half a surrogate pair cannot."""
+    """Return a text field in a form that can be stored, without unpaired surrogates."""
     return str(fields.get(name, "")).encode("utf-8", "backslashreplace").decode()

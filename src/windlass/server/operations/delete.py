@@ -1,6 +1,6 @@
-"""Deleting trials and experiments: their rows in one transaction, then their files.
+"""Deletion of trials and experiments: rows in one transaction, then files.
 
-Blobs stay until garbage is collected: others may point to them, too.
+Blobs stay until garbage collection, because other trials may refer to them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from windlass.server.stores.blobs.garbage import remove_folder
 from windlass.server.stores.checkpoints import rows as checkpoints
 from windlass.server.web.notifications import experiment_topic
 
-# What belongs to a trial, and goes with it. A test holds this list to the schema.
+# The tables that belong to a trial and are deleted with it. A test compares this list to the
+# schema.
 OF_A_TRIAL = (
     "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
     "parameters",
@@ -27,9 +28,9 @@ _NAMED = 5
 
 
 async def delete_trial(services: Services, trial_id: int) -> list[int]:
-    """Delete a trial that has ended; one that a generator built, with all that it consists of.
+    """Delete a finished trial and, for a generator, all trials that it added.
 
-    Which trials are gone.
+    Return the ids of the deleted trials.
     """
     record = await services.trials.record(trial_id)
     deleted = await _delete(services, lambda connection: _family(connection, trial_id))
@@ -38,7 +39,7 @@ async def delete_trial(services: Services, trial_id: int) -> list[int]:
 
 
 async def delete_experiment(services: Services, experiment_id: int) -> list[int]:
-    """Delete an experiment with all its trials, which have ended; which those were."""
+    """Delete an experiment with all its finished trials, and return the ids of the trials."""
     await services.experiments.by_id(experiment_id)
     if services.holds.is_held(experiment_id):
         raise Conflict(
@@ -64,7 +65,7 @@ async def _delete(
     choose: Callable[[Connection], list[int]],
     besides: Callable[[Connection], None] = lambda _connection: None,
 ) -> list[int]:
-    """Delete the trials that are chosen, all or none, in the turn of the one writer."""
+    """Delete the selected trials, all or none, in one transaction of the writer."""
 
     def change(connection: Connection) -> tuple[list[int], list[str]]:
         chosen = choose(connection)
@@ -89,7 +90,7 @@ async def _delete(
 
 
 def _family(connection: Connection, trial_id: int) -> list[int]:
-    """A trial and all that its generator added, and so on."""
+    """Return the ids of a trial and of all trials below it that generators added."""
     family = [trial_id]
     for member in family:
         rows = connection.rows("SELECT id FROM trials WHERE parent_id = :id", {"id": member})
@@ -117,7 +118,7 @@ def _refuse_unsettled(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def _remove_rows(connection: Connection, trial_ids: Sequence[int]) -> list[str]:
-    """Remove all rows of some trials; their uids."""
+    """Delete all rows of these trials, and return their uids."""
     for table in OF_A_TRIAL:
         conditions = Conditions()
         conditions.one_of("trial_id", trial_ids)

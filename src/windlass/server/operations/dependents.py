@@ -1,7 +1,7 @@
-"""Trials that end with others: auxiliary ones with their experiment, parents with their children.
+"""Trials that end with others: auxiliary trials with their experiment, parents with their children.
 
-What is due is concluded from the records each time, so nothing is lost with this process: what
-was missed is looked at when the next one starts.
+Each decision is derived from the stored records, so no work is lost with this process. The next
+server checks all of them when it starts.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Due = tuple[str, int]
 
 
 class Dependents:
-    """Looks after them: `changed` is told of every trial, from any thread."""
+    """Ends dependent trials. `changed` may be called from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._due: dict[Due, None] = {}
         self._is_due = asyncio.Event()
-        self._auxiliary: dict[int, set[int]] = {}  # by experiment: those that go on
-        self._left_early: set[int] = set()  # experiments that somebody let go of, too soon to judge
+        self._auxiliary: dict[int, set[int]] = {}  # unfinished auxiliary trials by experiment
+        self._left_early: set[int] = set()  # experiments released before the first grace was over
 
     def changed(self, trial: TrialRecord) -> None:
-        """A trial is new, or stands otherwise than before."""
+        """Process a new or changed trial."""
         if trial.auxiliary:
             self._know_auxiliary(trial)
         if not trial.state.is_final:
@@ -46,15 +46,15 @@ class Dependents:
             self._wake(("experiment", trial.experiment_id))
 
     def let_go(self, experiment_id: int) -> None:
-        """Nobody, or one less, holds an experiment."""
+        """Process the release of a hold on an experiment."""
         self._wake(("left", experiment_id))
 
     async def look_after(self, services: Services) -> None:
-        """Do what is due, for as long as the server runs."""
+        """Process pending work for as long as the server runs."""
         for trial in await services.kinship.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
         for parent_id in await services.kinship.unfinished_parents():
-            self._wake(("parent", parent_id))  # its last child may have ended while none looked
+            self._wake(("parent", parent_id))  # its last child may have ended while no server ran
         returning = asyncio.create_task(self._look_when_nobody_returns(services))
         try:
             while True:
@@ -67,7 +67,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """After the start: those who held an experiment have had the time to say so again."""
+        """Check all experiments again once their holders have had time to reconnect."""
         await services.holds.early()
         for parent_id in await services.kinship.unfinished_parents():
             self._wake(("parent", parent_id))
@@ -92,7 +92,7 @@ class Dependents:
                 await stop_all(services, over, _OVER)
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)
-        except Exception:  # noqa: BLE001 -- one trouble must not end the work on all others
+        except Exception:  # noqa: BLE001 -- one failure must not stop the work on other trials
             _log.exception("%s %s: will be looked at again", kind, number)
             self._loop.call_later(_TRY_AGAIN, self._add, due)
 

@@ -1,4 +1,4 @@
-"""Records with what only the running server knows: why one waits, where its files are."""
+"""Records with facts of the running server: why a trial waits, and where its files are."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from windlass.model.requests import TrialPage
 from windlass.model.status import ConditionType, Phase
 from windlass.server.services import Services
 
-# One that runs has something to say when nothing new is known of it; others wait for something.
+# A running trial has a message only when nothing newer is known. Other trials wait for something.
 _GOING = (Phase.PENDING.value, Phase.RUNNING.value)
 
 
 async def describe(services: Services, trial_id: int) -> TrialRecord:
-    """A trial as it stands now."""
+    """Return the current record of a trial."""
     return enrich(services, await services.trials.record(trial_id))
 
 
 def enrich_page(services: Services, page: TrialPage) -> TrialPage:
-    """The same page, each trial with what only the running server knows."""
+    """Return the page with each trial enriched by facts of the running server."""
     items = tuple(enrich(services, record) for record in page.items)
     return msgspec.structs.replace(page, items=items)
 
 
 def enrich(services: Services, record: TrialRecord) -> TrialRecord:
-    """A trial with its directory and, while it goes on, what it waits for or does."""
+    """Return a trial with its directory and, until it ends, its current activity."""
     directory = f"{services.home.trials}/{record.id}"
     message = record.message
     if not record.state.is_final:
@@ -40,10 +40,10 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
 
 
 def _what_it_does(record: TrialRecord) -> str:
-    """What the newest attempt is at; of several replicas, the first that is at something."""
+    """Return the activity of the newest attempt of the first replica that reports one."""
     newest = {
         (attempt.role, attempt.index): attempt for attempt in record.attempts
-    }  # they come in order
+    }  # later attempts replace earlier ones
     if len(newest) == 1:
         return record.attempts[-1].message
     restarting = (c for c in record.conditions if c.type is ConditionType.RESTARTING and c.status)

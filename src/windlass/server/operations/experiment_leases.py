@@ -1,7 +1,7 @@
-"""Who keeps an experiment open: programs that are in the midst of building it.
+"""Leases of experiments: programs that are still adding trials keep their experiment open.
 
-A program holds an experiment by a stream that stays open. When that breaks the program may come
-back for a while: the network failed, or this server was restarted. Then it has let go.
+A program holds a lease by an open stream. If the stream breaks, because the network failed or the
+server restarted, the program has a grace period to reconnect. After that the lease ends.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Callable
 from windlass.server.web.messages import PING, event
 from windlass.server.web.notifications import Hub, Topic
 
-GRACE = 5.0  # for a program whose stream broke to come back
-FIRST_GRACE = 15.0  # for all of them, after the server's start
+GRACE = 5.0  # seconds for a program to reconnect after its stream broke
+FIRST_GRACE = 15.0  # seconds for all programs to reconnect after the start of the server
 
-Lease = tuple[int, str]  # the experiment, and who holds it
+Lease = tuple[int, str]  # the experiment and the holder
 
 
 class ExperimentLeases:
@@ -32,33 +32,33 @@ class ExperimentLeases:
         self.on_change: Callable[[int], None] = lambda _experiment_id: None
 
     def is_held(self, experiment_id: int) -> bool:
-        """Whether somebody holds an experiment, as far as we know."""
+        """Return whether a program is known to hold an experiment."""
         return any(lease[0] == experiment_id for lease in self._holds())
 
     def held_ids(self) -> list[int]:
-        """The experiments that somebody holds."""
+        """Return the ids of the held experiments."""
         return sorted({lease[0] for lease in self._holds()})
 
     def may_be_held(self, experiment_id: int) -> bool:
-        """The same, but soon after the start those who held it before may yet return."""
+        """Return whether an experiment is held, or its holder may still reconnect after a start."""
         return self.is_early() or self.is_held(experiment_id)
 
     def may_be_there(self, experiment_id: int, holder: str) -> bool:
-        """Whether that program may still hold it."""
+        """Return whether this program may still hold the experiment."""
         return self.is_early() or (experiment_id, holder) in self._holds()
 
     def is_early(self) -> bool:
-        """Whether it is too soon after the start to say that somebody does not come back."""
+        """Return whether the first grace period after the start is still running."""
         return time.monotonic() < self._may_return_until
 
     async def early(self) -> None:
-        """Wait until it is no longer early."""
+        """Wait until the first grace period is over."""
         await asyncio.sleep(max(self._may_return_until - time.monotonic(), 0.0))
 
     async def stream(
         self, hub: Hub, experiment_id: int, holder: str
     ) -> AsyncGenerator[bytes, None]:
-        """Hold an experiment for as long as somebody listens to this."""
+        """Hold an experiment for as long as the client reads this stream."""
         lease = (experiment_id, holder)
         news = hub.subscribe(_topic(experiment_id))
         self._take(lease)
@@ -74,7 +74,7 @@ class ExperimentLeases:
             self._leave(lease)
 
     def let_go(self, experiment_id: int, holder: str) -> None:
-        """Somebody said that it is done: nothing is waited for."""
+        """End a lease at once, because the program has finished."""
         lease = (experiment_id, holder)
         self._streams.pop(lease, None)
         self._drop_timer(lease)
@@ -90,7 +90,7 @@ class ExperimentLeases:
 
     def _leave(self, lease: Lease) -> None:
         if lease not in self._streams:
-            return  # it was let go
+            return  # the lease was released
         self._streams[lease] -= 1
         if self._streams[lease] <= 0:
             del self._streams[lease]
@@ -111,5 +111,5 @@ class ExperimentLeases:
 
 
 def _topic(experiment_id: int) -> Topic:
-    """There is no news of a hold but the server's end."""
+    """Return a topic without notifications, which wakes only when the server shuts down."""
     return ("hold", experiment_id)

@@ -1,4 +1,4 @@
-"""The stream of one experiment: how it and each of its trials stand, as that changes."""
+"""The stream of one experiment: its record and the records of its trials on every change."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from windlass.server.web.messages import PING, event
 from windlass.server.web.notifications import experiment_topic
 
 _PAGE = 500
-_PACE = 0.1  # at most, between two rounds of news: what changes faster is told as it stands then
-_REST = 4.0  # times that a round took: whoever follows a large experiment leaves time for others
+_PACE = 0.1  # seconds between two rounds, at most; faster changes are merged
+_REST = 4.0  # a round is followed by a pause of this many times its duration
 
 
 async def follow_experiment(
     services: Services, experiment_id: int, metric: str | None
 ) -> AsyncGenerator[bytes, None]:
-    """Server-sent events for as long as somebody listens: an experiment does not end."""
+    """Yield server-sent events for as long as the client reads. An experiment does not end."""
     topic = experiment_topic(experiment_id)
     news = services.hub.subscribe(topic)
     offsets: Known = {}
@@ -44,8 +44,8 @@ async def follow_experiment(
                 continue
             began = time.monotonic()
             changed = news.take()
-            # Read before its trials: what it says of them has been told when it is, or, of one
-            # that changed after the news were taken, is told in the next round.
+            # Read the experiment before its trials. Then every trial that its counts include is
+            # sent before the experiment, or, if the trial changed after `take`, in the next round.
             experiment = await _experiment(services, experiment_id)
             for trial_id in changed:
                 async for message in _trial(services, trial_id, metric, offsets):
@@ -53,7 +53,7 @@ async def follow_experiment(
             yield experiment
             await asyncio.sleep(min(_REST * (time.monotonic() - began), _PACE))
     except NotFound:
-        return  # it was deleted meanwhile
+        return  # the experiment was deleted meanwhile
     finally:
         services.hub.unsubscribe(news, topic)
 
@@ -85,7 +85,7 @@ async def _trial(
     record = await describe(services, trial_id)
     if not record.kind.is_listed:
         return
-    # Whoever hears that a trial has ended has heard of all that it reported.
+    # Send the points first: a client that sees the end of a trial has all its points.
     async for message in _points(services, record, metric, offsets):
         yield message
     yield event("trial", msgspec.json.encode(record))
@@ -94,7 +94,7 @@ async def _trial(
 async def _points(
     services: Services, record: TrialRecord, metric: str | None, offsets: Known
 ) -> AsyncIterator[bytes]:
-    """What a trial reported of a metric and was not told, a piece at a time."""
+    """Yield the points of a metric that the client does not have, in pieces."""
     if metric not in record.metrics:
         return
     pieces = services.metrics.new_points(record.id, metric, offsets)

@@ -1,8 +1,8 @@
-"""Trials of generators: nothing is started for them, they consist of what was added to them.
+"""Generator trials: no process runs for them, they consist of the trials that were added to them.
 
-Such a trial runs until its generator, in the author's process, has said that it is done and all
-that it added has ended. What becomes of it is a function of the records, and of whether its
-author is still there.
+Such a trial runs until its generator, in the author's process, has reported that it is done and all
+added trials have ended. Its state is a function of the records and of whether the author's process
+is still connected.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LOST = "the program that ran its generator ended before that was done"
 
 
 def call_of(spec: JobSpec) -> GeneratorCall | None:
-    """The generator of a job, if it is a trial of one."""
+    """Return the generator call of a job, or none for other jobs."""
     executable = spec.roles[0].executable
     return executable if isinstance(executable, GeneratorCall) else None
 
 
 def first_status(now: float) -> tuple[JobStatus, Sequence[Event]]:
-    """It runs as soon as it is there: its generator does."""
+    """Return the first status. A generator trial is running as soon as it is created."""
     status = JobStatus(admitted=True, start_time=now, last_reconcile_time=now)
     return set_condition(status, ConditionType.RUNNING, BUILDING_REASON, "", now), ()
 
 
 async def built(services: Services, trial_id: int, outcome: Built) -> None:
-    """Its generator is done, or raised; said again, nothing changes."""
+    """Record that the generator has finished or raised. Repeated calls change nothing."""
     record = await services.trials.record(trial_id)
     if call_of(record.spec) is None:
         raise Conflict(
@@ -63,7 +63,7 @@ async def built(services: Services, trial_id: int, outcome: Built) -> None:
 
 
 async def look_at(services: Services, trial_id: int) -> None:
-    """Conclude what there is to conclude: all of it has ended, or its author is gone."""
+    """Finish the trial if all its trials have ended or its author's process is gone."""
     record = await services.trials.record(trial_id)
     call = call_of(record.spec)
     if call is None or record.state.is_final:
@@ -74,13 +74,13 @@ async def look_at(services: Services, trial_id: int) -> None:
 
 
 async def stop(services: Services, record: TrialRecord, order: StopTrial) -> None:
-    """Have it end, and all that it consists of; what it added goes on being stopped if it has."""
+    """Stop the trial and all trials that it consists of, even if it has ended itself."""
     from windlass.server.operations.stop import stop_all
 
     try:
         await services.trials.request_stop(record.id, order.reason, order.grace)
         services.hub.publish(record.id)
-    finally:  # on a full disk, too: it may be they who fill it
+    finally:  # also on a full disk: these trials may be the ones that fill it
         await stop_all(services, await services.kinship.children_going_on(record.id), order)
     await look_at(services, record.id)
 
@@ -93,7 +93,7 @@ def judged(
     built: ErrorInfo | bool = False,
     is_lost: bool = False,
 ) -> tuple[JobStatus, Sequence[Event], ErrorInfo | None]:
-    """What is to be said of it, given its trials; what happened, and what its generator raised.
+    """Return the new status, the events and the generator's error, given the states of its trials.
 
     >>> status, _ = first_status(1.0)
     >>> status, _, _ = judged(status, {7: TrialState.RUNNING}, now=2.0, built=True)
@@ -130,7 +130,7 @@ def judged(
 def _ended(
     status: JobStatus, children: Mapping[int, TrialState], now: float
 ) -> tuple[JobStatus, str, str]:
-    """Nothing of it goes on any more: what is said of it, and why."""
+    """Return the final status once all trials have ended, and the reason."""
     failed = [number for number, state in children.items() if state is TrialState.FAILED]
     stopped = [number for number, state in children.items() if state is TrialState.STOPPED]
     if status.stop_requested:

@@ -1,4 +1,4 @@
-"""The queue as users see and change it: who waits for what, behind whom, and in which order."""
+"""The queue for users: its order, the reasons for waiting, and changes of the order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _order = msgspec.json.Decoder(learned(Order))
 
 
 async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:
-    """Those who wait, the first to be let in first."""
+    """Return a page of the waiting trials in the order of admission."""
     after = None if cursor is None else read_cursor(cursor, _order)
     line = services.admission.line(after, limit + 1)
     uids = [entry.uid for entry in line]
@@ -40,7 +40,7 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
             ahead=record_by_uid[entry.ahead].id if entry.ahead in record_by_uid else None,
         )
         for entry in line[:limit]
-        if entry.uid in record_by_uid  # else it is being stored
+        if entry.uid in record_by_uid  # otherwise the trial is just being stored
     )
     following = None
     if len(line) > limit:
@@ -49,7 +49,7 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
 
 
 async def set_priority(services: Services, trial_id: int, priority: int) -> None:
-    """Give a trial another priority: at once if it waits, else for when it waits again."""
+    """Set the priority of a trial: at once if it waits, otherwise for its next wait."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
         check_goes_on(record)
@@ -64,15 +64,15 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
                 hint="Submit it with a priority class of the cluster: "
                 "wl.Kubernetes(priority_class=...)",
             )
-        if record.spec.priority != priority:  # else it keeps the place it was moved to
+        if record.spec.priority != priority:  # else the trial keeps its moved position
             await services.trials.change_spec(trial_id, change, place=None)
             _move(services, record, priority, (float(record.id), ()))
 
 
 async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
-    """Have one that waits stand right ahead of another that does, with that one's priority.
+    """Move a waiting trial directly ahead of another waiting trial, and give it that priority.
 
-    One move at a time: each is made from the order that the one before has left.
+    Moves are serialized: each one starts from the order that the previous move left.
     """
     async with services.moving:
         record = await services.trials.record(trial_id)
@@ -83,7 +83,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
         if position is None:
             raise _not_waiting(services, record, other)
         priority, age, moves = position
-        to: QueuePosition = (float(age), moves)  # a status is told by its bytes: 4 and 4.0 differ
+        to: QueuePosition = (float(age), moves)  # a float: stored statuses are compared by bytes
         if priority == record.spec.priority and _stands_so(services, record, other):
             return
 
@@ -98,7 +98,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
 
 
 def _move(services: Services, record: TrialRecord, priority: int, place: QueuePosition) -> None:
-    """It is stored: have it stand there, and whoever may be let in now be let in."""
+    """Move a stored trial in the admission queue, and admit trials that fit now."""
     services.admission.reorder(record.uid, priority, *place)
     services.controller.wake(record.uid)
     services.hub.publish(record.id)
@@ -114,13 +114,13 @@ def _with_priority(record: TrialRecord, priority: int) -> tuple[JobSpec, list[Ev
 
 
 def _stands_so(services: Services, record: TrialRecord, other: TrialRecord) -> bool:
-    """Whether the one is right ahead of the other already."""
+    """Return whether the trial is already directly ahead of the other one."""
     one, two = services.admission.explain(record.uid), services.admission.explain(other.uid)
     return one is not None and two is not None and one[1] + 1 == two[1]
 
 
 def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
-    """Which of them does not wait, and what can be done instead."""
+    """Return an error that names the trial that is not waiting, and what to do instead."""
     gone = [record for record in records if not services.admission.is_waiting(record.uid)]
     states = " and ".join(f"{name_of(record)} is {record.state.value}" for record in gone)
     return Conflict(

@@ -1,4 +1,4 @@
-"""Shells: what came out of them, told as it comes, and what is typed, handed on."""
+"""Shells: stream their output and forward input to them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from windlass.server.web.notifications import QUEUE
 from windlass.worker.shell import input_pipe, output_log
 
 _PIECE = 64 * 1024
-_REPLAYED = 256 * 1024  # bytes that one who comes later is shown again, at most
-_SEARCHED = 4 << 20  # bytes in which the modes of the terminal are looked for
-_PATIENCE = 5.0  # with a shell that does not take what is typed
+_REPLAYED = 256 * 1024  # bytes of earlier output that a new client gets, at most
+_SEARCHED = 4 << 20  # bytes in which to search for the modes of the terminal
+_PATIENCE = 5.0  # seconds to wait for a shell that does not read its input
 
 _writing: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
 
 async def shell_record(services: Services, trial_id: int) -> TrialRecord:
-    """The shell of that id, as it stands now."""
+    """Return the current record of the shell with this id."""
     record = await services.trials.record(trial_id)
     if record.kind is not TrialKind.SHELL:
         raise NotFound(
@@ -46,10 +46,10 @@ async def shell_record(services: Services, trial_id: int) -> TrialRecord:
 async def follow_shell(
     services: Services, trial_id: int, offset: int | None, *, follows: bool = True
 ) -> AsyncGenerator[bytes, None]:
-    """Server-sent events until the shell has ended, and all that came out of it was told.
+    """Yield server-sent events until the shell has ended and all its output was sent.
 
-    From a place on; without one, from what its terminal shows now. If it is not to be followed,
-    until what there is was told.
+    The stream starts at a position or, without one, at the current screen. With `follows=False`
+    it ends after the existing output.
     """
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
@@ -74,7 +74,7 @@ async def follow_shell(
                     break
                 place = start + len(data)
                 yield _output(data, place)
-                await asyncio.sleep(0)  # what comes without end must not hold up everyone else
+                await asyncio.sleep(0)  # endless output must not block other requests
             if record.state.is_final or not follows:
                 yield event("end", msgspec.json.encode(record))
                 return
@@ -90,20 +90,23 @@ async def follow_shell(
 async def type_into(
     services: Services, trial_id: int, writer: bytes, place: int, data: bytes, *, is_last: bool
 ) -> int:
-    """Hand on what somebody types, who has typed so many bytes before; how many were taken."""
+    """Forward input to a shell, and return how many bytes it accepted.
+
+    `place` is the number of bytes that the client typed earlier.
+    """
     frames = [*input_pipe.typed(writer, place, data), *([input_pipe.ended()] if is_last else ())]
     return min(await _hand_on(services, trial_id, frames), len(data))
 
 
 async def resize(services: Services, trial_id: int, rows: int, columns: int) -> None:
-    """Give the terminal of a shell another size."""
+    """Resize the terminal of a shell."""
     await _hand_on(services, trial_id, [input_pipe.resized(rows, columns)])
 
 
 async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -> int:
-    """Write frames; how many bytes of content were taken before the shell took no more."""
+    """Write frames until the shell accepts no more, and return the number of content bytes."""
     lock = _writing.setdefault(trial_id, asyncio.Lock())
-    async with lock:  # what one sends at once arrives together
+    async with lock:  # frames of one request stay together
         pipe = await _open_keyboard(services, trial_id)
         taken = 0
         try:
@@ -119,7 +122,7 @@ async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -
 
 
 async def _open_keyboard(services: Services, trial_id: int) -> int:
-    """The pipe to a shell; one that is being started is waited for."""
+    """Open the pipe to a shell, waiting for a shell that is just starting."""
     path = os.path.join(_folder(services, trial_id), input_pipe.PIPE)
     news = services.hub.subscribe(trial_id)
     until = time.monotonic() + _PATIENCE
@@ -146,7 +149,7 @@ async def _open_keyboard(services: Services, trial_id: int) -> int:
 
 
 async def _write(pipe: int, frame: bytes) -> bool:
-    """Write a frame whole, once there is room for it; whether there was in time."""
+    """Write a whole frame once the pipe has space; return false after the timeout."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -178,7 +181,7 @@ def _gone(trial_id: int) -> Conflict:
 
 
 def _shown_now(folder: str) -> tuple[bytes, int]:
-    """What its terminal shows now, as well as that can be told, and what place that is."""
+    """Return an approximation of the current screen, and its position in the output."""
     last = output_log.end(folder)
     place, pieces = max(last - _SEARCHED, 0), []
     while place < last:
@@ -195,7 +198,7 @@ def _output(data: bytes, place: int) -> bytes:
 
 
 def _folder(services: Services, trial_id: int) -> str:
-    """The directory of its attempt: it has one, and is never started again."""
+    """Return the directory of the only attempt of a shell, which never restarts."""
     return str(paths.attempt_dir(Path(services.home.path), trial_id, _ONLY))
 
 

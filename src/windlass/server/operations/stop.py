@@ -1,4 +1,4 @@
-"""Stopping a trial: recorded, then done; on a full disk done all the same, and recorded later."""
+"""Stop of a trial: first recorded, then executed; on a full disk in the opposite order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("windlass")
 
 
 async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
-    """Have a trial end; nothing if it has."""
+    """Stop a trial. A finished trial does not change."""
     record = await services.trials.record(trial_id)
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         from windlass.server.operations import generators
@@ -31,7 +31,7 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     try:
         await _record(services, trial_id, order)
     except DatabaseUnavailable as error:
-        # It may be the very one that fills the disk.
+        # This trial may be the one that fills the disk.
         if not is_disk_full(error):
             raise
         if not await _tell_processes(services, trial_id, order.grace):
@@ -47,9 +47,9 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
-    """Have `wl.should_stop()` say yes in a trial, in all attempts to come, too.
+    """Make `wl.should_stop()` return true in all current and future attempts of a trial.
 
-    Of one that a generator builds, in those that it consists of so far.
+    For a generator trial, this applies to the trials that it consists of so far.
     """
 
     def tell() -> None:
@@ -64,7 +64,7 @@ async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> No
 
 
 def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
-    """Write what a program looks for that is to end by itself."""
+    """Write the file that tells the program of a trial to end by itself."""
     folder = paths.trial_dir(home, trial_id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,11 +74,11 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
 
 
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
-    """Have several trials end, all of them at once: none starts in the room of another."""
+    """Stop several trials at once, so that none starts in the capacity that another frees."""
     stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
     for done in await asyncio.gather(*stopping, return_exceptions=True):
         if isinstance(done, BaseException):
-            raise done  # once all were told
+            raise done  # after all trials were stopped
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
@@ -93,7 +93,7 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
-    """Tell what runs of a trial to end, past all records; whether anything did."""
+    """Stop the processes of a trial directly, and return whether any was running."""
     record = await services.trials.record(trial_id)
     living = [
         ReplicaId(attempt.role, attempt.index, attempt.attempt)
@@ -107,7 +107,7 @@ async def _tell_processes(services: Services, trial_id: int, grace: float) -> bo
 
 async def _record_when_there_is_space(services: Services, trial_id: int, order: StopTrial) -> None:
     while not services.hub.is_closing:
-        await asyncio.sleep(_TRY_AGAIN)  # nothing tells of space on a disk
+        await asyncio.sleep(_TRY_AGAIN)  # the system does not report free disk space
         try:
             await _record(services, trial_id, order)
         except DatabaseUnavailable:

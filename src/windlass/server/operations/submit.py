@@ -1,4 +1,4 @@
-"""Taking a trial in: checked whole, its blobs there, then stored in one transaction."""
+"""Submission of a trial: validate it, check its blobs, store it in one transaction."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from windlass.server.errors import MissingBlobs
 from windlass.server.operations.generators import first_status
 from windlass.server.services import Services
 
-_AT_ONCE = asyncio.Semaphore(2)  # a login that hangs has few threads of ours, not all
+_AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads of the server
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
-    """The trial, new or, for a key that was seen before, the old one."""
+    """Create a trial, or return the existing trial for a known key."""
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
     key, controller = request.key, services.controller
     is_taken_in = False
-    # A cluster may take its time to answer, and the thread that stores trials must not wait for it.
+    # Ask the cluster here: its answer may take long, and the thread that stores trials must not
+    # wait.
     is_here = request.spec.capabilities.runs_on_server
     elsewhere = [] if is_here else await _problems_elsewhere(services, request)
 
@@ -51,10 +52,10 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
             begin=controller.prepare,
             then=lambda: controller.confirm(key),
         )
-    except Exception:  # whatever it is, it is told to who asked
-        if is_taken_in:  # but not stored: it keeps no room, and no secrets stay behind
+    except Exception:  # the client gets every error
+        if is_taken_in:  # but not stored: release its capacity and delete its secrets
             controller.abandon(key)
-            with contextlib.suppress(DatabaseUnavailable):  # else it is erased at the next start
+            with contextlib.suppress(DatabaseUnavailable):  # else deleted at the next start
                 await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise
     if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
@@ -63,13 +64,13 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
 
 
 async def _make_place(services: Services, record: TrialRecord) -> None:
-    """Where an external process finds its trial, and says that it runs, when it is answered."""
+    """Create the directory in which an external process finds its trial and reports its state."""
     first = ReplicaId(record.spec.roles[0].name, 0, 1)
     await asyncio.to_thread(services.runtime.create, record.job, first, Assignment())
 
 
 async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
-    """A trial that consists of what will be added to it: no controller ever sees it."""
+    """Create a generator trial, which the controller never manages."""
 
     def check() -> None:
         if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
@@ -84,7 +85,7 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
 
 
 async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[str]:
-    """What the place where it is to run has against it; of one that is stored it is not asked."""
+    """Return the objections of the remote runtime. A trial that is stored is not checked again."""
     if await services.trials.by_uid([request.key]):
         return []
     async with _AT_ONCE:
@@ -114,7 +115,7 @@ def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> No
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """What is wrong with what a trial is said to be of."""
+    """Return the problems with the kind of a trial."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
@@ -136,7 +137,7 @@ def _never_starts_again(spec: JobSpec) -> bool:
 
 
 def _is_plain(spec: JobSpec) -> bool:
-    """Whether it is one process by itself, as most are: no rule about roles concerns it."""
+    """Return whether a job is a single process, to which no rule about roles applies."""
     is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
     return is_one and not spec.framework and not spec.success_policy.value
 

@@ -1,4 +1,4 @@
-"""Changing what a trial is to be while it goes on: suspended, resumed, of another size."""
+"""Changes of a running trial: suspend, resume, scale."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
-_LONG_ENOUGH = 2.0  # to wait for the controller's look; what it comes to is seen later, if not now
+_LONG_ENOUGH = 2.0  # seconds to wait for the controller; later results appear later
 
 
 async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None:
-    """Have a trial's replicas stop without failing, or start again; nothing if they did."""
+    """Suspend or resume a trial. Nothing changes if it is in that state already."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_no_shell(record)
@@ -35,7 +35,7 @@ async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None
 
 
 async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) -> None:
-    """Have a trial consist of other numbers of replicas; nothing if it does."""
+    """Set the numbers of replicas of a trial. Nothing changes if it has them already."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_no_shell(record)
@@ -63,7 +63,7 @@ async def _steer(
     change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
     is_seen: Callable[[TrialRecord], bool] = lambda _record: True,
 ) -> None:
-    """Store another spec, have the controller look at it, and wait until it did."""
+    """Store the new spec, make the controller reconcile it, and wait for the result."""
     news = services.hub.subscribe(trial_id)
     try:
         uid = await services.trials.change_spec(trial_id, change)

@@ -34,7 +34,7 @@ from windlass.worker.common.metrics_file import NAMES
 from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
 from windlass.worker.common.own_attempt import OUTPUTS
 
-GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}  # and what is nudged about
+GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}  # with the topics of nudges
 LEFT_BEHIND = frozenset((paths.RESULT, paths.RESULT_TEXT, paths.ERROR, paths.ERROR_PICKLE))
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
@@ -42,7 +42,7 @@ _LARGEST_MANIFEST = 64 << 20
 
 
 class Piece(NamedTuple):
-    """Bytes of one file, and where in it they begin."""
+    """Bytes of one file and their offset."""
 
     name: str
     start: int
@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank's part of a checkpoint, as it must be to be believed."""
+    """One rank's part of a checkpoint, validated."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
@@ -62,7 +62,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Away:
-    """One attempt that runs elsewhere: its directory here, and who is told when it changes."""
+    """One remote attempt: its local directory and its nudges."""
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
         self._home = home
@@ -76,7 +76,7 @@ class Away:
         return str(self._replica)
 
     def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
-        """The launch file, if it is still this attempt's turn to write."""
+        """Return the launch file, if this attempt may still write."""
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
         if launch is None or not is_ours or not launch.get(REMOTE):
@@ -89,11 +89,11 @@ class Away:
         return launch
 
     def note_taken_up(self, facts: dict[str, Any]) -> None:
-        """Write down that an agent has it: one that comes after it would do the same again."""
+        """Record that an agent runs this attempt, so that no second agent does."""
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
     def take(self, parts: Sequence[Piece]) -> dict[str, int]:
-        """Write what is new of some files; how much of each is here then."""
+        """Write new data of files, and return the size of each file."""
         sizes: dict[str, int] = {}
         about = set()
         with _lock_for(self.path):
@@ -113,11 +113,11 @@ class Away:
         write_bytes(str(self.path / paths.STATE), data)
 
     def put_file(self, name: str, coming: Path) -> None:
-        """Give a file that has come its name."""
+        """Rename an uploaded file to its final name."""
         os.replace(coming, self.path / name)
 
     def put_output(self, place: str, coming: Path) -> None:
-        """Put a file among those that are kept, through no link."""
+        """Store an uploaded file in the output folder, without following links."""
         root = self.path.parent / OUTPUTS
         root.mkdir(mode=0o700, exist_ok=True)
         raw = os.fsencode(place)
@@ -137,8 +137,8 @@ class Away:
             os.close(top)
 
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
-        """Take in a checkpoint: its number, or what of it is missing."""
-        with blobs.held():  # nothing goes between the look and the record
+        """Store a checkpoint; return its number, or its missing blobs."""
+        with blobs.held():  # no blob is deleted between the check and the record
             if missing := _find_missing(blobs, record["manifest"]):
                 return 0, missing
             folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
@@ -147,7 +147,7 @@ class Away:
         return number, []
 
     def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
-        """Take in one rank's part of a checkpoint; what of it is missing."""
+        """Store one rank's part of a checkpoint, and return its missing blobs."""
         with blobs.held():
             if missing := _find_missing(blobs, part.manifest):
                 return missing
@@ -168,10 +168,10 @@ class Away:
         shards.add(saver, shard, part.step, part.rank, part.ranks, uid=part.uid)
 
     def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
-        """Write how it ended, unless that is known.
+        """Write the exit record, unless it exists.
 
-        One that was told to end, and not by us, was taken away in the middle: whatever its program
-        then left with is not its own end. Many save what they have, and leave with 0.
+        If the runtime stopped the agent, the exit code does not count as the program's own end:
+        many programs save their state then and exit with 0.
         """
         is_by_us = (self.path / paths.STOP).exists()
         if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
@@ -190,7 +190,7 @@ class Away:
         return {**orders, "seen": seen}
 
     def newest_checkpoint(self) -> dict[str, Any] | None:
-        """The record of the newest that the trial saved, with its number."""
+        """Return the record and the number of the trial's newest checkpoint."""
         folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
         for number, record in checkpoint_records.records(folder):
             if number and "manifest" in record:
@@ -210,10 +210,10 @@ class Away:
 
 
 def _append(path: Path, start: int, data: bytes) -> int:
-    """Have these bytes at that place of a file that only grows; how long it is then.
+    """Write bytes at an offset of a growing file, and return its size.
 
-    What is there already stays. Bytes that would leave a gap are not taken: the answer says where
-    to go on.
+    Existing bytes stay. Bytes that would leave a gap are not written: the size tells the agent
+    where to continue.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -236,7 +236,7 @@ _MOST_LOCKS = 10_000
 
 
 def _lock_for(path: Path) -> threading.Lock:
-    """One writes at a time: a request that was repeated may be at work still."""
+    """Return the lock of a file, since a repeated request may run concurrently."""
     with _locks_lock:
         if len(_locks) > _MOST_LOCKS:
             for idle_path in [idle_path for idle_path, lock in _locks.items() if not lock.locked()]:
@@ -245,7 +245,7 @@ def _lock_for(path: Path) -> threading.Lock:
 
 
 def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
-    """The blobs of a checkpoint's files that are not here; `InvalidArgument` if it is no list."""
+    """Return the missing blobs of a manifest; raise `InvalidArgument` if it is invalid."""
     if blobs.missing([manifest]):
         return [manifest]
     if blobs.size(manifest) > _LARGEST_MANIFEST:

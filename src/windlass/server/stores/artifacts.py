@@ -39,7 +39,7 @@ class ArtifactQuery(NamedTuple):
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:
-        """Whether a file of that name is: the very name, or one that fits."""
+        """Return whether a file name equals the requested name or matches its pattern."""
         return self.pattern in (None, name) or fnmatch.fnmatchcase(name, str(self.pattern))
 
 
@@ -52,7 +52,7 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Files in their order, and the place after which the next ones come, if there are any."""
+        """Return a page of files in order, and the location after which the next page starts."""
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for place, file in self._files(trial_id, query, after):
@@ -64,7 +64,7 @@ class ArtifactStore:
         return items, None
 
     def open(self, trial_id: int, place: ArtifactLocation) -> int:
-        """A descriptor of a file, at its beginning; `OSError` if it is no file in that folder."""
+        """Open a file of the output folder for reading; raise `OSError` if it is not a file."""
         parts = place.path.split(b"/")
         if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in place.path:
             raise FileNotFoundError(2, "there is no such file")
@@ -97,7 +97,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """The replicas that have outputs."""
+        """Return the replicas that have outputs."""
         replicas = []
         try:
             names = os.listdir(trial_dir(self._home, trial_id))
@@ -120,9 +120,9 @@ class ArtifactStore:
 
 
 def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
-    """Every file below a folder, by the parts of its path, beyond one of them.
+    """Yield every file below a folder after the path `beyond`, sorted by the parts of its path.
 
-    A folder that cannot be looked into comes as a file with a problem.
+    An unreadable folder is yielded as a file with a problem.
     """
     waiting = [_inside(root, b"", beyond.split(b"/") if beyond else [])]
     while waiting:
@@ -138,7 +138,7 @@ def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | 
                 waiting.append(_inside(root, path, rest))
                 continue
         except FileNotFoundError:
-            continue  # it went meanwhile
+            continue  # the entry was deleted meanwhile
         except OSError as error:
             yield path, None, f"it cannot be read: {error.strerror}"
             continue
@@ -165,12 +165,13 @@ def _target(root: bytes, path: bytes) -> os.stat_result:
     if not real.startswith(os.path.realpath(root) + b"/"):
         return os.lstat(os.path.join(root, path))
     status = os.lstat(real)
-    # Those in a folder are told of where the folder is: a link back to it would have no end.
+    # Do not follow links to folders: their files are listed at their own path, and loops are
+    # possible.
     return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(status.st_mode) else status
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open a file for reading, where it really is: on the way there no link is followed."""
+    """Open the real file for reading, without following links on the way."""
     real = os.path.realpath(os.path.join(trial, outputs, path))
     if not real.startswith(os.path.join(trial, outputs) + b"/"):
         raise FileNotFoundError(2, "there is no such file")
@@ -186,7 +187,7 @@ def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
         file = os.open(name, _READ, dir_fd=fd)
     finally:
         os.close(fd)
-    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was replaced in between
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # the file was replaced meanwhile
         os.close(file)
         raise FileNotFoundError(2, "it is no file")
     return file

@@ -40,7 +40,7 @@ _encode = msgspec.json.encode
 
 
 class ExperimentStore:
-    """Every experiment there is."""
+    """All experiments."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class ExperimentStore:
         held_ids: Callable[[], Sequence[int]] = lambda: (),
         on_rename: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_rename` is told when one is called otherwise or moved, in the writer's thread."""
+        """Set up the store. The writer's thread calls `on_rename` after a rename or a move."""
         self._db = database
         self._is_held = is_held
         self._held_ids = held_ids
         self._on_rename = on_rename
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
-        """The experiment that a key made before, or that it makes now."""
+        """Create an experiment, or return the existing one for a known key."""
 
         def change(connection: Connection) -> ExperimentRecord:
             query = "SELECT * FROM experiments WHERE uid = :key"
@@ -71,11 +71,12 @@ class ExperimentStore:
     async def change(
         self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
     ) -> ExperimentRecord:
-        """Give an experiment other metadata; what is not given stays."""
+        """Change the given metadata of an experiment."""
 
         def change(connection: Connection) -> ExperimentRecord:
             row = experiment_row(connection, experiment_id)
-            # Read and written in one turn of the only writer: nobody's change is lost.
+            # The only writer reads and writes in one transaction, so concurrent changes are not
+            # lost.
             [record] = self._records(connection, [row])
             columns = changed_columns(record, request, size_of, time.time())
             if request.project is not msgspec.UNSET and request.project != record.project:
@@ -101,7 +102,7 @@ class ExperimentStore:
         return await self._db.awrite(change, then)
 
     async def record(self, name: str) -> ExperimentRecord:
-        """The newest experiment of that name; a number is taken as an id first."""
+        """Return the newest experiment of a name; a number is tried as an id first."""
 
         def query(connection: Connection) -> ExperimentRecord:
             parameters = {"id": as_id(name)}
@@ -113,7 +114,7 @@ class ExperimentStore:
         return await self._db.aread(query)
 
     async def by_id(self, experiment_id: int) -> ExperimentRecord:
-        """The experiment with that id, whatever others are called."""
+        """Return the experiment with this id."""
 
         def query(connection: Connection) -> ExperimentRecord:
             return self._records(connection, [experiment_row(connection, experiment_id)])[0]
@@ -135,7 +136,7 @@ class ExperimentStore:
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
-        """Experiments that match, a page of them; `called` as `find_experiments` reads it."""
+        """Return a page of matching experiments; `find_experiments` interprets `called`."""
         order = Order(sort, _EXPERIMENT_SORTS)
         held = [key for key in self._held_ids() if key > 0] if states else []
 
@@ -182,9 +183,9 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 
 
 def get_or_create_experiment(connection: Connection, request: CreateTrial, now: float) -> Row:
-    """The experiment a trial belongs to: the one of its id, else the newest of its name.
+    """Return the experiment of a new trial: by id, otherwise the newest of its name.
 
-    That is made if there is none, or only archived ones: what is new is not put out of sight.
+    It is created if none exists, or only archived ones, because a new trial must stay visible.
     """
     if request.experiment_id == NO_EXPERIMENT:
         return _none(connection, now)
@@ -196,7 +197,7 @@ def get_or_create_experiment(connection: Connection, request: CreateTrial, now: 
 
 
 def _namesakes(connection: Connection, project: str, name: str, limit: int) -> list[Row]:
-    """The experiments of a name in a project that are not archived, the newest first."""
+    """Return the unarchived experiments of a name in a project, newest first."""
     conditions = Conditions()
     require_project(conditions, "project_id", project)
     conditions.equal("name", name)
@@ -216,12 +217,12 @@ def _none(connection: Connection, now: float) -> Row:
             {"id": NO_EXPERIMENT, "project_id": DEFAULT_ID, "now": now},
         )
         row = connection.row(find, {"id": NO_EXPERIMENT})
-    assert row is not None  # noqa: S101 -- it was just made, in this turn of the only writer
+    assert row is not None  # noqa: S101 -- inserted in the same transaction
     return row
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
-    """An experiment that was asked for, stored."""
+    """Insert a new experiment."""
     [made] = connection.rows(
         "INSERT INTO experiments (uid, project_id, name, created, description, labels, config,"
         " priority) VALUES (:uid, :project_id, :name, :created, :description, :labels, :config,"

@@ -35,7 +35,7 @@ from windlass.server.db.scopes import resolve_project
 from windlass.server.stores.checkpoints import rows as checkpoints
 from windlass.server.stores.model_rows import VERSIONS, model_records, version_records, version_row
 
-USE = "model version"  # what a version is called among those that need a checkpoint
+USE = "model version"  # the kind of use that a version is of a checkpoint
 _LARGEST_METADATA = 64 << 10
 
 _MODEL_SORTS = {name: name for name in ("id", "name", "created")}
@@ -43,7 +43,7 @@ _encode = msgspec.json.encode
 
 
 class ModelStore:
-    """Every model there is."""
+    """All models."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -51,7 +51,7 @@ class ModelStore:
     # -- models -----------------------------------------------------------------------
 
     async def create(self, request: CreateModel) -> ModelRecord:
-        """The model that a key made before, or that it makes now."""
+        """Create a model, or return the existing one for a known key."""
         names.check(proper_flaw(request.name, "model"))
         labels = valid_labels(request.labels)
 
@@ -85,13 +85,13 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def record(self, which: int | str) -> ModelRecord:
-        """One model, by id or by name."""
+        """Return one model by id or name."""
         return await self._db.aread(
             lambda connection: model_records(connection, [find_row(connection, "model", which)])[0]
         )
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
-        """Give a model other attributes, or have it belong to another project."""
+        """Change the attributes or the project of a model."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)
@@ -113,7 +113,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def delete(self, model_id: int) -> None:
-        """Delete a model with its versions; their checkpoints stay, and are free to go."""
+        """Delete a model with its versions. Their checkpoints stay and may then be deleted."""
 
         def change(connection: Connection) -> None:
             parameters = {"id": as_id(model_id), "kind": USE}
@@ -142,7 +142,7 @@ class ModelStore:
         cursor: str | None,
         limit: int,
     ) -> ModelPage:
-        """Models that match, a page of them."""
+        """Return a page of matching models."""
         order = Order(sort, _MODEL_SORTS)
 
         def run(connection: Connection) -> ModelPage:
@@ -163,7 +163,7 @@ class ModelStore:
     # -- versions ---------------------------------------------------------------------
 
     async def register(self, model_id: int, request: RegisterVersion) -> ModelVersionRecord:
-        """The version that a checkpoint is, or becomes now under the next number."""
+        """Register a checkpoint as the next version, or return its existing version."""
         labels = valid_labels(request.labels)
         _check_version_name(request.name)
 
@@ -199,13 +199,13 @@ class ModelStore:
                 )
                 checkpoints.use(connection, checkpoint.uid, USE, version_id)
                 version = connection.row(query, parameters)
-            assert version is not None  # noqa: S101 -- it was there, or was just made
+            assert version is not None  # noqa: S101 -- found or just inserted
             return version_records(connection, [version])[0]
 
         return await self._db.awrite(change)
 
     async def version(self, model_id: int, which: str) -> ModelVersionRecord:
-        """One version, by number or alias, or the latest."""
+        """Return one version by number, alias or `latest`."""
 
         def run(connection: Connection) -> ModelVersionRecord:
             return version_records(connection, [version_row(connection, model_id, which)])[0]
@@ -215,7 +215,7 @@ class ModelStore:
     async def change_version(
         self, model_id: int, number: int, request: ChangeVersion
     ) -> ModelVersionRecord:
-        """Give a version other attributes."""
+        """Change the attributes of a version."""
 
         def change(connection: Connection) -> ModelVersionRecord:
             row = version_row(connection, model_id, str(number))
@@ -229,7 +229,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def delete_version(self, model_id: int, number: int) -> None:
-        """Delete a version that no alias names; its checkpoint stays, and is free to go."""
+        """Delete a version without aliases. Its checkpoint stays and may then be deleted."""
 
         def change(connection: Connection) -> None:
             parameters = {"model_id": as_id(model_id), "version": as_id(number)}
@@ -254,7 +254,7 @@ class ModelStore:
     async def version_page(
         self, model_id: int, *, labels: Sequence[str], sort: str, cursor: str | None, limit: int
     ) -> VersionPage:
-        """Versions of a model, a page of them."""
+        """Return a page of versions of a model."""
         order = Order(sort, {key: f"model_versions.{key}" for key in ("id", "version", "created")})
 
         def run(connection: Connection) -> VersionPage:
@@ -274,7 +274,7 @@ class ModelStore:
     # -- aliases ----------------------------------------------------------------------
 
     async def set_alias(self, model_id: int, alias: str, number: int) -> ModelRecord:
-        """Have an alias name a version, whichever it named before."""
+        """Point an alias at a version, replacing the previous version."""
         names.check(alias_flaw(alias), "alias: ")
 
         def change(connection: Connection) -> ModelRecord:
@@ -291,7 +291,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def remove_alias(self, model_id: int, alias: str) -> ModelRecord:
-        """Have an alias name nothing; one that does not is no matter."""
+        """Remove an alias. Removing a missing alias has no effect."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)

@@ -36,7 +36,7 @@ class PrivateFiles:
         return self._root / uid
 
     def keep(self, uid: str, private: Private) -> None:
-        """Write the file; durable before the trial is."""
+        """Write the file durably, before the trial is stored."""
         content = msgspec.json.encode(private)
         digest = hashlib.sha256(content).digest()
         if digest != self._digest or not self._link(uid):
@@ -44,19 +44,19 @@ class PrivateFiles:
         self._newest, self._digest = uid, digest
 
     def erase(self, uid: str) -> None:
-        """Forget what the trial knew."""
+        """Delete the file of a trial."""
         self.path(uid).unlink(missing_ok=True)
 
     def _link(self, uid: str) -> bool:
-        """Give the newest file another name: of many that are submitted together all are alike."""
+        """Link the newest file under another name; the caller has checked that it is equal."""
         try:
             os.link(f"{self._root}/{self._newest}", f"{self._root}/{uid}")
         except OSError:
-            return False  # its trial has ended, or there are no such links here
+            return False  # the other trial has ended, or the file system has no links
         return True
 
     def sweep(self, living: Container[str]) -> None:
-        """Erase the files of trials that are no more, or never came to be."""
+        """Delete the files of trials that have ended or were never stored."""
         for path in self._root.iterdir():
             if path.name not in living:
                 path.unlink(missing_ok=True)

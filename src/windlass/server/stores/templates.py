@@ -25,13 +25,13 @@ _SORTS = {name: name for name in ("id", "name", "created")}
 
 
 class TemplateStore:
-    """Every template there is."""
+    """All templates."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def create(self, request: CreateTemplate) -> TemplateRecord:
-        """The template that a key made before, or that it makes now."""
+        """Create a template, or return the existing one for a known key."""
         names.check(proper_flaw(request.name, "template"))
         fields = _encoded(request.fields)
 
@@ -57,13 +57,13 @@ class TemplateStore:
         return await self._db.awrite(change)
 
     async def record(self, which: int | str) -> TemplateRecord:
-        """One template, by id or by name."""
+        """Return one template by id or name."""
         return await self._db.aread(
             lambda connection: _record(find_row(connection, "template", which))
         )
 
     async def change(self, template_id: int, request: ChangeTemplate) -> TemplateRecord:
-        """Give a template another name or other fields."""
+        """Change the name or the fields of a template."""
 
         def change(connection: Connection) -> TemplateRecord:
             row = find_row(connection, "template", template_id)
@@ -79,7 +79,7 @@ class TemplateStore:
         return await self._db.awrite(change)
 
     async def delete(self, template_id: int) -> None:
-        """Delete a template; one that is gone is gone. Trials that used it stay as they are."""
+        """Delete a template, if it exists. Trials that used it do not change."""
         parameters = {"id": as_id(template_id)}
         await self._db.awrite(
             lambda connection: connection.run("DELETE FROM templates WHERE id = :id", parameters)
@@ -88,7 +88,7 @@ class TemplateStore:
     async def page(
         self, *, name: str | None, sort: str, cursor: str | None, limit: int
     ) -> TemplatePage:
-        """Templates, a page of them."""
+        """Return a page of templates."""
         conditions, order = Conditions(), Order(sort, _SORTS)
         conditions.equal("name", name)
         order.start_after(cursor, conditions)

@@ -37,17 +37,17 @@ _SORTS = {"id": "id", "name": "name", "created": "created"}
 
 
 class WorkspaceStore:
-    """Every workspace and every project there is."""
+    """All workspaces and projects."""
 
     def __init__(self, database: Database, on_rename: Callable[[], None] = lambda: None) -> None:
-        """`on_rename` is told when other texts name a project, in the writer's thread."""
+        """Set up the store. The writer's thread calls `on_rename` when names of projects change."""
         self._db = database
         self._on_rename = on_rename
 
     # -- workspaces -------------------------------------------------------------------
 
     async def create_workspace(self, request: CreateWorkspace) -> WorkspaceRecord:
-        """The workspace that a key made before, or that it makes now."""
+        """Create a workspace, or return the existing one for a known key."""
         names.check(proper_flaw(request.name, "workspace"))
 
         def change(connection: Connection) -> WorkspaceRecord:
@@ -74,13 +74,13 @@ class WorkspaceStore:
         return await self._db.awrite(change)
 
     async def workspace(self, which: int | str) -> WorkspaceRecord:
-        """One workspace, by id or by name."""
+        """Return one workspace by id or name."""
         return await self._db.aread(lambda connection: _find_workspace(connection, which))
 
     async def change_workspace(
         self, workspace_id: int, request: ChangeWorkspace
     ) -> WorkspaceRecord:
-        """Give a workspace other attributes."""
+        """Change the attributes of a workspace."""
 
         def change(connection: Connection) -> WorkspaceRecord:
             before = _find_workspace(connection, workspace_id)
@@ -96,13 +96,13 @@ class WorkspaceStore:
         return await self._db.awrite(change, lambda _: self._on_rename())
 
     async def delete_workspace(self, workspace_id: int) -> None:
-        """Delete a workspace that holds nothing; one that is gone is gone."""
+        """Delete an empty workspace, if it exists."""
 
         def change(connection: Connection) -> None:
             try:
                 record = _find_workspace(connection, workspace_id)
             except NotFound:
-                return  # asked again: the answer to the first time was lost
+                return  # a repeated request, whose first response was lost
             if record.id == DEFAULT_ID:
                 _keep_default("workspace", {"deleted": True})
             _check_empty("workspace", record.name, {"project": record.projects})
@@ -119,7 +119,7 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> WorkspacePage:
-        """Workspaces that match, a page of them."""
+        """Return a page of matching workspaces."""
         conditions, order = Conditions(), Order(sort, _SORTS)
         conditions.equal("name", name)
         conditions.equal("archived", archived)
@@ -135,7 +135,7 @@ class WorkspaceStore:
     # -- projects ---------------------------------------------------------------------
 
     async def create_project(self, request: CreateProject) -> ProjectRecord:
-        """The project that a key made before, or that it makes now."""
+        """Create a project, or return the existing one for a known key."""
         names.check(proper_flaw(request.name, "project"))
 
         def change(connection: Connection) -> ProjectRecord:
@@ -158,11 +158,11 @@ class WorkspaceStore:
         return await self._db.awrite(change)
 
     async def project(self, which: int | str) -> ProjectRecord:
-        """One project, by id, or by the text that names it."""
+        """Return one project by id or name."""
         return await self._db.aread(lambda connection: _find_project(connection, which))
 
     async def change_project(self, project_id: int, request: ChangeProject) -> ProjectRecord:
-        """Give a project other attributes, or put it into another workspace."""
+        """Change the attributes or the workspace of a project."""
 
         def change(connection: Connection) -> ProjectRecord:
             before = _find_project(connection, project_id)
@@ -187,13 +187,13 @@ class WorkspaceStore:
         return await self._db.awrite(change, lambda _: self._on_rename())
 
     async def delete_project(self, project_id: int) -> None:
-        """Delete a project that holds nothing; one that is gone is gone."""
+        """Delete an empty project, if it exists."""
 
         def change(connection: Connection) -> None:
             try:
                 record = _find_project(connection, project_id)
             except NotFound:
-                return  # asked again: the answer to the first time was lost
+                return  # a repeated request, whose first response was lost
             if record.id == DEFAULT_ID:
                 _keep_default("project", {"deleted": True})
             held = {"experiment": record.experiments, "model": record.models}
@@ -213,7 +213,7 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> ProjectPage:
-        """Projects that match, a page of them; of a workspace that must exist."""
+        """Return a page of matching projects; the workspace must exist."""
         order = Order(sort, _SORTS)
 
         def run(connection: Connection) -> ProjectPage:
@@ -308,7 +308,7 @@ def _check_free(connection: Connection, noun: str, wanted: dict[str, Any]) -> No
 
 
 def _keep_default(noun: str, columns: dict[str, Any]) -> None:
-    """Refuse whatever would leave nothing of the name that is used where none is given."""
+    """Refuse changes that would remove the default workspace or project."""
     verbs = {
         "name": "renamed", "archived": "archived", "workspace_id": "moved", "deleted": "deleted",
     }  # fmt: skip

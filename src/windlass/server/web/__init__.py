@@ -1,5 +1,5 @@
 """The HTTP layer: routing, messages, authentication, errors as responses, notifications.
 
-Knows nothing of trials or of the database. May import `model` and `server.errors`, and no other
-part of the server.
+This layer knows neither trials nor the database. It may import `model` and `server.errors`, and no
+other part of the server.
 """

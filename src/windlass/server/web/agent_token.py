@@ -1,4 +1,4 @@
-"""Tokens of agents: each opens the endpoints of one trial's agents, and nothing else."""
+"""Tokens of agents: each token gives access to the agent endpoints of one trial only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 
 from windlass.model.requests import API
 
-AGENTS = f"{API}/agents/"  # the trial's uid follows
+AGENTS = f"{API}/agents/"  # followed by the uid of the trial
 
 
 def agent_token(secret: str, uid: str) -> str:
-    """The token of the agents of one trial.
+    """Return the token for the agents of one trial.
 
     >>> agent_token("hush", "c0ffee") == agent_token("hush", "decade")
     False

@@ -1,4 +1,4 @@
-"""Who may come in: the token, the host, the origin and the version, before anything else."""
+"""Authentication of requests: token, host, origin and version are checked first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _HEALTH = f"{API}/health"
 
 
 class Guard:
-    """An ASGI application that lets only the right requests through to another.
+    """An ASGI application that forwards only permitted requests to another application.
 
-    A browser's page of another site is refused by `Origin`, a name that was bent to
-    this machine by `Host`, everyone without the token by `Authorization`.
+    The `Origin` check refuses pages of other sites in a browser. The `Host` check refuses names
+    that an attacker has resolved to this machine. The `Authorization` check refuses requests
+    without the token.
     """
 
     def __init__(self, app: Any, token: str, hosts: frozenset[str] = LOOPBACK) -> None:
@@ -36,7 +37,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})  # there are none
+            await send({"type": "websocket.close", "code": 1008})  # the server has no websockets
             return
         headers = dict(scope["headers"])
         if has_body(headers):
@@ -71,7 +72,7 @@ class Guard:
         return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
 
     def _expected_for(self, path: str) -> bytes:
-        """An agent has the token of its trial, which opens what is of that trial, and no more."""
+        """Return the token for a path: agent endpoints have the token of their trial."""
         if not path.startswith(AGENTS):
             return self._expected
         uid = path.removeprefix(AGENTS).partition("/")[0]

@@ -1,7 +1,8 @@
-"""A cursor is of one question: it is good for the list, filters and order that it came with.
+"""Binding of cursors: a cursor is valid only for the list, filters and order it came with.
 
-Before what the list itself wrote into it stands a mark of the question as it was asked. With
-other filters its place would be somewhere in a list that nobody has seen the beginning of.
+A bound cursor starts with a hash of the query that produced it, followed by the list's own
+position. With other filters the position would point into a list whose beginning the client has not
+seen.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 from windlass.model.errors import InvalidArgument
 
 _BOUND = re.compile(r"([A-Za-z0-9_-]{8})\.(.+)", re.ASCII | re.DOTALL)
-_FREE = ("cursor", "limit")  # pages of one list may be of any size
+_FREE = ("cursor", "limit")  # pages of one list may differ in size
 
 
 def mark_of(path: str, query: Mapping[str, Any]) -> str:
-    """The mark of a question: where it is asked, and all of it but which page.
+    """Return the hash of a query: the path and all parameters except cursor and limit.
 
     >>> mark_of("/trials", {"state": "FAILED", "limit": 5})
     'po-K20C2'
@@ -30,12 +31,12 @@ def mark_of(path: str, query: Mapping[str, Any]) -> str:
 
 
 def bind(cursor: str, mark: str) -> str:
-    """A cursor as it is given out."""
+    """Return a cursor in the form that clients get."""
     return f"{mark}.{cursor}"
 
 
 def unbind(cursor: str, mark: str) -> str:
-    """What the list wrote into a cursor; that of another question is refused."""
+    """Return the list's own part of a cursor; refuse a cursor of another query."""
     parts = _BOUND.fullmatch(cursor)
     if parts is None:
         raise InvalidArgument(

@@ -1,7 +1,8 @@
-"""Answers to requests that were not read to their end: heard before the connection closes.
+"""Responses to requests whose body the server did not read to its end.
 
-Who closes a connection while bytes are still coming in has the kernel reset it, and the client,
-which is still sending, never sees the answer. So the rest is taken in first, and thrown away.
+If a server closes a connection while bytes are still arriving, the kernel resets it, and a client
+that is still sending never sees the response. The server therefore reads and discards the rest
+first.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import asyncio
 import time
 from typing import Any
 
-_SILENCE = 5.0  # seconds without a byte after which nobody is waited for
-_LONGEST = 30.0  # seconds that somebody may go on sending what is refused
+_SILENCE = 5.0  # seconds without a byte after which the connection is closed
+_LONGEST = 30.0  # seconds for which a client may continue to send a refused body
 
 
 def has_body(headers: dict[bytes, bytes]) -> bool:
-    """Whether a request says that something follows its head."""
+    """Return whether the headers of a request announce a body."""
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 class Exchange:
-    """One request with a body, and its answer, which ends when the request does."""
+    """One request with a body and its response. The response ends when the request does."""
 
     def __init__(self, receive: Any, send: Any) -> None:
         self._receive = receive

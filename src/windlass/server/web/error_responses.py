@@ -1,4 +1,4 @@
-"""Errors as the API tells them: `{code, message, hint}`, and the right status."""
+"""Errors as HTTP responses: `{code, message, hint}` and a status code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATUS = {
 
 
 def answer_to(error: Exception, home: Path) -> Answer:
-    """The answer to a request that raised this."""
+    """Return the response to a request that raised this error."""
     if isinstance(error, Refused):
         return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
     fault = to_fault(error, home)
@@ -38,7 +38,7 @@ def answer_to(error: Exception, home: Path) -> Answer:
 
 
 def to_fault(error: Exception, home: Path) -> Fault:
-    """What a client is told of an exception."""
+    """Convert an exception into the error that the client gets."""
     if isinstance(error, MissingBlobs):
         return Fault(code=error.code, message=error.message, missing=error.missing)
     if isinstance(error, WindlassError):
@@ -70,7 +70,7 @@ def to_fault(error: Exception, home: Path) -> Fault:
 
 
 def _validation_text(error: msgspec.ValidationError) -> str:
-    """`limit: Expected `int` >= 1`, of what msgspec says of `$.limit`."""
+    """Rewrite msgspec's message about `$.limit` as `limit: Expected `int` >= 1`."""
     what, _, where = str(error).partition(" - at `$")
     place = where.rstrip("`").lstrip(".")
     return f"{place}: {what}" if place else what

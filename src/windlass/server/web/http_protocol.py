@@ -1,4 +1,4 @@
-"""Connections: uvicorn's own, with a bound on what one may send before anything comes of it."""
+"""HTTP connections: uvicorn's protocol with a limit on unprocessed bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ LARGEST_HEAD = 128 * 1024
 
 
 class Connection(HttpToolsProtocol):
-    """Speaks HTTP, and hangs up on a head that has no end.
+    """Speaks HTTP and closes the connection if a request head is too long.
 
-    The token is in the head: until that is whole, anyone on this machine may be sending, and
-    all of it is kept in memory. The same goes for what follows the last piece of a body.
+    The token is in the head. Until the head is complete, any process on this machine may be the
+    sender, and all bytes stay in memory. The same limit applies to bytes after the last piece of a
+    body.
     """
 
-    _unanswered = 0  # bytes that came in since something last came of them
+    _unanswered = 0  # bytes received since the parser last completed a part of a message
 
     def data_received(self, data: bytes) -> None:
         self._unanswered += len(data)
@@ -40,7 +41,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request as everything else is refused, and hang up."""
+        """Answer data that is not a valid HTTP request with an error, and close the connection."""
         fault = msgspec.json.encode(Fault(code=InvalidArgument.code, message=msg))
         head = (
             "HTTP/1.1 400 Bad Request",

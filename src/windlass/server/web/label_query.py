@@ -1,4 +1,4 @@
-"""Labels in a query: one as it is, or several as a JSON list, since a label may hold anything."""
+"""Labels in a query: a single label as plain text, or several as a JSON list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LabelText = Annotated[str, msgspec.Meta(max_length=50_000)] | None
 
 
 def read_labels(text: str | None) -> tuple[str, ...]:
-    """The labels that a query asks for.
+    """Parse the labels of a query. A label may contain any character, so several are JSON.
 
     >>> read_labels("baseline"), read_labels('["baseline", "a, b"]'), read_labels(None)
     (('baseline',), ('baseline', 'a, b'), ())

@@ -1,8 +1,8 @@
-"""Where a server listens: for this machine alone, unless it is told otherwise.
+"""The address on which a server listens: loopback only, unless the environment says otherwise.
 
-`WINDLASS_LISTEN=0.0.0.0:8080` has it listen for others, and `WINDLASS_NAMES` says by which names
-they know it, with commas between: requests that name another are refused, as those of a page in a
-browser that was bent to this address would be.
+`WINDLASS_LISTEN=0.0.0.0:8080` makes the server listen for other machines. `WINDLASS_NAMES` lists
+the names by which they reach it, separated by commas. The server refuses requests for other names,
+which protects it against pages in a browser whose name was rebound to this address.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from windlass.model.errors import InvalidArgument
 
 LISTEN, NAMES = "WINDLASS_LISTEN", "WINDLASS_NAMES"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- what all addresses together are called
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- the wildcard addresses
 
 
 class Listening(NamedTuple):
-    """An address, and the names it is known by."""
+    """An address and the names that clients use for it."""
 
     host: str = "127.0.0.1"
-    port: int = 0  # any that is free
+    port: int = 0  # 0 means any free port
     names: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> frozenset[str]:
-        """What requests may call this server."""
+        """The host names that requests may use."""
         return LOOPBACK | set(self.names)
 
     def urls(self, port: int) -> tuple[str, ...]:
-        """Where others reach it; none if it listens for this machine alone.
+        """Return the URLs for other machines; none if the server listens on loopback only.
 
         >>> Listening("::", 8080, ("lab", "2001:db8::7")).urls(8080)
         ('http://lab:8080', 'http://[2001:db8::7]:8080')
@@ -40,7 +40,7 @@ class Listening(NamedTuple):
         return tuple(_url(name, port) for name in self.names if name not in _EVERYWHERE)
 
     def own_url(self, port: int) -> str:
-        """Where programs of this machine reach it.
+        """Return the URL for programs on this machine.
 
         >>> Listening("0.0.0.0", 8080).own_url(8080), Listening("10.0.0.7", 8080).own_url(8080)
         ('http://127.0.0.1:8080', 'http://10.0.0.7:8080')
@@ -48,7 +48,7 @@ class Listening(NamedTuple):
         return _url("127.0.0.1" if self.host in _EVERYWHERE else self.host, port)
 
     def open(self) -> socket.socket:
-        """A socket that listens there."""
+        """Open a listening socket."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         is_both = self.host == "::" and socket.has_dualstack_ipv6()
         try:
@@ -60,13 +60,14 @@ class Listening(NamedTuple):
                 f"It cannot listen at {self.host}:{self.port}: {error.strerror}.",
                 hint=f"Another program may have that port; {LISTEN} names another.",
             ) from error
-        # Accepted connections inherit it. Without it, a kept connection answers in 40 ms steps.
+        # Accepted connections inherit TCP_NODELAY. Without it, a reused connection answers in 40 ms
+        # steps.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
 
 
 def read_listening(environ: Mapping[str, str] = os.environ) -> Listening:
-    """What the environment says.
+    """Read the listen address from the environment.
 
     >>> read_listening({"WINDLASS_LISTEN": "0.0.0.0:8080", "WINDLASS_NAMES": "lab, 10.0.0.7"})
     Listening(host='0.0.0.0', port=8080, names=('lab', '10.0.0.7'))
@@ -89,5 +90,5 @@ def read_listening(environ: Mapping[str, str] = os.environ) -> Listening:
 
 
 def _url(host: str, port: int) -> str:
-    """An address of IPv6 has colons of its own."""
+    """Format a URL. IPv6 addresses contain colons and need brackets."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Requests and answers over ASGI: bodies within bounds, streams that end when nobody listens."""
+"""Requests and responses over ASGI: limited bodies, and streams that end with the connection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from windlass.model.text.quantities import format_size
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
-PING = 10.0  # seconds after which a stream that has no news shows that it is alive
+PING = 10.0  # seconds without an event after which a stream sends a keep-alive
 OCTETS = "application/octet-stream"
 _PIECE = 1 << 20
 
 
 class Refused(Exception):
-    """A request that is answered with a fault and that status."""
+    """A request that gets an error response with this status."""
 
     def __init__(self, status: int, fault: Fault, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(fault.message)
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Answer(NamedTuple):
-    """What is sent back: bytes, or a stream of them."""
+    """The content of a response: bytes or a stream of bytes."""
 
     body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """What was asked, beyond what a route takes from its path and its query."""
+    """The headers and the body of a request."""
 
     def __init__(self, scope: Any, receive: Any, largest_body: int | None) -> None:
         self._receive = receive
@@ -45,18 +45,18 @@ class Request:
         self._scope = scope
 
     def header(self, name: bytes) -> str:
-        """A header, by its name in lower case; empty if it was not sent."""
+        """Return a header by its name in lower case, or an empty text."""
         for key, value in self._scope["headers"]:
             if key == name:
                 return str(value.decode("latin-1"))
         return ""
 
     async def body(self) -> bytes:
-        """All of the body."""
+        """Read the whole body."""
         return b"".join([piece async for piece in self.stream()])
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+        """Yield the body as it arrives."""
         length = self.header(b"content-length")
         if self._largest is not None and length.isdecimal() and int(length) > self._largest:
             raise _too_large(self._largest)
@@ -78,11 +78,11 @@ class Request:
 def _too_large(largest: int) -> Refused:
     text = f"The request is larger than {format_size(largest)}, the most that is taken here."
     fault = Fault(code="invalid_argument", message=text, hint="Send less at once.")
-    return Refused(413, fault, {"Connection": "close"})  # who goes on sending is left in the end
+    return Refused(413, fault, {"Connection": "close"})  # stops a client that continues to send
 
 
 def event(name: str, data: bytes, identity: str = "") -> bytes:
-    """One server-sent event."""
+    """Format one server-sent event."""
     first = f"id: {identity}\n" if identity else ""
     return f"{first}event: {name}\ndata: ".encode() + data + b"\n\n"
 
@@ -103,13 +103,13 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
         while size > 0:
             piece = await asyncio.to_thread(file.read, min(size, _PIECE))
             if not piece:
-                return  # it was cut meanwhile: the client sees that bytes are missing
+                return  # the file was truncated meanwhile: the client sees that bytes are missing
             size -= len(piece)
             yield piece
 
 
 async def send_answer(answer: Answer, receive: Any, send: Any) -> None:
-    """Send it; a stream until it ends or nobody listens any more."""
+    """Send a response. A stream ends with its generator or when the client disconnects."""
     headers = [(b"content-type", answer.media_type.encode())]
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
     if isinstance(answer.body, bytes):

@@ -1,24 +1,25 @@
-"""Who waits for news of what: the bridge from the controller's threads to the event loop."""
+"""Notifications for streams: the bridge from the controller's threads to the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 
-Topic = int | tuple[str, int]  # a number is that of a trial
+Topic = int | tuple[str, int]  # an integer is the id of a trial
 
-QUEUE: Topic = -1  # the topic of "something moved in the queue"
+QUEUE: Topic = -1  # the topic for changes of the queue
 
 
 def experiment_topic(experiment_id: int) -> Topic:
-    """The topic of an experiment and of all its trials."""
+    """Return the topic of an experiment and all its trials."""
     return ("experiment", experiment_id)
 
 
 class News(asyncio.Event):
-    """Set when there is news, and cleared by whoever looks.
+    """An event that is set on each notification and cleared by its reader.
 
-    Of an experiment it also says which trials changed, until they are taken.
+    For the topic of an experiment it also collects the ids of changed trials until `take` is
+    called.
     """
 
     def __init__(self) -> None:
@@ -26,13 +27,13 @@ class News(asyncio.Event):
         self._changed: dict[int, None] = {}
 
     def add(self, trial_id: int | None) -> None:
-        """There is news, of that trial if it is one."""
+        """Record a notification, and the changed trial if an id is given."""
         if trial_id is not None:
             self._changed[trial_id] = None
         self.set()
 
     def take(self) -> list[int]:
-        """The trials that changed since this was last asked for; the news are seen."""
+        """Return the trials that changed since the last call, and clear the event."""
         self.clear()
         taken, self._changed = list(self._changed), {}
         return taken
@@ -41,8 +42,8 @@ class News(asyncio.Event):
 class Hub:
     """Wakes streams when their trial or experiment changed.
 
-    `publish` may be called from any thread; a subscription is an event that is set when
-    there is news, and cleared by whoever looks.
+    `publish` may be called from any thread. A subscription is an event that is set on each
+    notification and cleared by its reader.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,26 +52,26 @@ class Hub:
         self.is_closing = False
 
     def publish(self, topic: Topic, trial_id: int | None = None) -> None:
-        """Say that there is news of a trial, of an experiment (of which trial), of the queue."""
+        """Notify the subscribers of a topic; `trial_id` is the changed trial of an experiment."""
         if topic in self._waiting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, topic, trial_id)
 
     def subscribe(self, *topics: Topic) -> News:
-        """An event that is set with each piece of news."""
+        """Return an event that is set on each notification of these topics."""
         event = News()
         for topic in topics:
             self._waiting[topic].add(event)
         return event
 
     def unsubscribe(self, event: News, *topics: Topic) -> None:
-        """Forget a subscription."""
+        """Remove a subscription."""
         for topic in topics:
             self._waiting[topic].discard(event)
             if not self._waiting[topic]:
                 del self._waiting[topic]
 
     def close(self) -> None:
-        """Wake everyone: the server is leaving."""
+        """Wake all subscribers because the server shuts down."""
         self.is_closing = True
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_all)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes, made from their signatures when it is asked for."""
+"""The OpenAPI document of the routes, built on request from their signatures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = {"type": "string"}
 def document_of(
     routes: Iterable[Route], *, title: str, version: str, is_open: str
 ) -> dict[str, Any]:
-    """The document. `is_open` is the one path that needs no token."""
+    """Return the document. `is_open` is the only path that needs no token."""
     listed = list(routes)
     types: list[Any] = [Fault]
     for route in listed:
@@ -78,7 +78,7 @@ def _content(route: Route, schema_by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer_type(route: Route) -> Any:
-    """What is answered as JSON; nothing for bytes and streams."""
+    """Return the type of a JSON response; nothing for bytes and streams."""
     kind = route.hints["return"]
     if kind is Answer:
         return None
@@ -86,7 +86,7 @@ def _answer_type(route: Route) -> Any:
 
 
 def _is_either(route: Route) -> bool:
-    """Whether JSON is answered, or, if events are accepted, a stream of them."""
+    """Return whether a route answers with JSON or, if the client accepts events, a stream."""
     return Answer in getattr(route.hints["return"], "__args__", ())
 
 
@@ -120,7 +120,7 @@ def _query_parameters(route: Route, schema_by_type: dict[str, Any]) -> list[dict
 
 
 def _portable(schema: Any) -> Any:
-    r"""The schema with patterns that all can read: what is `\Z` here is `$` elsewhere."""
+    r"""Return the schema with portable patterns: `\Z` of Python becomes `$`."""
     if isinstance(schema, dict):
         return {
             key: value.replace(r"\Z", "$") if key == "pattern" else _portable(value)

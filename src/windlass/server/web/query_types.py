@@ -1,4 +1,4 @@
-"""What the queries of lists have in common."""
+"""Parameter types that the queries of lists share."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ PAGE_LIMIT = 500
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
-Cursor = Annotated[str, Meta(max_length=8000)]  # it may hold a name, or the text of a parameter
+Cursor = Annotated[str, Meta(max_length=8000)]  # a cursor may contain a name or a parameter value

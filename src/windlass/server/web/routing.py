@@ -1,9 +1,9 @@
-"""Routes: functions whose signatures say what is asked and what is answered.
+"""Routes: functions whose signatures define the request and the response.
 
-A parameter named in the path comes from there, `data` from the body, `request` and `services`
-are given, and every other one comes from the query, checked against its annotation. What is
-returned is sent as JSON, unless it is an `Answer`. Cursors of lists are bound to what was asked
-(`cursor_binding.py`). The same signatures make the OpenAPI document.
+A parameter that the path names comes from the path, `data` comes from the body, and the router
+passes `request` and `services`. All other parameters come from the query and are validated against
+their annotations. The return value is sent as JSON unless it is an `Answer`. Cursors of lists are
+bound to their query (`cursor_binding.py`). The OpenAPI document is built from the same signatures.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _GIVEN = ("request", "services", "data", "return")
 _BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
 _BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
 _LARGEST_BODY = 1 << 20
-_ODD = re.compile(r"[\udc80-\udcff]")  # a byte that is no text, as `surrogateescape` has it
+_ODD = re.compile(r"[\udc80-\udcff]")  # an invalid UTF-8 byte under `surrogateescape`
 
 
 class Route:
-    """One operation: a method, a path with blanks, and the function that does it."""
+    """One operation: a method, a path with placeholders, and a handler function."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Route:
         self.body: Any = self.hints.get("data")
         self.query = _query_type(handler, self.hints, self.blanks)
         self._takes = set(self.hints)
-        # A place in a log is one whatever is asked of it: whoever follows asks otherwise then.
+        # Cursors of logs are not bound: a client that follows a log changes the other parameters.
         is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
         self._binds_cursors = is_list and not is_log
         self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
@@ -66,7 +66,7 @@ class Route:
     async def answer(
         self, request: Request, services: Any, path: dict[str, str], query: str
     ) -> Answer:
-        """Have it done."""
+        """Handle a request and return the response."""
         arguments: dict[str, Any] = {
             name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
         }
@@ -90,14 +90,14 @@ class Route:
 
 
 class Match(NamedTuple):
-    """A route, and what stood in the blanks of its path."""
+    """A route and the values of its path placeholders."""
 
     route: Route
     blanks: dict[str, str]
 
 
 class Routes:
-    """All operations there are; paths without blanks are found at once."""
+    """All operations. Paths without placeholders are found by a dictionary lookup."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._plain: dict[str, list[Route]] = {}
@@ -109,9 +109,10 @@ class Routes:
                 self._plain.setdefault(route.path, []).append(route)
 
     def find(self, method: str, path: str) -> Match:
-        """The operation that is meant."""
+        """Return the route for a method and a path."""
         allowed = []
-        # A name at the end of a path may itself end in a slash: only then is it cut off.
+        # Remove a trailing slash only if no route matches: a name at the end of a path may end in
+        # one.
         for spelling in dict.fromkeys((path, path.rstrip("/"))):
             for route, blanks in self._candidates(spelling):
                 if route.method == method:
@@ -132,7 +133,7 @@ class Routes:
 
 
 def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) -> Any:
-    """A struct with a field for each parameter that comes from the query."""
+    """Return a struct type with a field for each query parameter."""
     fields: list[tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(handler).parameters.items():
         if name not in _GIVEN and name not in blanks:
@@ -150,7 +151,7 @@ def _read_query(wanted: Any, text: str) -> dict[str, Any]:
 
 
 def _sayable(text: str) -> str:
-    r"""A text as it is; of one that is no UTF-8 each odd byte is escaped, so that no two are one.
+    r"""Escape each invalid byte of a text that is not UTF-8, so that texts stay distinct.
 
     >>> _sayable("caf\udce9 100%"), _sayable("café 100%")
     ('caf%E9 100%25', 'café 100%')

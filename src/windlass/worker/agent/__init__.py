@@ -1,4 +1,4 @@
-"""The agent runs beside a supervisor where there is no server: in a pod, on another machine.
+"""The agent runs beside a supervisor on a machine without a server, for example in a pod.
 
 It fetches a trial's code and data, has the same supervisor run the trial in its own home, and
 uploads the files of the supervisor to the server, byte for byte. Like all of `worker`, it uses only

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 CONFIG = "/windlass/agent.json"
 HOME = "/windlass-home"
-STOPPED = 143  # the exit code of one that was told to end before it began
-UNABLE = 125  # that of one that could not begin
-_HAND_OVER = 5.0  # of the time that it is given to end in: for what is left to be shipped
+STOPPED = 143  # exit code of an agent that was stopped before its program started
+UNABLE = 125  # exit code of an agent that could not start its program
+_HAND_OVER = 5.0  # seconds of the grace period reserved for the last uploads
 _DEFAULT_GRACE = 30.0
 
 
 def main() -> None:
-    """Run the attempt that the environment names; leave with its exit code."""
+    """Run the attempt that the environment names, and exit with its exit code."""
     sys.exit(Agent(os.environ).run())
 
 
 class Agent:
-    """What an attempt has beside it where there is no server.
+    """Runs one attempt on a machine without a server.
 
-    The main thread hears of signals and of the supervisor's end, and never waits for the server:
-    others do that.
+    The main thread handles signals and the end of the supervisor, and never waits for the server.
+    Other threads communicate with the server.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -55,14 +55,14 @@ class Agent:
         self._base = f"/api/v1/agents/{config['uid']}/{'/'.join(which)}"
         self._signals = SignalPipe()
         self._channel = _open_channel(config)
-        self._give_up: float | None = None  # when whoever runs us will end us by force
+        self._give_up: float | None = None  # the time at which the runtime kills this process
         self._stopping = threading.Lock()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._dir = ""
         self._fault = ""
 
     def run(self) -> int:
-        """From nothing to the exit code of the program; all of it is the server's by then."""
+        """Run the attempt, upload all its data, and return the exit code of the program."""
         if not self._wait_for(_Aside(self._bring), is_patient=False):
             return STOPPED
         if self._fault:
@@ -91,9 +91,9 @@ class Agent:
             pass
 
     def _wait_for(self, aside: _Aside, *, is_patient: bool) -> bool:
-        """Until something is done; false if we are told to end before it.
+        """Wait for a background task; return false if a stop signal comes first.
 
-        A patient one goes on until whoever told us is about to end us by force.
+        A patient wait continues until shortly before the runtime kills this process.
         """
         poll = select.poll()
         for fd in (aside.fileno(), self._signals.fileno()):
@@ -124,12 +124,12 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _attend(self, ears: socket.socket, carrier: Carrier) -> None:
-        """Until the supervisor has ended: pass on what it tells, and what it is told."""
+        """Forward nudges and orders until the supervisor has ended."""
         poll = select.poll()
         for fd in (ears.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
         while not self._has_ended():
-            poll.poll()  # its end is a signal, too
+            poll.poll()  # the end of the supervisor also arrives as a signal
             if self._hear_signals():
                 self._stop(max(0.0, self._grace - _HAND_OVER))
             for message in _receive_all(ears):
@@ -139,7 +139,7 @@ class Agent:
         return self._supervisor is None or self._supervisor.poll() is not None
 
     def _hear_signals(self) -> bool:
-        """Whether whoever runs this wants it gone, for example because its pod is deleted."""
+        """Return whether the runtime stops this agent, for example because its pod is deleted."""
         if signal.SIGTERM not in self._signals.drain():
             return False
         if self._give_up is None:
@@ -147,9 +147,10 @@ class Agent:
         return True
 
     def _stop(self, grace: float) -> None:
-        """Have the supervisor end the program.
+        """Make the supervisor stop the program.
 
-        One whose disk is full cannot be told how long it has, and is told to stop all the same.
+        If the disk is full, the grace period cannot be written, and the supervisor is stopped
+        without it.
         """
         with self._stopping:
             try:
@@ -160,7 +161,7 @@ class Agent:
                 self._supervisor.terminate()
 
     def _see_that_it_ended(self) -> None:
-        """A supervisor that was killed wrote no record of the end."""
+        """Write an exit record for a supervisor that was killed before it wrote one."""
         path = os.path.join(self._dir, EXIT)
         if os.path.exists(path):
             return
@@ -191,7 +192,7 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
 
 
 class _Aside:
-    """Something that is done in a thread of its own; its descriptor can be read once it is."""
+    """A task in its own thread. Its descriptor becomes readable when the task is done."""
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()

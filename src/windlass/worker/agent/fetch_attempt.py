@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_HEADER = 40  # of each blob in a pack: 32 bytes of its digest, 8 of its length
-_AT_ONCE = 2000  # blobs that are asked for in one request
-_TOGETHER = 32 << 20  # bytes of them
+_HEADER = 40  # bytes before each blob in a pack: 32 of its digest, 8 of its length
+_AT_ONCE = 2000  # blobs in one request
+_TOGETHER = 32 << 20  # bytes of blobs in one request
 _PIP = 300.0  # seconds
-_LARGE = 8 << 20  # a blob that is asked for by itself
-_LONGEST, _MOST_PACKAGES = 200, 5000  # of what is told of this place
-_OWN = "WINDLASS_AGENT_"  # what variables of ours begin with, that no trial is to see
+_LARGE = 8 << 20  # bytes; a larger blob has its own request
+_LONGEST, _MOST_PACKAGES = 200, 5000  # limits for the reported facts
+_OWN = "WINDLASS_AGENT_"  # prefix of the agent's variables, which are hidden from trials
 
 
 class Arrival:
-    """Brings one attempt here, and says where it lies."""
+    """Downloads one attempt to this machine."""
 
     def __init__(self, channel: Channel, base: str, home: str) -> None:
         self._channel = channel
@@ -42,7 +42,7 @@ class Arrival:
         self._home = home
 
     def bring(self) -> str:
-        """Have all of it here; the directory of the attempt, with its launch file."""
+        """Download everything, and return the directory of the attempt with its launch file."""
         answer = self._channel.ask_json("POST", f"{self._base}/begin", _facts())
         launch: dict[str, Any] = answer["launch"]
         key = launch["key"]
@@ -59,7 +59,7 @@ class Arrival:
         return attempt_dir
 
     def _make_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
-        """The environment is that of this place: its image's, its cluster's."""
+        """Use the environment of this machine: that of its image and its cluster."""
         own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
@@ -90,9 +90,9 @@ class Arrival:
                     launch["environment"]["target"] = os.path.join(cache, "envs", name)
 
     def _find_uv(self, variables: Mapping[str, str]) -> str | None:
-        """The image's, beside its interpreter or on the path; else one that pip brings.
+        """Find uv beside the interpreter or on the path; otherwise install it with pip.
 
-        From where the job says that its packages come, whichever of the two it tells.
+        pip uses the package index that the job configures, in the variables of either uv or pip.
         """
         beside = shutil.which("uv", path=os.path.dirname(sys.executable))
         uv = shutil.which("uv") or beside
@@ -125,7 +125,7 @@ class Arrival:
         paths.append((launch.get("environment") or {}).get("lock"))
         first = [os.path.basename(path) for path in paths if path]
         manifests = [os.path.basename(launch["tree"])] if launch.get("tree") else []
-        begin = checkpoint or launch.get("begin")  # that counts until it saved one of its own
+        begin = checkpoint or launch.get("begin")  # until the attempt saves its own
         if begin:
             first.append(begin["manifest"])
             manifests.append(begin["manifest"])
@@ -143,7 +143,7 @@ class Arrival:
             note_shipped(folder, number)
 
     def _fetch(self, blobs: str, sizes: Mapping[str, int]) -> None:
-        """Have these blobs here: many small ones in one request, each large one in its own."""
+        """Download blobs: many small ones in one request, each large one in its own."""
         wanted = {
             digest: size
             for digest, size in sizes.items()
@@ -180,7 +180,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """So many at a time that an answer fits into memory.
+    """Split blobs into batches whose responses fit into memory.
 
     >>> list(_batches({"a": _TOGETHER, "b": 1, "c": 1}))
     [['a'], ['b', 'c']]
@@ -198,7 +198,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryview]]:
-    """The blobs of a pack, each with the name that it was asked for by."""
+    """Yield the blobs of a pack, each with the name under which it was requested."""
     view, at = memoryview(pack), 0
     while at < len(view):
         name = bytes(view[at : at + 32]).hex()
@@ -209,11 +209,11 @@ def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryvie
 
 
 def _check(digest: str, data: memoryview) -> None:
-    """Refuse what is not what it is called, where this interpreter can tell."""
+    """Refuse data that does not match its digest, if this interpreter can compute the digest."""
     try:
         is_right = kind_of(digest).digest_of(data) == digest
     except ImportError:
-        return  # the store checked it when it came, and the connection checks what it carries
+        return  # the store has verified the blob, and the connection has its own checksums
     if not is_right:
         raise ConnectionError("what came is not what was sent")
 

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-GREETING = b"WINDLASS-TUNNEL/1 "  # then the token, and the end of the line
+GREETING = b"WINDLASS-TUNNEL/1 "  # followed by the token and a line break
 _LONGEST_GREETING = 512
-_DIAL = 5.0  # seconds to reach the server in
+_DIAL = 5.0  # seconds to connect to the server
 _ANSWER = 60.0  # seconds without a byte until a connection is given up
-_SETTLED = 600.0  # the same once a large file was sent: it is answered when it is on the disk
+_SETTLED = 600.0  # the same after a large file, which the server confirms once it is on the disk
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PIECE = 1 << 20
-_MOST_IDLE = 16  # connections that wait to be used
-_LARGE = 8 << 20  # a file that is not sent before it is known that there is room for it
+_MOST_IDLE = 16  # idle connections that are kept
+_LARGE = 8 << 20  # bytes; before sending a larger file, the agent asks whether it fits
 _FULL = 507
-# It may do better later: also one that does not know our token is not the one we mean.
+# Retry these: a server that does not know our token may not be the right one.
 _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
 class Refused(Exception):
-    """The server has understood, and will not have it however often it is asked."""
+    """The server refused the request, and a retry would not help."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,26 +51,26 @@ class Refused(Exception):
 
 
 class GivenUp(Exception):
-    """The caller of a request need not wait any longer."""
+    """The deadline of a request has passed, or the channel was closed."""
 
 
 class NoRoom(Exception):
-    """The disk of the server has no room for a file, for now."""
+    """The disk of the server has no space for a file at the moment."""
 
 
 class Changed(Exception):
-    """The file that was to be sent is not what it was, or gone."""
+    """The file to send was changed or deleted."""
 
 
 class NotWritten(OSError):
-    """An answer came, and the file that it was for could not be written."""
+    """A response arrived, but its target file could not be written."""
 
 
 class Channel:
     """Requests to the server, from any thread."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
-        """OSError if the server is nowhere to be found, and the port is another's."""
+        """Raise OSError if no URL of the server is known and the port is in use."""
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
@@ -91,15 +91,15 @@ class Channel:
         ask_first: str = "",
         is_done: Callable[[], bool] | None = None,
     ) -> bytes:
-        """The answer to a request, however long it takes; `Refused` if there will be none.
+        """Send a request, retry it until it succeeds, and return the response.
 
-        `Changed` if it is about a file that cannot be sent as it was.
-        `NoRoom` if the disk of the server is full, unless that is waited for. `ask_first` is asked
-        for before each try: an answer that comes while much is still being sent may never be seen.
-        `is_done` is asked before it is tried again: true where only the answer was lost.
-        `deadline` is by `time.monotonic`: `GivenUp` after it, and when the channel is closed.
-        With `into`, the path of a file, the answer is written there, however large; `NotWritten`
-        if it cannot be.
+        Raises `Refused` if a retry would not help, `Changed` if a file cannot be sent as it was,
+        and `NoRoom` if the disk of the server is full, unless the call waits for space. `ask_first`
+        is requested before each attempt, because a response that arrives while a large body is
+        being sent may be lost. `is_done` is called before each retry and returns true if only the
+        response was lost. `deadline` is a time of `time.monotonic`: `GivenUp` is raised after it,
+        and when the channel is closed. With `into`, the response is written to the file of that
+        path, whatever its size; `NotWritten` is raised if that fails.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -110,7 +110,7 @@ class Channel:
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
             except NotWritten:
-                raise  # it comes from here: however often it was asked for, it would be the same
+                raise  # a local error, which a retry would not fix
             except (OSError, http.client.HTTPException, NoRoom) as error:
                 if isinstance(error, NoRoom) and not waits_for_room:
                     raise
@@ -129,7 +129,7 @@ class Channel:
         deadline: float | None = None,
         is_done: Callable[[], bool] | None = None,
     ) -> None:
-        """Have the server take in a file; `NoRoom` if its disk is full, `Refused` for good."""
+        """Upload a file; raise `NoRoom` if the server's disk is full, `Refused` if it is final."""
         room = f"{base}/room?size={body.size}" if body.size > _LARGE else ""
         self.ask(
             "PUT", f"{base}/{where}", body,
@@ -137,20 +137,20 @@ class Channel:
         )  # fmt: skip
 
     def rest(self, seconds: float) -> None:
-        """Wait for that long; `GivenUp` when the channel is closed."""
+        """Wait for some seconds; raise `GivenUp` when the channel is closed."""
         if self._is_closed.wait(seconds):
             raise GivenUp
 
     def ask_json(
         self, method: str, path: str, value: object = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """The same with a value for a body, and one for an answer."""
+        """Send a request with a JSON body, and return the JSON response."""
         body = None if value is None else json.dumps(value).encode()
         answer = json.loads(self.ask(method, path, body, deadline=deadline) or b"{}")
         return answer if isinstance(answer, dict) else {}
 
     def close(self) -> None:
-        """End what waits, and wait for nothing more."""
+        """Abort waiting requests and accept no more."""
         self._is_closed.set()
         if self._listener is not None:
             self._listener.close()
@@ -202,7 +202,7 @@ class Channel:
         raise _refusal(response.status, answer)
 
     def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
-        """One that is there, or a new one; whichever can be had first."""
+        """Return an idle connection or a new one, whichever is available first."""
         try:
             return self._idle.get_nowait()
         except queue.Empty:
@@ -211,7 +211,7 @@ class Channel:
             try:
                 return self._dial(url)
             except (OSError, ValueError, http.client.HTTPException):
-                continue  # nobody answers there, or it makes no sense
+                continue  # no answer at this URL, or an invalid one
         if self._listener is None:
             raise ConnectionError("the server cannot be reached")
         wait = _LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
@@ -233,9 +233,9 @@ class Channel:
         return connection
 
     def _listen(self, port: int) -> None:
-        """Have the server come to us; where that cannot be, we go to it if we know where it is."""
+        """Listen for connections of the server. If that fails, connect to its known URLs only."""
         try:
-            # For this machine alone: what leads here from outside ends on it.
+            # Listen on loopback only: the tunnel from outside ends on this machine.
             self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
         except OSError:
             if not self._urls:
@@ -249,11 +249,11 @@ class Channel:
             try:
                 sock, _ = listener.accept()
             except OSError:
-                return  # closed
+                return  # the listener was closed
             threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
 
     def _greet(self, sock: socket.socket) -> None:
-        """Use a connection that somebody made to us, if it is the server's."""
+        """Use an incoming connection if it comes from the server."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)
@@ -264,15 +264,15 @@ class Channel:
         except OSError:
             sock.close()
             return
-        # It ends where the server listens for itself alone.
+        # The tunnel ends at the loopback address of the server.
         connection = http.client.HTTPConnection("127.0.0.1")
         connection.sock = sock
-        connection.auto_open = 0  # one that was closed cannot be had again by dialling
+        connection.auto_open = 0  # the agent cannot reopen a connection that the server made
         self._idle.put(connection)
 
 
 class FileBody:
-    """A body that is a file as it is now: what is added to it meanwhile is not sent."""
+    """A body with the current content of a file. Bytes that are appended later are not sent."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -290,7 +290,7 @@ def patience(body: bytes | FileBody | None) -> float:
 
 
 class _Cut:
-    """So much of a file, read a piece at a time; what is missing breaks the connection."""
+    """The first bytes of a file, read in pieces. If bytes are missing, the connection breaks."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file
@@ -318,7 +318,7 @@ def _opened(path: str) -> Any:
 
 
 def _write_out(response: http.client.HTTPResponse, path: str) -> None:
-    """Write an answer to a file, a piece at a time."""
+    """Write a response to a file in pieces."""
     with _here(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -334,7 +334,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _here(path: str) -> Iterator[None]:
-    """Tell what is wrong with a file of this place apart from what is wrong with a connection."""
+    """Separate errors of a local file from errors of the connection."""
     try:
         yield
     except OSError as error:
@@ -356,7 +356,7 @@ def _patient(sock: Any) -> None:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
-        pass  # it is no TCP
+        pass  # not a TCP socket
 
 
 def _refusal(status: int, answer: bytes) -> Refused:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_AGAIN = 1.0  # seconds until an order that could not be written down is asked for again
+_AGAIN = 1.0  # seconds until an order that could not be written is requested again
 
 
 class Orders:
-    """Hears of orders in a thread of its own, and writes them where the program looks."""
+    """Receives orders in its own thread, and writes them to the files that the program reads."""
 
     def __init__(
         self, channel: Channel, base: str, attempt_dir: str, on_stop: Callable[[float], None]
@@ -35,7 +35,7 @@ class Orders:
         self._on_stop = on_stop
         self._seen = ""
         self._last_message = ""
-        self.is_dismissed = False  # the server wants nothing more of this attempt
+        self.is_dismissed = False  # the server needs nothing more of this attempt
         threading.Thread(target=self._listen, name="windlass-orders", daemon=True).start()
 
     def _listen(self) -> None:
@@ -45,7 +45,7 @@ class Orders:
         except GivenUp:
             return
         except Refused:
-            # Its trial is gone, or a newer attempt has its place.
+            # The trial is deleted, or a newer attempt has replaced this one.
             self.is_dismissed = True
             self._on_stop(0.0)
 
@@ -54,7 +54,8 @@ class Orders:
             path = f"{self._base}/orders?seen={self._seen}"
             self._obey(self._channel.ask_json("GET", path))
         except (OSError, ValueError) as error:
-            # A full disk, or an answer that makes no sense: the next order may be to stop.
+            # The disk is full or the response is invalid. Continue, because the next order may be
+            # to stop.
             self._say(f"an order could not be followed yet: {error}")
             self._channel.rest(_AGAIN)
 
@@ -64,10 +65,10 @@ class Orders:
             self._on_stop(float(stop.get("grace", 0.0)))
         if orders.get("should_stop"):
             write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
-        self._seen = str(orders.get("seen", ""))  # last: what was not followed is asked for again
+        self._seen = str(orders.get("seen", ""))  # last, so that a failed order is repeated
 
     def _say(self, what: str) -> None:
-        """Say something, unless it was the last that was said."""
+        """Log a message unless it equals the previous one."""
         if what != self._last_message:
             self._last_message = what
             sys.stderr.write(f"windlass: {what}\n")

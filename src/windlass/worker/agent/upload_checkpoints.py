@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_SHIPPED = ".shipped"  # among the checkpoints: up to which number the server has them
-_AT_ONCE = 1000  # digests that are asked about in one request
+_SHIPPED = ".shipped"  # file beside the checkpoints: the highest uploaded number
+_AT_ONCE = 1000  # digests in one request
 
 
 def note_shipped(folder: str, number: int) -> None:
-    """Note that the server has the checkpoints up to that number."""
+    """Record that the server has the checkpoints up to this number."""
     write_json(os.path.join(folder, _SHIPPED), {"upto": number}, durable=True)
 
 
 class Saved:
-    """The checkpoints and outputs of an attempt, as far as the server has them."""
+    """The checkpoints and outputs of an attempt, and their upload state."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
         self._channel = channel
@@ -45,12 +45,12 @@ class Saved:
         self._blobs: str = launch["blobs"]
         self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
         noted = read_json(os.path.join(self._folder, _SHIPPED)) or {}
-        self._upto = int(noted.get("upto") or 0)  # the number up to which the server has them
-        self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time of what was sent
-        self._done_with: set[str] = set()  # blobs that the server has, and that may go here
+        self._upto = int(noted.get("upto") or 0)  # the highest number that the server has
+        self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time when uploaded
+        self._done_with: set[str] = set()  # uploaded blobs that may be deleted here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
-        """Have the server take in those it does not have, the oldest first."""
+        """Upload the checkpoints that the server does not have, oldest first."""
         for number, record in reversed(checkpoint_records.records(self._folder)):
             if number <= self._upto or number == 0 or "manifest" not in record:
                 continue
@@ -62,11 +62,11 @@ class Saved:
             try:
                 note_shipped(self._folder, number)
             except OSError:
-                pass  # a full disk: what goes now may make room for the next note
+                pass  # the disk is full: the deletion below may free space for the next note
             self.forget_shipped(before=number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
-        """Have the server take in the parts of checkpoints that were saved here."""
+        """Upload the parts of checkpoints that were saved here."""
         for path, part in shards.left(self._folder):
             try:
                 self._ship_blobs(part["manifest"], deadline)
@@ -75,7 +75,7 @@ class Saved:
                 _refused(f"the part of the checkpoint of step {part.get('step')}", error)
             self._done_with.update(self._list_blobs(part))
             with checkpoint_records.locked(self._folder):
-                if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
+                if (read_json(path) or {}).get("uid") == part["uid"]:  # else saved again
                     remove_if_there(path)
         self.forget_shipped()
 
@@ -90,7 +90,7 @@ class Saved:
                 self._ship_blob(digest, deadline)
 
     def _ship_blob(self, digest: str, deadline: float | None) -> None:
-        """Send a blob; one that came is not sent again because its answer was lost."""
+        """Upload a blob. If only the response was lost, the blob is not sent again."""
         body = FileBody(place_of(self._blobs, digest))
         self._channel.send(
             self._base,
@@ -107,10 +107,7 @@ class Saved:
         return list(missing)
 
     def forget_shipped(self, before: int = 0) -> None:
-        """Keep here what a program may still ask for, or the server lacks: the rest goes.
-
-        Of checkpoints that are those from that number on, and what they are made of.
-        """
+        """Delete uploaded checkpoints below number `before`, and blobs that nothing needs."""
         import fcntl
 
         from windlass.worker.blobs.writer import LOCK
@@ -120,7 +117,7 @@ class Saved:
         fd = os.open(os.path.join(self._blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                # One that is just being saved may find what it needs here: then another time.
+                # A concurrent save may reuse local blobs. In that case, delete later.
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return
@@ -148,7 +145,7 @@ class Saved:
         return [*_listed(self._blobs, manifest), manifest]
 
     def ship_outputs(self, deadline: float | None = None) -> None:
-        """Have the server take in the files that are new, or not what they were."""
+        """Upload new and changed output files."""
         for path, seen in _files(self._outputs):
             place = os.path.relpath(path, self._outputs)
             stamp = (seen.st_size, seen.st_mtime_ns)
@@ -159,16 +156,16 @@ class Saved:
                 where = f"outputs?path={quote(os.fsencode(place), safe='')}"
                 self._channel.send(self._base, where, body, deadline=deadline)
             except (FileNotFoundError, Changed):
-                continue  # it was removed or written meanwhile: another time, if it is there
+                continue  # the file was deleted or changed meanwhile; the next round uploads it
             except Refused as error:
                 _refused(f"the output {place!a}", error)
             self._sent[place] = stamp
 
 
 def _refused(what: str, error: Refused) -> None:
-    """Say of something that the server will not have it, ever, and let the rest go on.
+    """Log that the server refuses an upload for good, and continue with the rest.
 
-    Blobs that went missing there are brought another time.
+    If blobs are missing on the server, the upload is repeated later.
     """
     if error.code == "missing_blobs":
         raise error
@@ -176,7 +173,7 @@ def _refused(what: str, error: Refused) -> None:
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:
-    """The digests that a manifest names."""
+    """Return the digests of a manifest."""
     try:
         with open(place_of(blobs, manifest), "rb") as file:
             return list(blobs_of(decode(file.read())))
@@ -185,7 +182,7 @@ def _listed(blobs: str, manifest: str) -> list[str]:
 
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Plain files below a folder, through no link."""
+    """Yield the regular files below a folder, without following links."""
     try:
         entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda e: e.name)
     except OSError:
@@ -197,4 +194,4 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, entry.stat(follow_symlinks=False)
         except OSError:
-            continue  # it went meanwhile
+            continue  # the file was deleted meanwhile

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from windlass.worker.agent.http_channel import Channel
 
 LOG, STATE, EXIT = "log", "state.json", "exit.json"
-LOST = {"reason": "Lost", "message": "its supervisor died"}  # of one that wrote down no end
+LOST = {"reason": "Lost", "message": "its supervisor died"}  # if the supervisor wrote no end
 _LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
 _MOST = 4 << 20  # bytes of one shipment
 
@@ -31,17 +31,17 @@ class Shipping:
         self._channel = channel
         self._base = base
         self._dir = attempt_dir
-        self._taken: dict[str, int] = {}  # by file: bytes that the server has
+        self._taken: dict[str, int] = {}  # bytes that the server has, by file
         self._state: bytes = b""
-        self.trouble = ""  # why it is not all with the server, if that is worth a word
+        self.trouble = ""  # the reason why uploads are incomplete, if it matters to the user
 
     def ship(self, deadline: float | None = None) -> None:
-        """Have the server take in all that there is by now."""
+        """Upload all data that exists now."""
         while self._ship_some(deadline):
             pass
 
     def ship_last(self, deadline: float | None = None) -> None:
-        """All that is left, but for how it ended."""
+        """Upload all remaining data except the exit record."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
@@ -54,10 +54,10 @@ class Shipping:
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
     def _ship_some(self, deadline: float | None) -> bool:
-        """One shipment; whether there is more."""
+        """Send one shipment; return whether more data remains."""
         parts: list[tuple[str, int, bytes]] = []
         room = _MOST
-        # The names of metrics go before what is called by them: they were written before, too.
+        # Upload the names of metrics before the values that use them, in the order of their writes.
         until = {name: self._size(name) for name in (METRICS, LOG)}
         until[NAMES] = self._size(NAMES)
         for name in (NAMES, METRICS, LOG):
@@ -111,7 +111,7 @@ class Shipping:
 
 
 def _with_message(state: bytes, message: str) -> bytes:
-    """What a supervisor says of itself, with something more important to say.
+    """Replace the message in the state of a supervisor by a more important one.
 
     >>> _with_message(b'{"stage": "running", "message": ""}', "the disk is full")
     b'{"stage": "running", "message": "the disk is full"}'

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_GATHER = 0.02  # seconds in which what is new is left to become more: a thousand lines, one request
-_OUTPUTS_EVERY = 10.0  # seconds between two looks at what a program leaves to be kept
-_FULL = 5.0  # seconds until it is seen again whether a full disk has room: nothing tells of that
-_AGAIN = 1.0  # seconds until an end that was not understood is told again
+_GATHER = 0.02  # seconds to collect new data, so that a thousand lines become one request
+_OUTPUTS_EVERY = 10.0  # seconds between two scans of the output folder
+_FULL = 5.0  # seconds until the next try on a full disk, which sends no notification
+_AGAIN = 1.0  # seconds until the exit record is sent again after an unexpected error
 
 
 class Carrier:
-    """Ships what is written as it is told of, and in the end all that is left."""
+    """Uploads new data on each notification, and all remaining data at the end."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
@@ -38,30 +38,31 @@ class Carrier:
         self._news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
-        self._full_until = 0.0  # when it is worth while to offer files again
+        self._full_until = 0.0  # when to offer files again
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._carry, name="windlass-carrier", daemon=True)
         self._thread.start()
 
     def hear(self, message: bytes) -> None:
-        """Something was written."""
+        """Process a notification that something was written."""
         try:
             self._has_saved |= json.loads(message).get("about") == CHECKPOINT
         except (ValueError, AttributeError):
-            return  # it is not for us
+            return  # not a valid nudge
         self._news.set()
 
     def finish(self, *, is_taken_away: bool = False) -> None:
-        """Have all of it with the server, the end last of all; however long that takes.
+        """Upload all remaining data and the exit record last, however long that takes.
 
-        It is taken away if whoever runs this wanted it gone, and not its program.
+        `is_taken_away` is true if the runtime stopped the agent, and not the program itself.
         """
         self._is_ending.set()
         self._news.set()
         self._thread.join()
         try:
-            # Each for itself: whatever is wrong with one, how it ended is told. After that nothing
-            # more is taken in: a server whose disk is full is waited for before.
+            # Upload each part separately, so that the exit record is sent even if another part
+            # fails. The server accepts nothing after the exit record, so wait for a full disk of
+            # the server first.
             self._ship_at_last(self._saved.ship_parts)
             self._ship_at_last(self._saved.ship_checkpoints)
             self._ship_at_last(self._saved.ship_outputs)
@@ -71,7 +72,7 @@ class Carrier:
             sys.stderr.write("windlass: not all of it could be handed over: nobody waits for it\n")
 
     def _ship_end(self, is_taken_away: bool) -> None:
-        """Say how it ended until it is heard, or refused: nobody else knows."""
+        """Send the exit record until the server accepts or refuses it."""
         while True:
             try:
                 return self._shipping.ship_end(is_taken_away=is_taken_away)
@@ -79,20 +80,20 @@ class Carrier:
                 raise
             except Refused as error:
                 return self._say(f"how it ended is not wanted: {error}")
-            except Exception as error:  # noqa: BLE001 -- whatever it is: it is said again
+            except Exception as error:  # noqa: BLE001 -- any error is retried
                 self._say(f"how it ended was not understood yet: {str(error) or repr(error)}")
                 self._channel.rest(_AGAIN)
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
         while not self._try(ship):
-            self._try(self._shipping.ship)  # it says what is waited for
+            self._try(self._shipping.ship)  # reports the reason for waiting
             self._channel.rest(_FULL)
         self._shipping.trouble = ""
 
     def _try(self, ship: Callable[[], None]) -> bool:
-        """Ship something: false if there is no room for it, for now.
+        """Run an upload; return false if the server has no space at the moment.
 
-        What goes wrong otherwise is said, and keeps nothing else back.
+        Other errors are logged and do not hold back other uploads.
         """
         try:
             ship()
@@ -102,12 +103,12 @@ class Carrier:
             self._shipping.trouble = f"waits to hand over its files: {error}"
             self._say(self._shipping.trouble)
             return False
-        except Exception as error:  # noqa: BLE001 -- whatever it is: the rest is shipped
+        except Exception as error:  # noqa: BLE001 -- the other uploads continue
             self._say(f"not all of it could be handed over: {str(error) or repr(error)}")
         return True
 
     def _say(self, what: str) -> None:
-        """Say something, once."""
+        """Log a message once."""
         if what not in self._reported:
             self._reported.add(what)
             sys.stderr.write(f"windlass: {what}\n")
@@ -126,12 +127,12 @@ class Carrier:
                 if is_due:
                     next_outputs = time.monotonic() + _OUTPUTS_EVERY
         except GivenUp:
-            return  # what is left is tried once more in the end
+            return  # `finish` tries the rest again
 
     def _offer_files(self, *, with_outputs: bool) -> None:
         offers: list[Callable[[], None]] = [self._saved.forget_shipped]
         if self._has_saved:
-            self._has_saved = False  # before they are looked for: what comes now counts again
+            self._has_saved = False  # reset before the scan, so that new files count again
             offers = [self._saved.ship_parts, self._saved.ship_checkpoints]
         if with_outputs:
             offers.append(self._saved.ship_outputs)

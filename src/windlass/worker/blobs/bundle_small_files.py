@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.scan_files import ScannedFile
     from windlass.worker.blobs.writer import Keeper
 
-SMALL = 256 << 10  # bytes: what is larger is a blob of its own
-_CROWD = 32  # files: so many are blobs of their own
-_FULL = 8 << 20  # bytes of a bundle: whoever needs a file of it holds all of it in memory
-_AT_A_TIME = 2  # bundles that are hashed and written while the next is read
+SMALL = 256 << 10  # bytes; a larger file is a blob of its own
+_CROWD = 32  # files; up to this number, small files are blobs of their own
+_FULL = 8 << 20  # bytes; a reader of one file holds the whole bundle in memory
+_AT_A_TIME = 2  # bundles that are hashed and written while the next one is read
 
 
 class Before:
     """Files and bundles of the previous checkpoint that may be used again."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.single: dict[str, tuple[str, int]] = {}  # by its path: digest and size
-        self.bundled: dict[tuple[int, str], tuple[str, int]] = {}  # by size and check: where it is
+        self.single: dict[str, tuple[str, int]] = {}  # digest and size by path
+        self.bundled: dict[tuple[int, str], tuple[str, int]] = {}  # place by size and check
         for entry in entries:
             if len(entry) == 4 and entry[2]:
                 self.single[entry[0]] = (entry[2], entry[3])
@@ -44,7 +44,7 @@ class Before:
 
 
 def keep_small(keeper: Keeper, files: list[ScannedFile], before: Before) -> list[Entry]:
-    """Have small files in the store; their lines."""
+    """Store small files, and return their manifest entries."""
     taking = _Taking(keeper, before, is_crowd=len(files) > _CROWD)
     for file in files:
         taking.take(file)
@@ -53,7 +53,7 @@ def keep_small(keeper: Keeper, files: list[ScannedFile], before: Before) -> list
 
 
 class _Bundle:
-    """Contents on their way into one blob."""
+    """Contents that are written into one blob."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -68,7 +68,7 @@ class _Bundle:
 
 
 class _Taking:
-    """Takes in the small files of one checkpoint."""
+    """Stores the small files of one checkpoint."""
 
     def __init__(self, keeper: Keeper, before: Before, *, is_crowd: bool) -> None:
         self._keeper = keeper
@@ -84,7 +84,7 @@ class _Taking:
         self._written: deque[tuple[_Bundle, Callable[[], str]]] = deque()
 
     def take(self, file: ScannedFile) -> None:
-        """Take in a file, unless it is in a bundle of the checkpoint before."""
+        """Add a file, unless a bundle of the previous checkpoint has it."""
         data = self._keeper.read_small(file)
         digest = self._kind.digest_of(data)
         check = check_of(digest)
@@ -95,7 +95,7 @@ class _Taking:
             self._take_new(file, data, digest)
 
     def take_from_dwindled(self) -> None:
-        """Take in anew what is left of bundles that hold more which nobody needs; or are gone."""
+        """Store again the files of old bundles that are mostly unused or deleted."""
         for bundle, held in self._already_bundled.items():
             used = sum({offset: file.seen.st_size for file, offset, _ in held}.values())
             if 2 * used < self._keeper.size_of(bundle, missing=2 * used + 1):

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from windlass.worker.blobs.digest import Kind
 
-_PIECE = 8 << 20  # what the disk is given at once: of less it takes less in the same time
+_PIECE = 8 << 20  # bytes of one write; smaller writes are slower
 _AHEAD = 2  # pieces of a file: one is read while the other is written
-_HASHED = 2 << 20  # of what is only hashed
-_BLOCK = 4096  # what goes past the kernel's memory is so many bytes, or twice or ...
+_HASHED = 2 << 20  # bytes of one read if the file is only hashed
+_BLOCK = 4096  # direct I/O needs multiples of this size
 
 
 class Copying:
-    """One large file on its way: one thread reads and hashes what another writes.
+    """Copies one large file: one thread reads and hashes, another one writes.
 
-    What is written is what is hashed, whatever happens to the file: a blob is always what it is
-    called. It goes to the disk past the kernel's memory where it may, so that neither a copy of
-    it is made there nor all of it is left to be written in the end.
+    The bytes that are hashed are the bytes that are written, even if the file changes, so a blob
+    always matches its digest. Where possible, writes bypass the page cache (direct I/O). This saves
+    a copy in memory and avoids a long sync at the end.
     """
 
     def __init__(self, source: int, target: int, size: int, kind: Kind) -> None:
@@ -34,14 +34,14 @@ class Copying:
         self._size = size
         self._kind = kind
         self._is_direct = _set_direct(target, on=True)
-        self._has_failed = False  # what is read from then on would be written by nobody
+        self._has_failed = False  # stops the reader after a failed write
         self._read: SimpleQueue[tuple[mmap, int]] = SimpleQueue()
         self._free: SimpleQueue[mmap] = SimpleQueue()
         for _ in range(_AHEAD):
-            self._free.put(mmap(-1, _PIECE))  # whole pages of memory: the disk wants that
+            self._free.put(mmap(-1, _PIECE))  # page-aligned memory, as direct I/O requires
 
     def read(self) -> str | None:
-        """Until the end of the file: its digest; none if it is not as long as it should be."""
+        """Read to the end and return the digest; none if the length has changed."""
         hasher, done = self._kind.hasher(), 0
         piece = self._free.get()
         try:
@@ -57,14 +57,14 @@ class Copying:
         return self._kind.digest(hasher) if done == self._size else None
 
     def write(self) -> None:
-        """All that is read, in its order."""
+        """Write all pieces in order."""
         while True:
             piece, length = self._read.get()
             if not length:
                 return
             try:
                 self._write(memoryview(piece)[:length])
-            except BaseException:  # whatever it is: who reads is told before it goes on
+            except BaseException:  # the reader is notified of any error first
                 self._has_failed = True
                 raise
             finally:
@@ -79,7 +79,7 @@ class Copying:
             except OSError as error:
                 if error.errno != errno.EINVAL or not self._is_direct:
                     raise
-                # A disk of larger blocks, or one that cannot.
+                # A disk with larger blocks, or without direct I/O.
                 self._is_direct = not _set_direct(self._target, on=False)
 
 
@@ -92,7 +92,7 @@ def hash_file(source: int, kind: Kind) -> str:
 
 
 def _set_direct(fd: int, *, on: bool) -> bool:
-    """Write past the kernel's memory, or not any more; whether that could be had."""
+    """Switch direct I/O on or off, and return whether that worked."""
     import fcntl
 
     flag = getattr(os, "O_DIRECT", 0)

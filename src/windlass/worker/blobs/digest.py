@@ -17,16 +17,16 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Kind:
-    """One way to name contents."""
+    """A digest algorithm and its prefix."""
 
     __slots__ = ("_prefix", "hasher")
 
     def __init__(self, prefix: str, hasher: Callable[..., Any]) -> None:
         self._prefix = prefix
-        self.hasher = hasher  # makes one as those of hashlib are
+        self.hasher = hasher  # returns an object like `hashlib.sha256`
 
     def has_named(self, digest: str) -> bool:
-        """Whether a digest is of this kind.
+        """Return whether a digest is of this kind.
 
         >>> Kind("b3-", None).has_named("ab" * 32), Kind("", None).has_named("ab" * 32)
         (False, True)
@@ -34,11 +34,11 @@ class Kind:
         return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
 
     def digest(self, hasher: Any) -> str:
-        """The name of the contents that a hasher has read."""
+        """Return the digest of the contents that a hasher has read."""
         return f"{self._prefix}{hasher.hexdigest()}"
 
     def digest_of(self, data: bytes | memoryview) -> str:
-        """The name of some bytes.
+        """Return the digest of some bytes.
 
         >>> Kind("b3-", lambda data: __import__("hashlib").sha256(data)).digest_of(b"")[:9]
         'b3-e3b0c4'
@@ -47,15 +47,15 @@ class Kind:
 
 
 def fastest_kind() -> Kind:
-    """The one for large contents."""
+    """Return the fastest available kind, for large contents."""
     try:
         return _blake3()
-    except ImportError:  # the environment of a trial need not have it
+    except ImportError:  # the environment of a trial may lack it
         return _sha256()
 
 
 def kind_of(digest: str) -> Kind:
-    """The one that a digest is of; ImportError if this interpreter lacks what it takes.
+    """Return the kind of a digest; raise ImportError if this interpreter lacks its package.
 
     >>> kind_of("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").digest_of(b"")
     'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
@@ -64,7 +64,7 @@ def kind_of(digest: str) -> Kind:
 
 
 def is_digest(text: object) -> bool:
-    """Whether contents can be called that.
+    """Return whether a value is a valid digest.
 
     >>> is_digest("ab" * 32), is_digest("b3-" + "ab" * 32), is_digest("../" + "ab" * 32)
     (True, True, False)
@@ -76,7 +76,7 @@ def is_digest(text: object) -> bool:
 
 
 def place_of(blobs: str, digest: str) -> str:
-    """The path of contents in the store, in one of 256 folders.
+    """Return the path of a blob in the store, in one of 256 folders.
 
     >>> place_of("/blobs", "b3-" + "ab" * 32)[:15]
     '/blobs/ab/b3-ab'

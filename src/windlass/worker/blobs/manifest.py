@@ -14,14 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    # In here: Python 3.9 has no such types.
+    # Not at module level: Python 3.9 lacks these types.
     Entry = tuple[str, str, str, int] | tuple[str, str, str, int, int, str]
 
 _CHECK = 32  # digits
 
 
 def encode(entries: Iterable[Entry]) -> bytes:
-    r"""The canonical bytes of a manifest, as `packaging/manifest.py` writes them.
+    r"""Return the canonical bytes of a manifest, as `packaging/manifest.py` writes them.
 
     >>> encode([("a", "f", "00", 3)])
     b'{"files":[["a","f","00",3]],"version":1}'
@@ -36,7 +36,7 @@ def encode(entries: Iterable[Entry]) -> bytes:
 
 
 def decode(manifest: bytes) -> list[Entry]:
-    """The lines of a manifest of our own; KeyError, TypeError or ValueError if it is none.
+    """Parse a manifest of a checkpoint; raise KeyError, TypeError or ValueError if invalid.
 
     >>> decode(encode([("a", "f", "00", 3)]))
     [('a', 'f', '00', 3)]
@@ -45,7 +45,7 @@ def decode(manifest: bytes) -> list[Entry]:
 
 
 def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """The blobs that the files lie in, and how long each is at least.
+    """Return the blobs that contain the files, each with its minimal length.
 
     >>> blobs_of([("a", "f", "00", 3), ("b", "f", "11", 3, 40, "4d"), ("c", "d", "", 0)])
     {'00': 3, '11': 43}
@@ -59,7 +59,7 @@ def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def check_of(digest: str) -> str:
-    """The part of a file's digest that a manifest stores for a file in a bundle.
+    """Return the part of a file's digest that a manifest stores for a file in a bundle.
 
     >>> check_of("b3-" + "ab" * 32)
     'abababababababababababababababab'

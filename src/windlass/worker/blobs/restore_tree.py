@@ -17,11 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# Restored files carry this modification time, by which unchanged ones are known again.
+# Restored files carry this modification time, which identifies unchanged files.
 RESTORED = 1_577_836_800 * 10**9
 _SMALL = 256 * 1024
-_LARGEST_IN_BUNDLE = 1 << 20  # bytes of a file: whoever reads it holds it in memory
-_FARTHEST_IN_BUNDLE = 1 << 30  # where it may begin
+_LARGEST_IN_BUNDLE = 1 << 20  # bytes; a reader holds the file in memory
+_FARTHEST_IN_BUNDLE = 1 << 30  # bytes; the largest offset of a file
 _AT_ONCE = 1 << 30
 _FICLONE = 0x40049409  # of linux/fs.h
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,14 +29,14 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreError(Exception):
-    """The code cannot be restored, and why."""
+    """The code cannot be restored; the message has the reason."""
 
 
 class Entry:
     """One file or link of a tree; `content` is a digest, or the target of a link.
 
-    With a `check`, the digest is that of a bundle which the file lies in, `offset` bytes after
-    its beginning (see manifests.py).
+    With a `check`, the digest is that of a bundle, and the file starts at `offset` in it (see
+    manifest.py).
     """
 
     __slots__ = ("check", "content", "mode", "name", "offset", "size")
@@ -53,7 +53,7 @@ class Entry:
 
 
 class Tree:
-    """A manifest, checked: entries by the directory they are in, parents before children."""
+    """A validated manifest: entries by directory, parents before children."""
 
     def __init__(self, folders: dict[bytes, list[Entry]]) -> None:
         self.folders = folders
@@ -63,7 +63,7 @@ class Tree:
 
 
 def read_tree(manifest: bytes) -> Tree:
-    """The tree a manifest describes; `RestoreError` if it could lead outside its root.
+    """Parse a manifest; raise `RestoreError` if it could lead outside its root.
 
     >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     >>> list(tree.folders)
@@ -82,7 +82,7 @@ def read_tree(manifest: bytes) -> Tree:
             if where and not _is_in_bundle(mode, size, *where):
                 raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
             folder, name = _split(path)
-            if (mode, content, size) == ("d", "", 0):  # a folder that has no files
+            if (mode, content, size) == ("d", "", 0):  # an empty folder
                 _add_folder(folders, folder + b"/" + name if folder else name)
                 continue
             if mode == "l":
@@ -107,9 +107,9 @@ def restore(
     *,
     stamped: bool = True,
 ) -> None:
-    """Write a tree into the work directory; what stood in its place is replaced.
+    """Write a tree into the work directory, replacing existing files.
 
-    Files are stamped, so that unchanged ones are known again, unless nobody will ask.
+    Files get a fixed modification time that identifies unchanged files, unless `stamped` is false.
     """
     os.makedirs(work, exist_ok=True)
     root = os.open(os.fsencode(work), _DIRECTORY)
@@ -130,7 +130,7 @@ def restore(
 
 
 def clean(tree: Tree, work: str) -> None:
-    """Take a tree out of the work directory again; what was changed or added stays."""
+    """Remove a tree from the work directory, except changed and added files."""
     try:
         root = os.open(os.fsencode(work), _DIRECTORY)
     except OSError:
@@ -152,9 +152,9 @@ def clean(tree: Tree, work: str) -> None:
 
 
 def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
-    """A descriptor of a directory under `root`, made if need be, reached through no link.
+    """Open a directory under `root` without following links, and create it if necessary.
 
-    What is no directory is replaced by one, or refused with `OSError`.
+    Another kind of file in its place is replaced, or refused with `OSError`.
     """
     fd = os.dup(root)
     for name in folder.split(b"/") if folder else ():
@@ -239,7 +239,7 @@ def _open_blob(blobs: str, entry: Entry) -> int:
 
 
 def _copy_blob(source: int, target: int, entry: Entry) -> int:
-    """Write a blob to a file; how many bytes."""
+    """Write a blob to a file, and return the number of bytes."""
     copied = _copy_in_kernel(source, target) if entry.size > _SMALL else 0
     while chunk := os.read(source, _SMALL):
         copied += write_all(target, chunk)
@@ -249,7 +249,7 @@ def _copy_blob(source: int, target: int, entry: Entry) -> int:
 
 
 def _copy_part(source: int, target: int, entry: Entry) -> int:
-    """Write a file that lies in a bundle; how many bytes."""
+    """Write a file from a bundle, and return the number of bytes."""
     copied = 0
     while copied < entry.size:
         chunk = os.pread(source, min(entry.size - copied, _SMALL), entry.offset + copied)
@@ -260,27 +260,27 @@ def _copy_part(source: int, target: int, entry: Entry) -> int:
 
 
 def _copy_in_kernel(source: int, target: int) -> int:
-    """Copy what the kernel can copy by itself: shared where the file system can; how much."""
+    """Copy in the kernel, sharing blocks where possible; return the number of bytes."""
     import fcntl
 
     try:
         fcntl.ioctl(target, _FICLONE, source)
         return os.lseek(source, 0, os.SEEK_END)
     except OSError:
-        pass  # few file systems share what files have in common
+        pass  # few file systems can share blocks
     copied = 0
     try:
         while done := os.copy_file_range(source, target, _AT_ONCE):
             copied += done
     except (OSError, AttributeError):
-        pass  # the rest is read and written
+        pass  # the caller copies the rest
     return copied
 
 
 def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
     for entry in entries:
         _clean_entry(folder, entry)
-    # What Python made of the sources goes with them.
+    # Delete the bytecode of the sources, too.
     if any(entry.name.endswith(b".py") for entry in entries):
         _remove(folder, b"__pycache__")
 
@@ -325,13 +325,13 @@ def _remove_folder(root: int, folder: bytes) -> None:
     try:
         os.rmdir(name, dir_fd=fd)
     except OSError:
-        pass  # something of the user's is in it
+        pass  # the folder contains files of the user
     finally:
         os.close(fd)
 
 
 def _remove(folder: int, name: bytes) -> None:
-    """Remove whatever bears that name, following nothing."""
+    """Remove a file or folder of that name, without following links."""
     try:
         os.unlink(name, dir_fd=folder)
         return
@@ -361,8 +361,8 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Whether a link points to something inside the tree, whatever else is in it."""
-    target.encode("utf-8", "surrogateescape")  # ValueError for what no file system can name
+    """Return whether a link points inside the tree, whatever else the tree contains."""
+    target.encode("utf-8", "surrogateescape")  # ValueError for invalid names
     if not target or "\0" in target or target[0] == "/":
         return False
     depth = path.count("/")
@@ -372,7 +372,7 @@ def _stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth = 0  # what a name turns out to be decides where a `..` after it leads
+            depth = 0  # the target of a `..` after a name is unknown
     return True
 
 

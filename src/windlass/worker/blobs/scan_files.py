@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST_TICK = 0.05  # seconds; kernels stamp files at most this far apart
+_LONGEST_TICK = 0.05  # seconds; file timestamps advance at least this often
 
 
 def changed_while_saved(path: str) -> Exception:
-    """The error for what something wrote to while it was being saved."""
+    """Return the error for a path that changed while it was saved."""
     return changed(
         f"{path} changed while it was saved: nothing was kept.",
         "Save when nothing writes to it any more, or save a copy.",
@@ -24,12 +24,12 @@ def changed_while_saved(path: str) -> Exception:
 
 
 class ScannedFile:
-    """One file or folder to save: where it is, and what it was when it was found."""
+    """One file or folder to save, with its status when it was scanned."""
 
     __slots__ = ("path", "place", "seen")
 
     def __init__(self, place: str, path: str, seen: os.stat_result) -> None:
-        self.place = place  # its path below what is saved
+        self.place = place  # the path relative to the saved folder
         self.path = path
         self.seen = seen
 
@@ -44,7 +44,7 @@ class ScannedFile:
 
     @property
     def look(self) -> tuple[int, ...]:
-        """What is another when it was written to, or replaced. Folders: only what is in them."""
+        """Return values that change when the file is written or replaced, or a folder's entries."""
         seen = self.seen
         if self.is_folder:
             return ()
@@ -52,10 +52,10 @@ class ScannedFile:
 
 
 def gather(path: str, besides: str = "") -> list[ScannedFile]:
-    """All files below a path, or the one it is, and folders that are empty, by their places.
+    """Return the files at or below a path, and empty folders, sorted by relative path.
 
-    Links are followed: what they lead to is saved, as training may write there again. Those that
-    lead nowhere, or back to where they are, are left out, and so is the folder `besides`.
+    Links are followed and their targets saved, because training may write to them again. Broken
+    links, links to a parent folder, and the folder `besides` are left out.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -78,7 +78,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
 
 
 def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
-    """Whether the same files are there, none of them touched since."""
+    """Return whether the same files exist and none was changed."""
     try:
         now = gather(path, besides)
     except OSError:
@@ -87,19 +87,19 @@ def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> boo
 
 
 def wait_for_the_clock(files: list[ScannedFile]) -> None:
-    """Wait until a write to any of the files would give it another time than it has.
+    """Wait until a write to any of the files would change its timestamp.
 
-    Kernels stamp files in ticks of a few milliseconds: what is written twice in one looks as if
-    it had been written once. Only for what was written right now is there anything to wait for.
+    Timestamps advance in ticks of a few milliseconds, so two writes in one tick look like one. Only
+    files that were just written need the wait.
     """
     newest = max((file.seen.st_mtime_ns for file in files), default=0)
     give_up = time.monotonic() + _LONGEST_TICK
     while _file_time() <= newest and time.monotonic() < give_up:
-        time.sleep(0.001)  # nothing tells of a tick
+        time.sleep(0.001)  # the kernel does not report ticks
 
 
 def _file_time() -> int:
-    coarse = getattr(time, "CLOCK_REALTIME_COARSE", None)  # the one that files are stamped with
+    coarse = getattr(time, "CLOCK_REALTIME_COARSE", None)  # the clock of file timestamps
     return time.time_ns() if coarse is None else time.clock_gettime_ns(coarse)
 
 
@@ -113,7 +113,7 @@ def _below(folder: str, place: str, around: list[str], besides: str) -> Iterator
             seen = entry.stat()
         except OSError:
             if entry.is_symlink():
-                continue  # it leads nowhere
+                continue  # a broken link
             raise changed_while_saved(entry.path) from None
         if not stat.S_ISDIR(seen.st_mode):
             yield _file(inner, entry.path, seen)

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.digest import Kind
     from windlass.worker.blobs.scan_files import ScannedFile
 
-STAGING = ".saving-"  # in the store, before the name of whoever saves: what has no name yet
-LOCK = ".lock"  # in the store: held together by those who save, alone by whoever removes
+STAGING = ".saving-"  # prefix of staging folders in the store, before the name of the saver
+LOCK = ".lock"  # in the store: shared by savers, exclusive for garbage collection
 _PIECE = 1 << 20
-_SYNCED_ONE_BY_ONE = 32  # more files than this go to the disk with all else of their file system
+_SYNCED_ONE_BY_ONE = 32  # files; a larger number is synced with the whole file system
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextmanager
 def held(blobs: str) -> Iterator[None]:
-    """Have nothing removed from the store: many hold it at a time, whoever removes holds it alone.
+    """Hold the store's lock in shared mode, so that no blob is deleted meanwhile.
 
-    A blob that was found in the store is still there when the record that names it is written.
+    A blob that was found in the store still exists when the record that names it is written.
     """
     import fcntl
 
@@ -49,15 +49,15 @@ def held(blobs: str) -> Iterator[None]:
 
 
 class Keeper:
-    """Keeps files in the store: nothing of it is there before `settle`."""
+    """Writes files into the store. They become visible with `settle`."""
 
     def __init__(self, blobs: str, whose: str) -> None:
         self._blobs = blobs
         self._staging = os.path.join(blobs, f"{STAGING}{whose}")
-        self._staged: dict[str, str] = {}  # where a blob is that has no name yet
-        self._durable: set[str] = set()  # of those, what is on the disk
+        self._staged: dict[str, str] = {}  # paths of blobs without a final name
+        self._durable: set[str] = set()  # staged blobs that are synced
         self._count = 0
-        self._open: set[int] = set()  # of files that are not finished
+        self._open: set[int] = set()  # descriptors of unfinished files
         self.kind = fastest_kind()
         self._reading: ThreadPoolExecutor | None = None
         self._writing: ThreadPoolExecutor | None = None
@@ -74,9 +74,9 @@ class Keeper:
         remove_tree(self._staging)
 
     def keep(self, file: ScannedFile, before: str | None = None) -> Callable[[], str]:
-        """Begin to take in a file; what is returned waits for it, and says its digest.
+        """Start to store a file; the returned function waits for the end and returns the digest.
 
-        `before` is what it had, if it may have it still.
+        `before` is the previous digest of the file, if the file may be unchanged.
         """
         if file.seen.st_size <= _PIECE:
             data = self.read_small(file)
@@ -94,7 +94,7 @@ class Keeper:
         return self._compare_large(source, file, before, kind)
 
     def read_small(self, file: ScannedFile) -> bytes:
-        """All of a small file, if it is as long as it was."""
+        """Read a small file, if its length has not changed."""
         try:
             source = os.open(file.path, _READ)
         except FileNotFoundError:
@@ -108,16 +108,16 @@ class Keeper:
         return data
 
     def put_small(self, digest: str, data: bytes) -> None:
-        """Take in some bytes that have that digest."""
+        """Store bytes that have this digest."""
         if not self._has(digest):
             staged = self._stage()
             _write_new(staged, data)
             self._staged[digest] = staged
 
     def keep_bytes(self, data: bytes) -> Callable[[], str]:
-        """Begin to take in many bytes; what is returned waits for it, and says their digest.
+        """Start to store many bytes; the returned function waits and returns their digest.
 
-        They go to the disk at once, while others are read.
+        The bytes are synced at once, while others are read.
         """
         reading, writing = self._pools()
         staged = self._stage()
@@ -137,19 +137,20 @@ class Keeper:
         return finish
 
     def size_of(self, digest: str, missing: int) -> int:
-        """The size of a blob; `missing` if the store lacks it."""
+        """Return the size of a blob; `missing` if the store lacks it."""
         try:
             return os.stat(self._place(digest)).st_size
         except FileNotFoundError:
             return missing
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Several at a time, two threads each."""
+        """Copy a large file with two threads, several files in parallel."""
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
-        # Both begin in the order in which they came, so that each of a pair finds the other.
+        # Start both in the order of submission, so that the reader and writer of a file run
+        # together.
         copying = Copying(source, target, file.seen.st_size, self.kind)
         read = reading.submit(copying.read)
         written = writing.submit(copying.write)
@@ -187,7 +188,7 @@ class Keeper:
         return digest in self._staged or os.access(self._place(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Take in a manifest, at once; its digest."""
+        """Store a manifest at once, and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
@@ -199,7 +200,7 @@ class Keeper:
         return digest
 
     def settle(self) -> None:
-        """Have all that was taken in on the disk, under its name."""
+        """Sync all staged blobs and give them their names."""
         if not self._staged:
             return
         loose = [path for path in self._staged.values() if path not in self._durable]
@@ -213,9 +214,9 @@ class Keeper:
         self._staged.clear()
 
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
-        """How to see if a file is what it was; none if it is not, or that cannot be seen.
+        """Return the digest kind to compare a file with; none if it differs or cannot be compared.
 
-        Most that differ differ in their first piece.
+        Most changed files differ in their first piece.
         """
         if before is None:
             return None
@@ -234,9 +235,10 @@ class Keeper:
     def _compare_large(
         self, source: int, file: ScannedFile, before: str, kind: Kind
     ) -> Callable[[], str]:
-        """See if a file is what it was; if not, it is taken in after all.
+        """Compare a file with its previous version, and store it if it differs.
 
-        By its digest: what it was is on the disk, and may have to be read from there.
+        The comparison uses the digest, because reading the previous version from the disk may be
+        slow.
         """
         hashed = self._pools()[0].submit(hash_file, source, kind)
 
@@ -257,7 +259,7 @@ class Keeper:
         return place_of(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
-        """Give a blob its name, in a folder that is made with its first."""
+        """Give a blob its name, and create its folder if necessary."""
         target = self._place(digest)
         try:
             os.replace(staged, target)
@@ -266,7 +268,7 @@ class Keeper:
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:
-        """Many at a time: file systems turn that into few commits."""
+        """Sync files in parallel, which file systems combine into few commits."""
         if len(paths) <= 1:
             for path in paths:
                 _flush(path)
@@ -276,8 +278,8 @@ class Keeper:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with all that is in it, as far as it can be."""
-    import shutil  # of those who save, and of nobody else
+    """Remove a folder with its contents, as far as possible."""
+    import shutil  # imported here, because only savers need it
 
     shutil.rmtree(path, ignore_errors=True)
 
@@ -290,7 +292,7 @@ def remove_staging(blobs: str, trial: str) -> None:
 
 
 def _read_all(source: int, size: int) -> bytes:
-    """As much as there should be, and a little more, to see if there is."""
+    """Read the expected size and a little more, to detect a file that has grown."""
     data = os.read(source, size + 1)
     while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more
@@ -316,9 +318,9 @@ def _flush(path: str) -> None:
 
 
 def _flush_file_system(path: str) -> bool:
-    """Have all of a file system on the disk; false where that cannot be asked for.
+    """Sync a whole file system; return false if that is not supported.
 
-    For thousands of small files this is one commit, where each by itself would be one.
+    For thousands of small files this is one commit instead of one per file.
     """
     try:
         import ctypes

@@ -27,16 +27,16 @@ _UNFINISHED = ".unfinished-"
 
 
 def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -> str | None:
-    """The path of the newest checkpoint, restored if necessary; None if there is no checkpoint.
+    """Return the path of the newest checkpoint, restored if necessary; none without a checkpoint.
 
     `restored` is a path that was restored for this attempt before. With `shared`, the copy of a
-    sibling that is alive will do: they all started together.
+    live sibling is sufficient, because all siblings started together.
     """
     if not checkpoint_records.records(saver.folder):
         return None
     with (
         checkpoint_records.locked(saver.folder) if shared else nullcontext()
-    ):  # one copies, all wait
+    ):  # one process copies, the others wait
         return _latest(saver, shared, restored)
 
 
@@ -54,13 +54,13 @@ def _latest(saver: Saver, shared: bool, restored: str | None) -> str | None:
         except FileNotFoundError:
             now = checkpoint_records.read_record(saver.folder, number)
             if now is not None and now.get("uid") == record.get("uid"):
-                raise  # else it was deleted meanwhile: another is the newest now
+                raise  # otherwise it was deleted meanwhile, and another checkpoint is the newest
             return _latest(saver, shared, restored)
     return None
 
 
 def forget_superseded(saver: Saver) -> None:
-    """Remove copies whose replicas have a newer attempt: nobody reads them any more."""
+    """Remove copies whose replicas have a newer attempt."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name, owner in _copies(saver):
@@ -69,7 +69,7 @@ def forget_superseded(saver: Saver) -> None:
 
 
 def forget_others(saver: Saver, besides: str | None) -> None:
-    """Remove this attempt's own copies but for the newest and the one it was started with."""
+    """Remove this attempt's own copies except the newest one and `besides`."""
     from windlass.worker.blobs.writer import remove_tree
 
     newest = next(
@@ -109,12 +109,12 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
 
 
 def _which(number: int, record: dict[str, Any]) -> str:
-    """The prefix of the names of a checkpoint's copies."""
+    """Return the prefix of the names of a checkpoint's copies."""
     return f"{number}-{str(record.get('uid', ''))[:8]}."
 
 
 def _of_siblings(saver: Saver, which: str) -> list[str]:
-    """Copies of that checkpoint that belong to attempts which are alive."""
+    """Return the copies of a checkpoint that belong to live attempts."""
     return [
         name
         for name, owner in _copies(saver)
@@ -123,7 +123,7 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
 
 
 def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
-    """The copies there are: the name of each, and the replica and attempt it is of."""
+    """Return the name of each copy, with its replica and attempt."""
     try:
         names = os.listdir(os.path.join(saver.folder, _RESTORED))
     except OSError:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.scan_files import ScannedFile
     from windlass.worker.blobs.writer import Keeper
 
-_AT_A_TIME = 8  # files that are copied or hashed, each of them open
+_AT_A_TIME = 8  # files that are copied or hashed in parallel
 
 
 class Saver:
-    """The attempt that saves, and its trial. Names of its files begin with the attempt."""
+    """The attempt that saves, and its trial. Names of its files start with the attempt."""
 
     def __init__(self, folder: str, role: str, index: int, attempt: int) -> None:
         self.folder = folder
@@ -43,12 +43,12 @@ class Saver:
 
     @property
     def blobs(self) -> str:
-        """The store of the home that the trial is of."""
+        """The blob store of the trial's home."""
         return os.path.join(_up(self.folder, 3), "blobs")
 
     @property
     def replica(self) -> str:
-        """Its replica, in a name that no other trial of the home has."""
+        """The replica, in a name that is unique in the home."""
         return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
 
     def facts(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Saver:
 
 
 def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
-    """Keep a file or a folder as the newest checkpoint, whole or not at all; its uid."""
+    """Save a file or a folder atomically as the newest checkpoint, and return its uid."""
     from windlass.worker.blobs.writer import Keeper, held
 
     uid = os.urandom(16).hex()
@@ -75,7 +75,7 @@ def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any])
 
 
 def begin(saver: Saver) -> str:
-    """Make the folder, clear what killed attempts of the replica left; a name for this saving."""
+    """Create the folder, delete remains of killed attempts, and return a name for this save."""
     from windlass.worker.blobs.writer import STAGING, remove_tree
 
     os.makedirs(saver.folder, mode=0o700, exist_ok=True)
@@ -89,7 +89,7 @@ def begin(saver: Saver) -> str:
 
 
 def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
-    """Have all files of a path in the store; the lines of their manifest, by path."""
+    """Store all files of a path, and return their manifest entries, sorted by path."""
     from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
     from windlass.worker.blobs.scan_files import (
         changed_while_saved,
@@ -115,13 +115,13 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
 
 
 def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
-    """Make a checkpoint of files that are kept: its number."""
+    """Create a checkpoint of stored files, and return its number."""
     manifest = keeper.put(encode(entries))
     return _write(folder, {**record, "manifest": manifest, "time": time.time()})
 
 
 def _write(folder: str, record: Mapping[str, Any]) -> int:
-    """Put a record among the others, whole and last; the number that it has."""
+    """Write a record atomically, and return its number."""
     temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
     try:
         with open(temporary, "x", opener=_owner_only) as file:
@@ -136,7 +136,7 @@ def _write(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def adopt(folder: str, record: Mapping[str, Any]) -> int:
-    """Take in the record of one that was saved elsewhere; its number here, however often."""
+    """Store the record of a checkpoint from another machine once, and return its number."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with locked(folder):
         for number, existing in records(folder):
@@ -146,7 +146,7 @@ def adopt(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def clear(folder: str) -> None:
-    """Delete unfinished records and restored copies of a trial none of whose processes is alive."""
+    """Delete unfinished records and restored copies of a trial without live processes."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name in os.listdir(folder):
@@ -157,18 +157,18 @@ def clear(folder: str) -> None:
 
 
 def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
-    """The checkpoints of a trial with their numbers, newest first; spoilt ones are passed over."""
+    """Return the valid checkpoints of a trial with their numbers, newest first."""
     while True:
         numbers = _numbers(folder)
         read = [(number, read_record(folder, number)) for number in sorted(numbers, reverse=True)]
         valid = [(number, record) for number, record in read if record is not None]
-        # One that went after it was listed may have made room for a newer, which was not.
+        # If a record was deleted after the listing, a newer one may exist that was not listed.
         if len(valid) == len(numbers) or numbers == _numbers(folder):
             return valid
 
 
 def read_record(folder: str, number: int) -> dict[str, Any] | None:
-    """The record of that number, if it is one."""
+    """Return the record of a number, if it is valid."""
     record = read_json(os.path.join(folder, f"{number}.json")) or {}
     name, manifest = record.get("name"), record.get("manifest")
     if not isinstance(name, str) or name != os.path.basename(name) or not name:
@@ -177,7 +177,7 @@ def read_record(folder: str, number: int) -> dict[str, Any] | None:
 
 
 def write_origin(folder: str, record: Mapping[str, Any]) -> None:
-    """Have a trial begin with the checkpoint of another."""
+    """Make a trial start with the checkpoint of another trial."""
     from windlass.worker.common.atomic_files import write_json
 
     path = os.path.join(folder, "0.json")
@@ -187,13 +187,13 @@ def write_origin(folder: str, record: Mapping[str, Any]) -> None:
 
 
 def name_of(path: str) -> str:
-    """The name of the copy of a path."""
+    """Return the name of the copy of a path."""
     return os.path.basename(os.path.abspath(path)) or "checkpoint"
 
 
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
-    """Be the only one of the trial's processes that does something among its checkpoints."""
+    """Hold the exclusive lock on the checkpoints of a trial."""
     import fcntl
 
     fd = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -205,7 +205,7 @@ def locked(folder: str) -> Iterator[None]:
 
 
 def _keep_others(keeper: Keeper, files: list[ScannedFile], before: Before) -> Iterator[Entry]:
-    """Have files in the store, each as a blob of its own, and folders; their lines."""
+    """Store files, each as a blob of its own, and folders; return their manifest entries."""
     begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
     for file in files:
         wait = str if file.is_folder else keeper.keep(file, before.digest(file))
@@ -222,7 +222,7 @@ def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
 
 
 def _newest(saver: Saver) -> Before:
-    """The files of the newest checkpoint."""
+    """Return the files of the newest checkpoint."""
     from windlass.worker.blobs.bundle_small_files import Before
 
     for _, record in records(saver.folder)[:1]:
@@ -244,7 +244,7 @@ def _numbers(folder: str) -> set[int]:
 
 
 def _link_as_next(temporary: str, folder: str) -> int:
-    """Give a record the next number; that of no other, however many save at once."""
+    """Give a record the next number, which is unique even with concurrent saves."""
     number = max(_numbers(folder) | {0}) + 1
     while True:
         try:

@@ -36,7 +36,7 @@ _SHARDS = ".shards"
 def save(
     saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
 ) -> str:
-    """Keep a rank's part of the checkpoint of a step; the uid that the whole has."""
+    """Save a rank's part of the checkpoint of a step, and return the uid of the checkpoint."""
     from windlass.worker.blobs.writer import Keeper, held
 
     with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
@@ -56,7 +56,7 @@ def save(
 def add(
     saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
 ) -> None:
-    """Take in a part that was saved elsewhere, whose blobs are here; twice is once."""
+    """Add a part from another machine whose blobs are stored. Repetition has no effect."""
     from windlass.worker.blobs.writer import Keeper, held
 
     with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
@@ -64,7 +64,7 @@ def add(
 
 
 def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
-    """The parts that are to be brought to the server, each with the file that it is in."""
+    """Return the parts to upload, each with the path of its file."""
     parts = []
     for place in sorted(_places(folder)):
         for rank, part in sorted(_read(place).items()):
@@ -76,7 +76,7 @@ def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
 def _leave(
     saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
 ) -> str:
-    """Leave a part where the agent finds it; the uid of the whole, which all ranks come to."""
+    """Write a part for the agent, and return the uid that all ranks compute alike."""
     from hashlib import sha256
 
     place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
@@ -85,7 +85,8 @@ def _leave(
         counted = os.path.join(place, f"{rank}.count")
         times = int((read_json(counted) or {}).get("times") or 0) + 1
         write_bytes(counted, json.dumps({"times": times}).encode())
-        # Those that start again together save the step anew; one that starts alone joins the rest.
+        # Ranks that restart together save the step again. A rank that restarts alone joins the
+        # others.
         attempt = saver.attempt if launch.get("together") else 0
         what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
         uid = sha256(what.encode()).hexdigest()[:32]
@@ -97,7 +98,7 @@ def _leave(
 def _add(
     keeper: Keeper, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
 ) -> str:
-    """Put a part among the others, and all of them together once they are there."""
+    """Add a part, and create the checkpoint once all parts exist."""
     from windlass.worker.blobs.writer import remove_tree
 
     step, rank, ranks = which
@@ -110,7 +111,7 @@ def _add(
         if uid and _is_whole(saver, uid):
             return uid
         if uid and stored_uid != uid:
-            parts = {}  # of an earlier time that the step was saved, and never whole
+            parts = {}  # parts of an earlier, incomplete save of the step
             remove_tree(place)
         uid = uid or stored_uid
         if not uid or _is_whole(saver, uid):
@@ -130,10 +131,10 @@ def _add(
 
 
 def forget_dead(folder: str, attempt: int) -> None:
-    """Remove parts of attempts that are no more, where all start again together.
+    """Remove parts of dead attempts, if all ranks restart together.
 
-    `attempt` is the one that starts now. One of the same number may be over already that saved
-    its part and had nothing else to do: its part counts.
+    `attempt` is the attempt that starts now. Parts of attempts with the same number count, even if
+    such an attempt has already ended.
     """
     if not os.path.isdir(os.path.join(folder, _SHARDS)):
         return
@@ -149,7 +150,7 @@ def forget_dead(folder: str, attempt: int) -> None:
 
 
 def _is_whole(saver: Saver, uid: str) -> bool:
-    """Whether there is that checkpoint: who made it was killed before the parts were removed."""
+    """Return whether the checkpoint exists, because its creator was killed before the cleanup."""
     return any(record.get("uid") == uid for _, record in checkpoint_records.records(saver.folder))
 
 
@@ -163,7 +164,7 @@ def _make_whole(
 ) -> None:
     first = parts[0]
     metadata: dict[str, Any] = {}
-    for rank in sorted(parts, reverse=True):  # what rank 0 says counts
+    for rank in sorted(parts, reverse=True):  # values of rank 0 take precedence
         metadata.update(parts[rank]["metadata"])
     merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
     record = {
@@ -181,7 +182,7 @@ def _make_whole(
 def _refuse_clashes(
     blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
 ) -> None:
-    """Refuse a file that another rank saved otherwise: one of them would be lost."""
+    """Refuse a file that another rank saved with different content, which would be lost."""
     mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:
@@ -197,7 +198,7 @@ def _refuse_clashes(
 
 
 def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
-    """Whether two are one file; their digests may be of two kinds, or one lie in a bundle."""
+    """Return whether two entries have equal content, in digests of any kind or in a bundle."""
     if one == other or one[1] != other[1] or one[3] != other[3]:
         return one == other
     if len(one) == len(other) == 4 and len(one[2]) == len(other[2]):
@@ -223,12 +224,12 @@ def _example(path: str, rank: int) -> str:
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     with open(place_of(saver.blobs, part["manifest"]), "rb") as file:
         manifest = file.read()
-    read_tree(manifest)  # one that makes no sense is refused: it may come from elsewhere
+    read_tree(manifest)  # refuses an invalid manifest, which may come from another machine
     return decode(manifest)
 
 
 def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:
-    """The parts that count, and at -1 what the whole will be called."""
+    """Return the valid parts by rank, and at -1 the facts of the whole checkpoint."""
     return {
         rank: part
         for rank, part in _read(place).items()
@@ -256,7 +257,7 @@ def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
 
 
 def _forget_before(folder: str, step: int, ranks: int) -> None:
-    """All ranks are beyond these steps: what is missing of them will never come."""
+    """Delete parts of earlier steps, which all ranks have passed."""
     from windlass.worker.blobs.writer import remove_tree
 
     for place in _places(folder):

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from _thread import get_ident  # all that is needed of `threading`
+from _thread import get_ident  # avoids the import of `threading`
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _WAIT_FOR_SPACE = 120.0
 def write_json(path: str, value: object, *, durable: bool = False) -> None:
     """Write a JSON file, owner-only, that readers see whole or not at all.
 
-    `durable` makes sure that it survives a loss of power, for what is written once
-    and believed for ever.
+    `durable` makes the file survive a loss of power. Use it for files that are written once and
+    never verified.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "state.json")
@@ -51,7 +51,7 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview) -> int:
-    """Write all of it, however little goes at once; how many bytes that were."""
+    """Write all bytes, in as many calls as necessary, and return their number."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -59,7 +59,7 @@ def write_all(fd: int, data: bytes | memoryview) -> int:
 
 
 def write_json_once(path: str, value: object) -> bool:
-    """Write a JSON file that is believed for ever, unless there is one; whether it was written.
+    """Write a durable JSON file unless it exists; return whether it was written.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "exit.json")
@@ -84,13 +84,13 @@ def write_json_once(path: str, value: object) -> bool:
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """The object in a JSON file; none if there is no such file, or it holds no object.
+    """Return the object in a JSON file; none if the file is missing or holds no object.
 
     >>> read_json("/nowhere/state.json") is None
     True
     """
     try:
-        # A pipe that lies in its place would be waited for, for ever.
+        # Opening a pipe in place of the file would block forever.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             value = json.loads(file.read())
     except (OSError, ValueError, RecursionError, TypeError):
@@ -99,7 +99,7 @@ def read_json(path: str) -> dict[str, Any] | None:
 
 
 def remove_if_there(path: str) -> None:
-    """Unlink a file that may be gone already."""
+    """Delete a file if it exists."""
     try:
         os.unlink(path)
     except OSError:
@@ -107,7 +107,7 @@ def remove_if_there(path: str) -> None:
 
 
 def when_there_is_space(write: Callable[[], object], what: str) -> None:
-    """Write something; if the disk is full, wait for space: it may be the work of days."""
+    """Call `write`; while the disk is full, wait and retry, since days of work may depend on it."""
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05
     while True:
@@ -119,14 +119,14 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
                 raise
         if pause < 0.1:
             sys.stderr.write(f"windlass: no space left for {what}; waiting for some\n")
-        time.sleep(pause)  # nothing tells of space on a disk
+        time.sleep(pause)  # the system does not report free disk space
         pause = min(pause * 2, 1.0)
 
 
 def take_lock(path: str) -> int | None:
-    """The descriptor that holds the lock (flock) on a file, or none if another holds it.
+    """Lock a file with flock and return its descriptor; none if another process holds the lock.
 
-    The lock is held until the descriptor is closed, by whatever means.
+    The lock is held until the descriptor is closed.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "lock")
@@ -149,9 +149,9 @@ def take_lock(path: str) -> int | None:
 
 
 def is_locked(path: str) -> bool:
-    """Whether some process holds the lock on a file.
+    """Return whether a process holds the lock on a file.
 
-    Looking takes the lock for an instant: who wants it in earnest tries more than once.
+    The check takes the lock for an instant, so a process that needs the lock must retry.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MASK = "***"
-SHORTEST = 4  # a shorter value would blank out half the log
+SHORTEST = 4  # characters; masking shorter values would hide most of the log
 
 
 def secret_texts(values: Iterable[str]) -> list[str]:
-    """What to look for, the longest first: each value, each line of one that has several, and
-    each as a `repr` or JSON would write it.
+    """Return the texts to mask, longest first.
+
+    The texts are each value, each line of a value with several lines, and each of these as `repr`
+    or JSON writes it.
 
     >>> secret_texts(["hunter2", "abc", "first line\\nsecond"])
     ['first line\\\\nsecond', 'first line\\nsecond', 'first line', 'hunter2', 'second']
@@ -29,7 +31,7 @@ def secret_texts(values: Iterable[str]) -> list[str]:
 
 
 def mask_text(text: str, values: Iterable[str]) -> str:
-    """A text without the secrets.
+    """Return a text with its secrets masked.
 
     >>> mask_text("login with hunter2", ["hunter2"])
     'login with ***'
@@ -40,10 +42,10 @@ def mask_text(text: str, values: Iterable[str]) -> str:
 
 
 class Masker:
-    """Masks a stream of bytes that comes in pieces.
+    """Masks a stream of bytes that arrives in pieces.
 
-    A tail that may be the beginning of a secret is held back until more comes, or
-    until whoever calls loses patience and calls `release`.
+    A tail that may be the start of a secret is held back until more bytes arrive or the caller
+    calls `release`.
 
     >>> masker = Masker(["hunter2"])
     >>> masker.feed(b"password: hunt"), masker.feed(b"er2!")
@@ -64,7 +66,7 @@ class Masker:
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether what is held is so much of a secret that it is hardly anything else."""
+        """Return whether the held bytes are almost certainly part of a secret."""
         return len(self._held) >= SHORTEST
 
     def feed(self, data: bytes) -> bytes:
@@ -91,7 +93,7 @@ class Masker:
         return data[:cut]
 
     def _begin_of_secret(self, data: bytes) -> int:
-        """The offset of the longest tail that is an incomplete secret."""
+        """Return the offset of the longest tail that is an incomplete secret."""
         cut = len(data)
         for secret in self._secrets:
             start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))

@@ -1,16 +1,17 @@
-"""The `metrics` file of an attempt: what its program, and its supervisor, report.
+"""The `metrics` file of an attempt: the reports of its program and its supervisor.
 
-Records follow each other, of two kinds. A line of JSON says all of itself:
+The file is a sequence of records of two kinds. A line of JSON is self-contained:
 
     [1763244000.123456,12,"training",{"loss":0.25}]
 
-NaN and the infinities are the texts "nan", "inf" and "-inf". `[1763244000.5,"progress",0.5]` says
-how far the program is. What a loop reports again and again are words of eight bytes instead, which
-are read as fast as memory is: a head (`MAGIC`, how many values, which names), the step, the time,
-the values, and `SEAL`. Which names those are stands in `metrics.names`, before the first of them.
+NaN and the infinities are the texts "nan", "inf" and "-inf". `[1763244000.5,"progress",0.5]` is the
+progress of the program. Values that a loop reports repeatedly are stored as words of eight bytes,
+which can be read at the speed of memory: a head (`MAGIC`, number of values, checksum of the names),
+the step, the time, the values, and `SEAL`. The names are in `metrics.names`, written before the
+first record that uses them.
 
-A record is one write at the end of the file, so that those of several threads and processes never
-mix; one that is torn has no seal, or is no JSON, and nobody reads it.
+Each record is one write at the end of the file, so records of several threads and processes never
+mix. A torn record has no seal or is not valid JSON, and readers skip it.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ FILE = "metrics"
 NAMES = "metrics.names"
 PROGRESS = "progress"
 MAGIC = b"\xffWL"
-SEAL = b"\xfeWLends\xfe"  # no line break, with which a torn record is ended, makes it whole
-MOST_VALUES = 64  # of a record in words
-HEAD = struct.Struct("<3sBI")  # magic, values, crc32 of the line with their names
+SEAL = b"\xfeWLends\xfe"  # a line break that ends a torn record cannot complete it
+MOST_VALUES = 64  # in a binary record
+HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with their names
 
-_NUDGE_EVERY = 0.05  # seconds; the server looks once more that much later, by itself
+_NUDGE_EVERY = 0.05  # seconds; the server reads again after this interval by itself
 _MOST_UNWRITTEN = 1 << 20  # bytes that wait for space on the disk
-# A pipe that lies in its place would be waited for, for ever.
+# Opening a pipe in place of the file would block forever.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 
@@ -47,11 +48,11 @@ _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 def append_metrics(
     folder: str, step: int, group: str, values: Mapping[str, float], now: float | None = None
 ) -> None:
-    """Add a record to the `metrics` file in the directory of an attempt: for supervisors.
+    """Append a record to the `metrics` file in the directory of an attempt, for supervisors.
 
-    Names are short and plain, and few. Steps go on over attempts (seconds since the epoch do):
-    from the first step of a later attempt on, an earlier one no longer counts. The server reads it
-    when it is nudged (`nudger.nudge(METRICS)`), and at the attempt's end.
+    Use few, short and plain names. Steps continue across attempts, as seconds since the epoch do:
+    the first step of a later attempt overrides the earlier attempt from there on. The server reads
+    the record after a nudge (`nudger.nudge(METRICS)`) and at the end of the attempt.
     """
     texts = {json.dumps(name): value for name, value in values.items()}
     line = json_record(time.time() if now is None else now, step, json.dumps(group), texts)
@@ -59,7 +60,7 @@ def append_metrics(
 
 
 def json_record(now: float, step: int, group: str, values: Mapping[str, float]) -> bytes:
-    """A record that says all of itself; names are quoted already.
+    """Encode a self-contained record; the names are quoted already.
 
     >>> json_record(12.5, 3, '"training"', {'"loss"': 0.5, '"norm"': float("inf")})
     b'[12.500000,3,"training",{"loss":0.5,"norm":"inf"}]\\n'
@@ -81,7 +82,7 @@ def progress_record(now: float, progress: float) -> bytes:
 
 
 class Form:
-    """Records in words with the same names: what is the same in all of them."""
+    """The constant part of binary records with the same names."""
 
     def __init__(self, group: str, names: Sequence[str]) -> None:
         self.line = json.dumps([group, list(names)]).encode("ascii") + b"\n"
@@ -89,7 +90,7 @@ class Form:
         self._pack: Callable[..., bytes] = struct.Struct(f"<8sqd{len(names)}d8s").pack
 
     def record(self, now: float, step: int, values: Iterable[SupportsFloat]) -> bytes:
-        """A record; `struct.error` or what a value raises if one of them is no number.
+        """Encode a record; raise `struct.error`, or the error of a value that is not a number.
 
         >>> record = Form("training", ["loss"]).record(12.5, 3, [0.5])
         >>> record[:4], len(record), record[-8:]
@@ -99,7 +100,7 @@ class Form:
 
 
 def write_all(path: str, data: bytes) -> int:
-    """Append to a file, in one write; how many bytes there was space for."""
+    """Append to a file in one write, and return the number of written bytes."""
     fd = os.open(path, _FLAGS, 0o600)
     try:
         return os.write(fd, data)
@@ -107,13 +108,13 @@ def write_all(path: str, data: bytes) -> int:
         try:
             os.close(fd)
         except OSError:
-            pass  # it is written: twice would be worse
+            pass  # the bytes are written: a retry would duplicate them
 
 
 class Sink:
-    """The `metrics` file of an attempt: it takes whole records, and no fault of a disk is ours.
+    """The `metrics` file of an attempt. It takes whole records and never raises on disk errors.
 
-    Nothing is held open: a program may close what it did not open, and fork at any time.
+    The file is not kept open, because a program may close descriptors and fork at any time.
     """
 
     def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
@@ -133,12 +134,12 @@ class Sink:
         home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(folder))))
         self._server = ServerAddress(os.path.join(home, "server.json"))
         self._next_nudge = 0.0
-        self._unwritten: list[bytes] = []  # for want of space; each by one who could not
+        self._unwritten: list[bytes] = []  # records that wait for disk space
         self._owner = os.getpid()
         self._has_complained = False
 
     def know(self, form: Form) -> bool:
-        """Have the names of a form at hand for whoever reads its records; whether they are."""
+        """Write the names of a form to `metrics.names`, and return whether they are stored."""
         try:
             written = write_all(os.path.join(self._folder, NAMES), form.line)
         except OSError:
@@ -146,7 +147,7 @@ class Sink:
         return written == len(form.line)
 
     def put(self, record: bytes) -> None:
-        """Append a record, and have the server look, if that was not just done."""
+        """Append a record, and nudge the server unless it was nudged just before."""
         records = [record]
         if self._unwritten:
             records = [*self._take_unwritten(), record]
@@ -164,24 +165,24 @@ class Sink:
             send_once(self._message, self._server.find())
 
     def _take_unwritten(self) -> list[bytes]:
-        """All that waits for space, each part of it by one thread alone."""
+        """Return all records that wait for space. Each record goes to one thread only."""
         self._disown()
         taken = []
         while self._unwritten:
             try:
                 taken.append(self._unwritten.pop(0))
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took it
                 break
         return taken
 
     def _disown(self) -> None:
-        """Forget what a parent will write, in a fork of it."""
+        """Drop the waiting records in a forked child, since the parent will write them."""
         if self._owner != os.getpid():
             self._owner = os.getpid()
             self._unwritten = []
 
     def _keep(self, records: list[bytes], written: int, error: OSError | None) -> None:
-        """Write the rest later. A record that is torn is ended, and written again as a whole."""
+        """Keep the rest for later. A torn record is terminated and written again as a whole."""
         if not self._has_complained:
             self._has_complained = True
             self._complain(os.strerror(error.errno or 0) if error else "no space left")
@@ -197,14 +198,14 @@ class Sink:
                 self._unwritten.append(record)
 
     def _complain(self, why: str) -> None:
-        """Say it once; at the end there may be space for what was kept."""
+        """Print a warning once. The records may still be written at the end."""
         import atexit
 
         atexit.register(self._flush)
         try:
             sys.stderr.write(f"windlass: metrics cannot be written: {why}; training goes on\n")
         except (OSError, ValueError, AttributeError):
-            pass  # there is nobody to tell
+            pass  # stderr is closed
 
     def _flush(self) -> None:
         rest = b"".join(self._take_unwritten())

@@ -1,8 +1,8 @@
-"""Nudges: datagrams that make the server look at an attempt. A nudge may be lost."""
+"""Nudges: datagrams that make the server read the files of an attempt. They may get lost."""
 
 from __future__ import annotations
 
-import _socket  # the bare half of `socket`: a third of a supervisor's imports would be the other
+import _socket  # `socket` would add half to the import time of a supervisor
 import errno
 import json
 import os
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 LOG, STATE, METRICS, CHECKPOINT = "log", "state", "metrics", "checkpoint"
 
-_PATIENCE = 0.02  # seconds that a program is held up, at most, when many nudge at once
+_PATIENCE = 0.02  # seconds that a program waits at most when many processes send nudges
 
 
 class Nudger:
-    """Sends nudges to whatever server `server.json` names just now.
+    """Sends nudges to the server that `server.json` names at the moment.
 
-    A server that is not there is no error: when it comes, it reads the files.
+    A missing server is not an error: a server reads the files when it starts.
     """
 
     def __init__(self, server_file: str, key: dict[str, Any]) -> None:
@@ -32,23 +32,24 @@ class Nudger:
         }
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._unsent: dict[str, float] = {}  # what is to be told, and not before when
+        self._unsent: dict[str, float] = {}  # pending nudges, and the earliest time to send each
 
     def nudge(self, about: str, delay: float = 0.0) -> None:
-        """Tell the server that the log grew (`LOG`), the state changed (`STATE`), or of metrics.
+        """Notify the server that the log (`LOG`), the state (`STATE`) or the metrics have changed.
 
-        With a delay, it is told when `retry` is called after that, unless there is news before.
+        A delayed nudge is sent by the first `retry` after the delay, or together with an earlier
+        one.
         """
         self._unsent[about] = time.monotonic() + delay if delay else 0.0
         self.retry()
 
     @property
     def is_pending(self) -> bool:
-        """Whether something is still to be told, so that `retry` should be called shortly."""
+        """Return whether nudges are pending, so that `retry` should be called soon."""
         return bool(self._unsent)
 
     def retry(self) -> None:
-        """Send what is due."""
+        """Send the nudges that are due."""
         now = time.monotonic()
         due = [about for about, not_before in self._unsent.items() if not_before <= now]
         address = self._server.find() if due else ""
@@ -57,7 +58,7 @@ class Nudger:
                 del self._unsent[about]
 
     def _send(self, about: str, address: str) -> bool:
-        """Whether there is nothing left to do about it."""
+        """Send a nudge; return false if it has to be sent again."""
         if not address:
             return True
         try:
@@ -72,10 +73,10 @@ class ServerAddress:
 
     def __init__(self, server_file: str) -> None:
         self._file = server_file
-        self._cached: tuple[int, int, str] | None = None  # time and inode of the file; the address
+        self._cached: tuple[int, int, str] | None = None  # mtime, inode, address
 
     def find(self) -> str:
-        """The path of the server's socket; empty if there is no server."""
+        """Return the path of the server's socket; empty if no server runs."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -88,17 +89,17 @@ class ServerAddress:
 
 
 def send_once(message: bytes, address: str) -> None:
-    """Send one nudge and leave nothing open: for processes whose descriptors are not ours."""
+    """Send one nudge and close the socket, for processes that run user code."""
     if not address:
         return
     try:
         sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     except OSError:
-        return  # no descriptor is left
+        return  # no free descriptor
     try:
         sender.settimeout(_PATIENCE)
         sender.sendto(message, address)
     except OSError:
-        pass  # it may be lost
+        pass  # a nudge may get lost
     finally:
         sender.close()

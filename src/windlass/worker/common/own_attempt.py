@@ -6,26 +6,26 @@ import os
 
 from windlass.worker.common.process_tree import MARKER
 
-OUTPUTS = "outputs"  # below the directory of a replica: files that are kept
+OUTPUTS = "outputs"  # in the directory of a replica: output files
 
 
 def replica() -> tuple[str, str, str, str] | None:
-    """Uid, role, index and attempt of the replica this process is part of; none outside of one."""
+    """Return uid, role, index and attempt of this process's replica; none outside a trial."""
     parts = tuple(os.environ.get(MARKER, "").split("/"))
     return parts if len(parts) == 4 else None
 
 
 def trial_dir() -> str | None:
-    """The directory of the trial; none outside of one.
+    """Return the directory of the trial; none outside a trial.
 
-    Its checkpoints are in it, wherever a home may be that the program itself has set.
+    Its checkpoints are in this directory, even if the program sets another home.
     """
     checkpoints = os.environ.get("WINDLASS_CHECKPOINTS")
     return None if checkpoints is None else os.path.dirname(checkpoints)
 
 
 def attempt_dir() -> str | None:
-    """The directory of this very attempt; none outside of a trial."""
+    """Return the directory of this attempt; none outside a trial."""
     trial, own = trial_dir(), replica()
     if trial is None or own is None:
         return None

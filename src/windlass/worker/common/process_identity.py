@@ -11,7 +11,7 @@ _boot_id = ""
 
 
 def process_identity(pid: int) -> str:
-    """The identity of a process among all users of its pid; "" if the process is gone.
+    """Return an identity that is unique among all users of a pid; "" if the process has ended.
 
     >>> process_identity(os.getpid()) == process_identity(os.getpid()) != ""
     True
@@ -20,7 +20,7 @@ def process_identity(pid: int) -> str:
     """
     if sys.platform == "linux":
         fields = _stat_fields(pid)
-        # A zombie has ended: only its exit status is left.
+        # A zombie counts as ended: only its exit status is left.
         if fields is None or fields[0] in (b"Z", b"X"):
             return ""
         return f"{int(fields[19])}@{_boot()}"
@@ -28,7 +28,7 @@ def process_identity(pid: int) -> str:
 
 
 def is_alive(pid: int, identity: str) -> bool:
-    """Whether the very process of that identity still runs.
+    """Return whether the process with this pid and identity is still running.
 
     >>> is_alive(os.getpid(), process_identity(os.getpid()))
     True
@@ -39,7 +39,7 @@ def is_alive(pid: int, identity: str) -> bool:
 
 
 def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
-    """Wait until the process of that identity has ended. Returns whether it has.
+    """Wait until the process of this identity has ended, and return whether it has.
 
     >>> wait_for_end(os.getpid(), process_identity(os.getpid()), 0.01)
     False
@@ -50,13 +50,13 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    except (AttributeError, OSError):  # not Linux, or a kernel that has none
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         deadline = time.monotonic() + timeout
         while is_alive(pid, identity) and time.monotonic() < deadline:
             time.sleep(0.01)
         return not is_alive(pid, identity)
     try:
-        # The descriptor names one process for good, and is readable once that has ended.
+        # The pidfd always refers to the same process, and is readable once that process has ended.
         if is_alive(pid, identity):
             ended = select.poll()
             ended.register(process, select.POLLIN)
@@ -67,13 +67,13 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
 
 
 def _stat_fields(pid: int) -> list[bytes] | None:
-    """The fields of /proc/<pid>/stat from the third (state) on."""
+    """Return the fields of /proc/<pid>/stat from the third one (state)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
-    # The second field is the name in parentheses, and may hold anything.
+    # The second field is the name in parentheses, which may contain any character.
     return text[text.rindex(b")") + 2 :].split()
 
 

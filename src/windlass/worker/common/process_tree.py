@@ -10,32 +10,33 @@ import time
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
 
-# In the environment of what a trial may start but must not take along: a server, and the
-# supervisors of other trials. They and all that came of them are no family.
+# Marks processes that a trial may start but that do not belong to it: a server, and the supervisors
+# of other trials. They and their descendants are not part of the process tree.
 DETACHED = "WINDLASS_DETACHED"
-# In the environment of what an agent started, where the server is not.
+# Marks processes that an agent started.
 AWAY = "WINDLASS_AWAY"
-# In the environment of the launcher, to be overwritten: the kernel shows the environment a
-# process was started with, and a fork is found by its marker like every other process.
+# A placeholder in the environment of the launcher, to be overwritten. The kernel shows the
+# environment with which a process was started, and a fork must be found by its marker like any
+# other process.
 MARKER = "WINDLASS_REPLICA"
 MARKER_ROOM = 160
 
 
 class Family:
-    """A child of this process and all that came of it.
+    """A child of this process and all its descendants.
 
-    Where orphans come to us (`sees_orphans`: Linux) none can slip away; elsewhere what
-    has left the child's process group is not seen.
+    On Linux this process adopts orphans (`sees_orphans`), so no descendant escapes. On other
+    systems, processes that have left the child's process group are not found.
     """
 
     def __init__(self, first: int, *, sees_orphans: bool) -> None:
         self._first = first
         self._sees_orphans = sees_orphans
-        self.first_status: int | None = None  # the child's wait status, once it has ended
-        self.first_ended: float | None = None  # when that was seen, by `time.monotonic`
+        self.first_status: int | None = None  # the wait status of the child once it has ended
+        self.first_ended: float | None = None  # when the end was noticed, by `time.monotonic`
 
     def reap(self) -> bool:
-        """Bury those that ended; whether any are left."""
+        """Reap ended processes, and return whether any are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -48,10 +49,11 @@ class Family:
                 self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
-        """Send a signal to everyone who is left; the stopped are woken, to hear it."""
+        """Send a signal to all remaining processes. Stopped ones continue, to receive it."""
         everyone = descendants()
         for signal_number in (number, signal.SIGCONT):
-            # Once the child is buried its number may be another's, unless its group lives on.
+            # After the child is reaped, its pid may be reused, unless its process group still
+            # exists.
             if (
                 self.first_status is None
                 or any(group == self._first for _, group in everyone)
@@ -73,17 +75,17 @@ class Family:
 
 
 class Departure:
-    """Sees a family off: asks them to end, and kills who has not when the time is up."""
+    """Terminates a process tree: asks the processes to end, and kills the rest after the grace."""
 
     def __init__(self, family: Family) -> None:
-        self.was_first_asked = False  # whether the first had to be asked
+        self.was_first_asked = False  # whether the child had to be asked
         self.was_first_killed = False
         self._family = family
         self._is_terminating = False
         self._killed_at: float | None = None
 
     def urge(self, now: float, by: float) -> float:
-        """Do what is due; when to look again."""
+        """Send the signals that are due, and return the time of the next check."""
         lives = self._family.first_status is None
         if not self._is_terminating:
             self._is_terminating = True
@@ -97,7 +99,7 @@ class Departure:
         return now + _KILL_AGAIN
 
     def is_hopeless(self, now: float) -> bool:
-        """Whether they were killed so long ago that only the kernel can be holding them."""
+        """Return whether the kill was so long ago that only the kernel can hold the processes."""
         return self._killed_at is not None and now > self._killed_at + _GIVE_UP
 
 
@@ -109,7 +111,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def descendants() -> list[tuple[int, int]]:
-    """Pid and process group of each live descendant of this process; empty off Linux."""
+    """Return pid and process group of each live descendant; empty on other systems than Linux."""
     if sys.platform != "linux":
         return []
     groups: dict[int, int] = {}
@@ -139,7 +141,7 @@ def descendants() -> list[tuple[int, int]]:
 
 
 def is_detached(pid: int) -> bool:
-    """Whether a process is no part of the trial that it was started in."""
+    """Return whether a process does not belong to the trial in which it was started."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return f"{DETACHED}=1".encode() in file.read().split(b"\0")

@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Lines that lie within one read are then shorter than a record's limit, and need no look.
+# Lines within one read are then shorter than the limit of a record and need no check.
 _READ_SIZE = TEXT_LIMIT - 4096
-_PATIENCE = 0.03  # with a line that has not ended
-_PATIENCE_WITH_SECRETS = 1.0  # with what may be the beginning of a secret
-_PATIENCE_WITH_SUSPECTS = 60.0  # with what hardly is anything else
+_PATIENCE = 0.03  # seconds to wait for the end of a line
+_PATIENCE_WITH_SECRETS = 1.0  # seconds to wait for the rest of a possible secret
+_PATIENCE_WITH_SUSPECTS = 60.0  # seconds to wait for the rest of a likely secret
 
 
 class Stream:
@@ -25,14 +25,14 @@ class Stream:
     def __init__(self, fd: int, name: str, secrets: Sequence[str], log: SegmentWriter) -> None:
         self.fd = fd
         self.due: float | None = None  # when `flush` should be called
-        self.was_full = False  # whether the last read took as much as one can
+        self.was_full = False  # whether the last read filled the buffer
         self._name = name
         self._masker = Masker(secrets) if secrets else None
         self._log = log
-        self._line = b""  # what is known of a line that has not ended
+        self._line = b""  # the start of an unfinished line
 
     def read(self, now: float) -> bool:
-        """Take what there is; whether the pipe is still open."""
+        """Read available output, and return whether the pipe is still open."""
         try:
             data = os.read(self.fd, _READ_SIZE)
         except BlockingIOError:
@@ -47,13 +47,13 @@ class Stream:
         return False
 
     def finish(self) -> None:
-        """Write all that is left: nothing more will come."""
+        """Write all remaining text at the end of the stream."""
         self._give_up_waiting()
         self._write_unfinished(self._line)
         self._line, self.due = b"", None
 
     def flush(self, now: float) -> None:
-        """Write what has waited long enough for its line to end."""
+        """Write unfinished lines that have waited long enough."""
         if self.due is None or now < self.due:
             return
         if self._line:
@@ -70,7 +70,8 @@ class Stream:
 
     def _set_due(self, now: float) -> None:
         if self._line:
-            # From the first piece of it: one that grows all the time must show, too.
+            # Count from the first piece of the line, so that a line that keeps growing is shown,
+            # too.
             self.due = now + _PATIENCE if self.due is None else min(self.due, now + _PATIENCE)
         elif self._masker and self._masker.is_holding:
             self.due = now + self._patience()
@@ -95,13 +96,13 @@ class Stream:
             self._line = self._write_piece(self._line)
 
     def _write_lines(self, lines: bytes) -> None:
-        # Only the first can be too long: the others lie within one read.
+        # Only the first line can be too long: the others lie within one read.
         while len(lines) > TEXT_LIMIT and lines.find(b"\n", 0, TEXT_LIMIT + 1) < 0:
             lines = self._write_piece(lines)
         self._log.add(encode_lines(time.time(), self._name, lines))
 
     def _write_piece(self, text: bytes) -> bytes:
-        """Write as much as a record takes; what is left."""
+        """Write as much as fits into a record, and return the rest."""
         piece = text[:TEXT_LIMIT]
         piece = piece[: _whole_characters(piece) or TEXT_LIMIT]
         self._write_unfinished(piece)
@@ -113,7 +114,7 @@ class Stream:
 
 
 def _whole_characters(text: bytes) -> int:
-    """The length of a text without a UTF-8 character at its end that has only begun.
+    """Return the length of a text without an incomplete UTF-8 character at its end.
 
     >>> _whole_characters("né".encode()), _whole_characters("né".encode()[:-1])
     (3, 1)

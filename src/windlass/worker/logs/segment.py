@@ -1,9 +1,8 @@
-"""The log segment: one record a line of the file, `1763244000.123456:o the text`.
+"""The log segment: a file with one record per line, `1763244000.123456:o the text`.
 
-The tag is `o` for stdout and `e` for stderr; `O` and `E` mark text that has not
-ended in a newline (yet): the next record of that stream goes on with it. Before these
-stands `MARK` in place of the colon: whether a piece of a segment has any is one look for a
-byte that hardly any text has.
+The tag is `o` for stdout and `e` for stderr. `O` and `E` mark text that has not ended in a newline
+yet: the next record of that stream continues it. In these records `MARK` replaces the colon, so
+that a search for one rare byte shows whether a block contains any.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import os
 STDOUT, STDERR = "stdout", "stderr"
 TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
-HEADER_WIDTH = TIME_WIDTH + 3  # the time, what tells the forms apart, the tag, a space
-MARK = b"\x1d"  # before the tag of text that has not ended
+HEADER_WIDTH = TIME_WIDTH + 3  # time, separator, tag, space
+MARK = b"\x1d"  # separator before the tag of unfinished text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
-    """The records of whole lines; each ends in a newline, none is longer than the limit.
+    """Encode whole lines as records; each ends in a newline, none exceeds the limit.
 
     >>> encode_lines(1763244000.123456, STDOUT, b"a\\nb\\n")
     b'1763244000.123456:o a\\n1763244000.123456:o b\\n'
@@ -39,7 +38,7 @@ def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
 
 
 def encode_open(time: float, stream: str, text: bytes) -> bytes:
-    """The record of text that has not ended.
+    """Encode unfinished text as a record.
 
     >>> encode_open(1763244000.0, STDERR, b"50%\\r")
     b'1763244000.000000\\x1dE 50%\\r\\n'
@@ -48,8 +47,10 @@ def encode_open(time: float, stream: str, text: bytes) -> bytes:
 
 
 def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
-    """The whole records of a piece of a segment: time, stream, text, whether it ended its line,
-    and the offset in the segment right after the record.
+    """Decode the whole records of a block of a segment.
+
+    Each part has the time, stream and text, whether it ended its line, and the offset in the
+    segment right after the record.
 
     >>> read_parts(b"1763244000.000000:o hello\\n1763244000.500000:e to", 100)
     [(1763244000.0, 'stdout', b'hello', True, 126)]
@@ -57,7 +58,7 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
     parts = []
     offset = base_offset
     lines = data.split(b"\n")
-    lines.pop()  # what stands after the last newline is no whole record
+    lines.pop()  # the text after the last newline is not a whole record
     for line in lines:
         offset += len(line) + 1
         part = _parse(line)
@@ -67,7 +68,7 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
 
 
 def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
-    """One record; none for what is no record, which a crash of the machine may leave."""
+    """Decode one record; none for invalid data, which a crash of the machine may leave."""
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
     if stream is None or not has_header(line):
@@ -76,7 +77,7 @@ def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
 
 
 def has_header(line: bytes) -> bool:
-    """Whether it begins as records do: `float` alone would take "nan" for a time."""
+    """Return whether a line starts like a record; `float` alone would accept "nan" as a time."""
     return (
         line[:10].isdigit()
         and line[10:11] == b"."
@@ -87,7 +88,7 @@ def has_header(line: bytes) -> bool:
 
 
 class SegmentWriter:
-    """Appends records to a segment, one write a batch, and outlives a full disk.
+    """Appends records to a segment, one write per batch, and tolerates a full disk.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "log")
@@ -108,20 +109,20 @@ class SegmentWriter:
 
     @property
     def has_lost(self) -> bool:
-        """Whether text was dropped that no record tells of yet."""
+        """Return whether text was dropped that no record mentions yet."""
         return self._lost > 0
 
     @property
     def why_lost(self) -> str:
-        """Why text was dropped, if it was."""
+        """The reason why text was dropped, if it was."""
         return self._why
 
     def add(self, records: bytes) -> None:
-        """Put whole records into the batch."""
+        """Add whole records to the batch."""
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the batch; whether anything was. What cannot be written is counted and lost."""
+        """Write the batch; return whether anything was written. The rest is counted and dropped."""
         batch, self._batch = b"".join(self._batch), []
         if not batch and not self._lost:
             return False
@@ -139,9 +140,9 @@ class SegmentWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> int:
-        """Append records; how many bytes of them could not be written.
+        """Append records, and return the number of bytes that could not be written.
 
-        Whatever the disk says, who writes them goes on.
+        Errors of the disk are never raised.
         """
         view = memoryview(data)
         written = 0

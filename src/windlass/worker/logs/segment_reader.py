@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _TAIL_BLOCK = 256 * 1024
 _LINE_LIMIT = 1024 * 1024  # bytes of a joined line that are kept
-_LOOK = 4096  # bytes in which the beginning of a record is looked for
+_LOOK = 4096  # bytes in which to search for the start of a record
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
 class Line(NamedTuple):
-    """A line as its writer meant it, joined from the records it is in."""
+    """A line as the program wrote it, joined from its records."""
 
     time: float
     stream: str
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 
 
 def join_lines(parts: Iterable[Part]) -> list[Line]:
-    """The lines that records make, in the order they began.
+    """Join records into lines, in the order of their starts.
 
     >>> data = b"0000000001.000000\\x1dO 10%\\n0000000002.000000:e oh\\n0000000003.000000:o 20%\\n"
     >>> [(line.stream, line.text) for line in join_lines(read_parts(data))]
@@ -54,7 +54,7 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
 
 
 def go_on(begun: dict[str, Begun], part: Part) -> Line | None:
-    """Add a record to the lines that have begun; the line that it ends, if it ends one."""
+    """Add a record to the unfinished lines, and return the line that it ends, if any."""
     time, stream, text, ended, end = part
     line = begun.get(stream)
     if line is None:
@@ -67,7 +67,7 @@ def go_on(begun: dict[str, Begun], part: Part) -> Line | None:
 
 
 class Begun:
-    """A line in pieces, joined once: a progress bar may come in a million of them."""
+    """An unfinished line, joined once at its end: a progress bar may have a million pieces."""
 
     def __init__(self, time: float, stream: str, start: int) -> None:
         self._time = time
@@ -97,10 +97,10 @@ def tail(
     first_byte: int = 0,
     end_byte: int | None = None,
 ) -> tuple[list[Line], int]:
-    """The last lines of a segment, or of a piece of it, and the offset at its end, to go on from.
+    """Return the last lines of a segment or a part of it, and the offset at the end.
 
-    As much is read as these lines take: one that began long before them may lack its beginning.
-    With a limit, no more bytes than that, and fewer lines if they are long.
+    Only the blocks of these lines are read, so a line that started long before may lack its
+    beginning. `limit` bounds the number of bytes, so long lines may reduce the number of lines.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -110,15 +110,15 @@ def tail(
         start = os.fstat(fd).st_size if end_byte is None else end_byte
         last_look = first_byte if limit is None else max(first_byte, start - limit)
         end = ended = 0
-        blocks: list[list[Part]] = []  # the last first
-        # One line more than asked for: the first may lack its beginning.
+        blocks: list[list[Part]] = []  # the last block first
+        # Read one line more than requested: the first may lack its beginning.
         while start > last_look and (ended <= count if count else not end):
             begin = max(first_byte, start - _TAIL_BLOCK)
             block = os.pread(fd, start - begin, begin)
             whole = block.rfind(b"\n") + 1
             end = end or (begin + whole if whole else 0)
-            # What stands before the first newline has its beginning in the block before. A
-            # block that is all one piece is no record: none is that long.
+            # The text before the first newline starts in the previous block. A block without a
+            # newline is not a record, since no record is that long.
             is_inside = begin > first_byte
             first = block.find(b"\n", 0, len(block) - 1) + 1 if is_inside else 0
             start = begin + first
@@ -133,9 +133,9 @@ def tail(
 
 
 def first_since(path: str, when: float) -> int:
-    """The offset of the first record that is not older than a time; the end if there is none.
+    """Return the offset of the first record at or after a time; the end without such a record.
 
-    By bisection: of a segment of any size some dozens of places are looked at.
+    It uses bisection, which reads a few dozen positions of a segment of any size.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -153,16 +153,16 @@ def first_since(path: str, when: float) -> int:
             if record is not None and record[1] < when:
                 low = record[0] + HEADER_WIDTH
                 continue
-            high = middle  # no record begins between here and the one that was found
+            high = middle  # no record starts between here and the one just read
             if record is not None:
                 offset = record[0]
         return offset
 
 
 def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
-    """The offset and the time of the first record that begins within a piece."""
+    """Return offset and time of the first record that starts within a block."""
     at = max(start - 1, 0)
-    is_begin = start == 0  # else what stands before the first newline began before
+    is_begin = start == 0  # else the text before the first newline is older
     while at < end:
         data = os.pread(fd, _LOOK if at == max(start - 1, 0) else _LONGEST_RECORD, at)
         if not data:
@@ -176,5 +176,5 @@ def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
             return None
         if has_header(header):
             return at + place, float(header[:TIME_WIDTH])
-        at, is_begin = at + place, False  # what a crash of the machine left
+        at, is_begin = at + place, False  # skip data that a crash of the machine left
     return None

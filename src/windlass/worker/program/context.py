@@ -204,7 +204,8 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     import json
 
     try:
-        # What is no number to JSON is a text; of a number of NumPy or PyTorch, its value is meant.
+        # Values that are not JSON numbers become texts. Numbers of NumPy and PyTorch become their
+        # values.
         plain = json.dumps(noted, default=_item, ensure_ascii=False)
         kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
         text = json.dumps(kept, ensure_ascii=False).encode()
@@ -271,9 +272,9 @@ def _saver() -> checkpoint_records.Saver | None:
 
 
 def _is_over() -> bool:
-    """Whether this attempt has ended, and this process goes on all the same.
+    """Return whether this attempt has ended although this process still runs.
 
-    So it is with one that Windlass did not start, when its trial was stopped, or deleted after.
+    This happens to a process that Windlass did not start, when its trial is stopped or deleted.
     """
     attempt = attempt_dir()
     if attempt is None:
@@ -282,7 +283,7 @@ def _is_over() -> bool:
 
 
 def _tell(saver: checkpoint_records.Saver) -> None:
-    """Have the server look; if it does not hear, it looks when the attempt ends."""
+    """Nudge the server. If the nudge is lost, the server reads the files at the attempt's end."""
     own, trial = replica(), trial_dir()
     if own is None or trial is None:
         return
@@ -297,7 +298,7 @@ def _tell(saver: checkpoint_records.Saver) -> None:
 
 
 def _is_keeper() -> bool:
-    """Whether this is rank 0; of several processes that a launcher of its own started, the first.
+    """Return whether this is rank 0, and the first of the processes of a launcher like `torchrun`.
 
     `torchrun` gives each of them its number on this machine.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXTERNAL = "WINDLASS_EXTERNAL"  # set where a trial has no room of its own
 
-_LOCK_PATIENCE = 2.0  # for whoever looks at a lock, and takes it for that instant
+_LOCK_PATIENCE = 2.0  # seconds; `is_locked` takes a lock for an instant
 
 _here: Presence | None = None
 
@@ -51,11 +51,11 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this very process, and not one that it forked."""
+        """Return whether this is the registered process, and not a fork of it."""
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
-        """Be the trial, until `end`: programs find what they find in any other."""
+        """Register this process as the trial until `end`, with the environment of a trial."""
         global _here
         self._lock = _take(os.path.join(self._dir, "lock"))
         me = {"pid": self.owner, "identity": process_identity(self.owner)}
@@ -74,7 +74,7 @@ class Presence:
         self._nudge()
 
     def end(self, error: BaseException | None) -> None:
-        """Say how it went, once; the program is no trial any more."""
+        """Write the exit record once, and end the registration."""
         global _here
         if not self.is_here:
             return
@@ -161,7 +161,7 @@ def _take(path: str) -> int:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether it is that file still: the program may have closed it, and opened another."""
+    """Return whether a descriptor still refers to that file: the program may have closed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:

@@ -85,8 +85,7 @@ class Failure:
         return text
 
     def _show_restored_sources(self, error: BaseException) -> None:
-        """Functions that came by value name the author's file, which may have changed since:
-        their lines are those of the restored one."""
+        """Show lines of the restored file for functions that were pickled by value."""
         import linecache
 
         root = self._root.rstrip("/") + "/"

@@ -89,7 +89,7 @@ def report_progress(progress: SupportsFloat) -> None:
 
 
 class _Sink(Sink):
-    """The file, and the forms of what was reported before."""
+    """The `metrics` file and the forms of earlier reports."""
 
     def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
         super().__init__(own, folder)
@@ -107,7 +107,7 @@ def _new_sink(marker: object) -> _Sink | None:
 
 
 def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
-    """A report as a record; an error says what of it is none."""
+    """Encode a report as a record; raise an error that names an invalid part."""
     now, number = time.time(), _step(step, group)
     if not metrics:
         detail = "" if _is_default(group) else f" {shown(group)} stands where its group does."

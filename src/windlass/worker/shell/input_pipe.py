@@ -23,34 +23,34 @@ _HEAD = struct.Struct(">cH8sQ")
 _SIZE = struct.Struct(">HH")
 _MOST = min(select.PIPE_BUF, 4096) - _HEAD.size
 _MOST_WRITERS = 64
-_AHEAD = 64 * 1024  # bytes that are taken before the program has read those before
+_AHEAD = 64 * 1024  # bytes that are accepted before the program has read the previous ones
 
 
 def typed(writer: bytes, place: int, data: bytes) -> Iterator[bytes]:
-    """Frames of what somebody types, who has typed so many bytes before."""
+    """Yield the frames of typed bytes, given the number of bytes that the writer typed before."""
     for start in range(0, len(data), _MOST):
         piece = data[start : start + _MOST]
         yield _HEAD.pack(TYPED, len(piece), writer, place + start) + piece
 
 
 def resized(rows: int, columns: int) -> bytes:
-    """The frame that gives the terminal another size."""
+    """Return the frame that resizes the terminal."""
     return _HEAD.pack(SIZE, _SIZE.size, bytes(8), 0) + _SIZE.pack(rows, columns)
 
 
 def ended() -> bytes:
-    """The frame that says that nothing more will be typed."""
+    """Return the frame for the end of the input."""
     return _HEAD.pack(END, 0, bytes(8), 0)
 
 
 def size_of(data: bytes) -> tuple[int, int]:
-    """The rows and columns that a frame asks for."""
+    """Return the rows and columns of a resize frame."""
     rows, columns = _SIZE.unpack(data)
     return rows, columns
 
 
 def content_of(frame: bytes) -> bytes:
-    """The content of a frame.
+    """Return the content of a frame.
 
     >>> [content_of(frame) for frame in typed(bytes(8), 0, b"ls")]
     [b'ls']
@@ -59,18 +59,19 @@ def content_of(frame: bytes) -> bytes:
 
 
 class Keyboard:
-    """The reading end: opened once, so that writers may come and go."""
+    """The reading end of the pipe, which stays open while writers come and go."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._path = os.path.join(attempt_dir, PIPE)
         os.mkfifo(self._path, 0o600)
-        # Open for writing, too: else it would be at its end whenever nobody else has it open.
+        # Open the pipe for writing, too. Otherwise it would report its end when no writer is
+        # connected.
         self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
-        self._places: dict[bytes, int] = {}  # how much each writer has typed; the latest last
+        self._places: dict[bytes, int] = {}  # bytes typed by each writer, the latest writer last
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that have come, kind and content; of what was typed, only what is new."""
+        """Yield kind and content of received frames, without bytes that were received before."""
         try:
             self._bytes += os.read(self.fd, _AHEAD)
         except BlockingIOError:
@@ -86,7 +87,7 @@ class Keyboard:
             yield kind, data
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Close the pipe."""
         os.close(self.fd)
         remove_if_there(self._path)
 

@@ -1,6 +1,6 @@
 """Shell output: bytes addressed by position, with a limit on how many are kept.
 
-They lie in a folder, in pieces that are named for the position of their first byte.
+The bytes are stored in pieces, whose file names are the position of their first byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PIECES = 16
 
 
 class Writer:
-    """Adds what comes, and lets go of the oldest piece for every new one beyond so many."""
+    """Appends output, and deletes the oldest piece when there are too many."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
@@ -25,13 +25,13 @@ class Writer:
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Keep more of it. What a full disk has no room for is lost: a terminal does not wait."""
+        """Append bytes. On a full disk bytes are lost, because a terminal cannot wait."""
         view = memoryview(data)
         try:
             while view:
                 if not self._room:
                     self._begin_piece()
-                assert self._fd is not None  # noqa: S101 -- there is a piece with room
+                assert self._fd is not None  # noqa: S101 -- `_begin_piece` has opened a file
                 written = os.write(self._fd, view[: self._room])
                 self._end += written
                 self._room -= written
@@ -40,7 +40,7 @@ class Writer:
             pass
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the current piece."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -56,9 +56,9 @@ class Writer:
 
 
 def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
-    """Bytes from a place on, up to so many, and where the first of them stands.
+    """Return the position of the first byte and up to `most` bytes from `place`.
 
-    That is further on if what was there is kept no longer. No bytes: nothing is there yet.
+    The position is later than `place` if the bytes there are deleted. No bytes means no output yet.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -74,7 +74,7 @@ def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
         try:
             fd = os.open(_path(folder, start), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # it was let go of meanwhile
+            continue  # the piece was deleted meanwhile
         try:
             data = os.pread(fd, most, first - start)
         finally:
@@ -85,7 +85,7 @@ def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
 
 
 def end(attempt_dir: str) -> int:
-    """The place after the last byte."""
+    """Return the position after the last byte."""
     folder = os.path.join(attempt_dir, FOLDER)
     pieces = _pieces(folder)
     if not pieces:
@@ -93,7 +93,7 @@ def end(attempt_dir: str) -> int:
     try:
         return pieces[-1] + os.path.getsize(_path(folder, pieces[-1]))
     except FileNotFoundError:
-        return end(attempt_dir)  # many more came meanwhile
+        return end(attempt_dir)  # much more output was written meanwhile
 
 
 def _pieces(folder: str) -> list[int]:

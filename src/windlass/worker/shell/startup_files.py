@@ -26,7 +26,7 @@ path=({folder} $path)
 
 
 def own_shell(environ: dict[str, str], attempt_dir: str) -> list[str]:
-    """The command line of the user's shell. `environ` may be changed for it."""
+    """Return the command line of the user's shell, and adapt `environ` to it."""
     shell = environ.get("SHELL") or "/bin/sh"
     folder = environ["PATH"].split(os.pathsep)[0]
     kind = os.path.basename(shell)
@@ -57,7 +57,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    r"""As a shell takes it for one word.
+    r"""Quote a text as one word for a shell.
 
     >>> print(_quoted("/it's here"))
     '/it'\''s here'

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ = 64 * 1024
-_TURN = 256 * 1024  # bytes that are taken at once of what comes without end
-_AHEAD = 64 * 1024  # bytes that wait for the program to read those before
+_TURN = 256 * 1024  # bytes of output that are read before other events are handled
+_AHEAD = 64 * 1024  # bytes of input that wait for the program
 
 
 class Terminal:
-    """What a shell is attached to. `poll` is told what to wait for, and `attend` what came."""
+    """The terminal or the pipes of a shell, driven by the supervisor's `poll` and `attend`."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Terminal:
     ) -> None:
         self._kept = Writer(attempt_dir)
         self._poll = poll
-        self._on_output = on_output  # called when more is kept
-        self._waiting = b""  # typed, and not yet taken by the program
+        self._on_output = on_output  # called when more output is stored
+        self._waiting = b""  # input that the program has not read
         self._is_ending = False
         self.has_terminal = bool(call["has_terminal"])
         self._typed: int | None
@@ -61,20 +61,20 @@ class Terminal:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can still come out of it."""
+        """Return whether the shell can still write output."""
         return self._shown is not None
 
     def let_go(self) -> None:
-        """Close the ends that are the program's: it has them now."""
+        """Close the ends of the program, which has inherited them."""
         for fd in set(self.inner):
             os.close(fd)
 
     def knows(self, fd: int) -> bool:
-        """Whether what happened to a descriptor is for `attend`."""
+        """Return whether events of a descriptor belong to `attend`."""
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
-        """See to what came."""
+        """Handle events of a descriptor."""
         if self._keyboard is not None and fd == self._keyboard.fd:
             self._take_typed()
         if fd == self._shown and events & ~select.POLLOUT:
@@ -84,13 +84,13 @@ class Terminal:
         self._arm()
 
     def hang_up(self) -> None:
-        """As if somebody pulled the plug: who sits at a terminal is told by SIGHUP."""
+        """Hang up the terminal, so that the shell gets SIGHUP."""
         if self.has_terminal and self._shown is not None:
             self._take_shown()
             self.close()
 
     def close(self) -> None:
-        """Let go of everything; nothing more comes out, and nothing goes in."""
+        """Close all descriptors."""
         if self._keyboard is not None:
             self._disarm(self._keyboard.fd)
             self._keyboard.close()
@@ -111,7 +111,7 @@ class Terminal:
             except BlockingIOError:
                 break
             except OSError:
-                piece = b""  # Linux says so when the last of the other ends is closed
+                piece = b""  # Linux reports EIO when the last other end is closed
             if not piece:
                 is_over = True
                 break
@@ -124,7 +124,7 @@ class Terminal:
             self.close()
 
     def _take_typed(self) -> None:
-        assert self._keyboard is not None  # noqa: S101 -- the caller looked
+        assert self._keyboard is not None  # noqa: S101 -- checked by the caller
         for kind, data in self._keyboard.read():
             if kind == input_pipe.TYPED:
                 self._waiting += data
@@ -140,7 +140,7 @@ class Terminal:
                 written = os.write(self._typed, self._waiting)
             except BlockingIOError:
                 break
-            except OSError:  # nobody will read it any more
+            except OSError:  # the program will not read more
                 self._waiting = b""
                 break
             self._waiting = self._waiting[written:]
@@ -163,14 +163,14 @@ class Terminal:
             before = fcntl.ioctl(self._shown, termios.TIOCGWINSZ, bytes(len(size)))
             fcntl.ioctl(self._shown, termios.TIOCSWINSZ, size)
             if before == size:
-                # Somebody has come whose window is as large: what fills it is to be drawn anew,
-                # and the kernel tells only of what is other.
+                # A new client has a window of the same size. Signal the program, so that it redraws
+                # the screen: the kernel signals only a changed size.
                 os.killpg(os.tcgetpgrp(self._shown), signal.SIGWINCH)
         except OSError:
-            pass  # the program is gone
+            pass  # the program has ended
 
     def _arm(self) -> None:
-        """Say what is waited for now."""
+        """Register the descriptors and events to wait for."""
         wanted: dict[int, int] = {}
         if self._shown is not None:
             wanted[self._shown] = select.POLLIN
@@ -191,5 +191,5 @@ class Terminal:
 
 
 def take_controls(inner: int) -> None:
-    """In the child: have the terminal as one's own, so that its keys are signals."""
+    """In the child: make the terminal the controlling one, so that its keys send signals."""
     fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from windlass.worker.supervise.package_environment import Environment
 
 _GRACE_FOR_LEFTOVERS = 2.0
-_DRAIN = 1.0  # for pipes that someone outside keeps open
+_DRAIN = 1.0  # seconds for pipes that a process outside the tree keeps open
 _LARGE_TREE = 1000
 _SHORT = 0.02
 _LAST_NUDGE = 2.0
-_HEAD_START = 2.0  # in which the server, if there is one, sees to a deadline itself
+_HEAD_START = 2.0  # seconds in which the server, if there is one, handles a deadline itself
 
-# Of the clocks that never jump, the one that goes on while the machine sleeps.
+# A monotonic clock that continues while the machine sleeps, where available.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-OUT_OF_TIME = "DeadlineExceeded"  # the reason of one that its supervisor ended at its deadline
+OUT_OF_TIME = "DeadlineExceeded"  # the reason if the supervisor stops its attempt at the deadline
 
 
 def supervise(
@@ -47,51 +47,53 @@ def supervise(
     signals: SignalPipe | None = None,
     fork: Fork | None = None,
 ) -> None:
-    """Run an attempt to its end. Does nothing if it is supervised already, or has ended.
+    """Run an attempt to its end. Do nothing if it has a supervisor already, or has ended.
 
-    A warm supervisor is a fork of a launcher, and can fork on where others must exec. It may
-    have been made ahead, with its signals and a fork for the process.
+    A warm supervisor is a fork of a launcher and can fork the process instead of executing a new
+    one. Its signal pipe and the fork for the process may exist already.
     """
     leave_session()
-    # Before the lock: who sees it held may send signals.
+    # Set up signals before the lock: a process that sees the lock may send signals.
     signals = signals or SignalPipe()
     if _take_attempt_lock(attempt_dir) is None:
-        return  # else it is ours until this process ends
+        return  # otherwise the lock is held until this process ends
     launch = read_json(os.path.join(attempt_dir, "launch.json"))
     if launch is not None:
         Supervision(attempt_dir, launch, signals, is_warm=is_warm, fork=fork).run()
 
 
 def leave_session() -> None:
-    """Be out of reach of the terminal of whoever started us."""
+    """Leave the session of the process that started us, and so its terminal."""
     try:
         os.setsid()
     except PermissionError:
-        pass  # the session is our own already
+        pass  # this process is the leader of its session already
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
-    """The lock on the attempt; none if a supervisor has it or had it, or the attempt has ended."""
+    """Lock the attempt; return none if it ever had another supervisor, or has ended."""
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
         if os.path.exists(os.path.join(attempt_dir, "exit.json")):
             return None
-        # What another had begun, even one that was killed, is never begun again.
+        # Never start again an attempt that another supervisor has started, even if that one was
+        # killed.
         if os.path.exists(os.path.join(attempt_dir, "state.json")):
             return None
-        # Else it is held by one that is just beginning, or for an instant by one who only looks.
+        # Otherwise the lock is held by a supervisor that is starting, or for an instant by
+        # `is_locked`.
         if lock is not None or time.monotonic() > give_up:
             return lock
-        time.sleep(0.005)  # flock has no wait with an end
+        time.sleep(0.005)  # flock has no timeout
 
 
 class Stopped(Exception):
-    """We were told to stop before the process was there."""
+    """The attempt was stopped before its process started."""
 
 
 class Supervision:
-    """The state of one attempt while it is supervised."""
+    """The state of one supervised attempt."""
 
     def __init__(
         self,
@@ -114,9 +116,9 @@ class Supervision:
         self._sees_orphans = False
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
-        self._requested_at = time.monotonic()  # the job's remaining time counts from here
+        self._requested_at = time.monotonic()  # start of the job's remaining time
         self._began = 0.0
-        self._ended: float | None = None  # when its process did, by `time.monotonic`
+        self._ended: float | None = None  # when the process ended, by `time.monotonic`
         me = os.getpid()
         self._state: dict[str, Any] = {
             "stage": "starting",
@@ -127,11 +129,11 @@ class Supervision:
         }
 
     def run(self) -> None:
-        """From the first state to the exit record, and the tidying after it."""
+        """Run from the first state to the exit record and the cleanup after it."""
         self._write_first_state()
         ending: dict[str, Any]
         try:
-            # A stop that came before our state was there to be seen sent no signal.
+            # A stop request from before the first state was written came without a signal.
             if os.path.exists(self._path("stop.json")):
                 self._watch.begin_to_stop()
             self._hold_port()
@@ -153,7 +155,7 @@ class Supervision:
     # Before the process
 
     def _prepare(self) -> tuple[list[str], dict[str, str], str]:
-        """Everything the process needs: its command line, its environment, its directory."""
+        """Return the command line, the environment and the working directory of the process."""
         launch = self._launch
         python = launch["python"]
         if launch.get("flaw"):
@@ -169,7 +171,7 @@ class Supervision:
             from windlass.worker.supervise.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
-        if launch["executable"]["type"] == "process":  # which has no `wl.output_dir` to make it
+        if launch["executable"]["type"] == "process":  # which never calls `wl.output_dir`
             os.makedirs(child_process.output_folder(launch), mode=0o700, exist_ok=True)
         environ = child_process.build_environ(launch, self._private, python, os.environ)
         argv = child_process.build_argv(launch, self._dir, python, environ, cwd)
@@ -178,9 +180,10 @@ class Supervision:
         return argv, environ, cwd
 
     def _hold_port(self) -> None:
-        """Keep our replica's port from others for as long as we live, server or no server.
+        """Reserve the port of the replica for as long as this supervisor lives.
 
-        Not there yet if the attempt before listens still: it is gone when its code is taken out.
+        If the previous attempt still listens, the port becomes free once that attempt is cleaned
+        up.
         """
         if not self._launch.get("hold") or self._port is not None:
             return
@@ -204,7 +207,7 @@ class Supervision:
         count = environment.package_count()
         self._enter("installing", f"installing {count} package{'s' * (count != 1)}")
         environment.prepare()
-        # Where packages come from may be said by the job: in a pod nothing else says it.
+        # The job may configure the package index: a pod has no other configuration.
         variables = {**self._launch["env"], **(self._private.get("secrets") or {})}
         environ = environment.environ({**(self._private.get("environ") or os.environ), **variables})
         folder = os.path.dirname(environment.target)
@@ -218,7 +221,7 @@ class Supervision:
     def _restore(self) -> None:
         work = self._launch["work"]
         os.makedirs(work, exist_ok=True)
-        # The attempt before may still be taking its code out. Held until we leave.
+        # The previous attempt may still be removing its code. This lock is held until the end.
         self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
@@ -254,7 +257,7 @@ class Supervision:
     # The process
 
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
-        """Run the user's process to its end; how it ended."""
+        """Run the user's process to its end, and return its exit record."""
         kills_before = out_of_memory.oom_kills()
         child = self._start(argv, environ, cwd)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
@@ -289,7 +292,7 @@ class Supervision:
         if self._launch["executable"]["type"] == "shell":
             terminal = self._watch.open_terminal(self._launch["executable"])
             try:
-                # One that is forked now has the terminal's descriptors.
+                # Fork only now, so that the child inherits the descriptors of the terminal.
                 return Fork().become(argv, environ, cwd, author=self._private, terminal=terminal)
             finally:
                 terminal.let_go()
@@ -304,7 +307,7 @@ class Supervision:
     def _attend(
         self, child: Child, family: Family | None = None, departure: Departure | None = None
     ) -> int:
-        """Carry a process's output to the log until it and all that came of it are gone."""
+        """Copy the output of a process to the log until its whole process tree has ended."""
         watch = self._watch
         family = family or Family(child.pid, sees_orphans=self._sees_orphans)
         departure = departure or Departure(family)
@@ -333,7 +336,7 @@ class Supervision:
         watch.close_streams()
         return family.first_status
 
-    # What we tell
+    # State and exit record
 
     def _path(self, name: str) -> str:
         return os.path.join(self._dir, name)
@@ -341,22 +344,22 @@ class Supervision:
     def _enter(self, stage: str, message: str) -> None:
         self._state["stage"], self._state["message"] = stage, message
         self._write_state()
-        # Of one that is over at once only the end is told: that is one look less at it.
+        # If the process ends at once, only its end is reported, which saves the server one read.
         self._nudger.nudge(STATE, delay=_SHORT if stage == "running" else 0.0)
 
     def _write_first_state(self) -> None:
-        """Nothing is begun before it is there: what has no state can safely be begun again."""
+        """Write the first state before any work: only attempts without a state can restart."""
         self._insist(lambda: write_json(self._path("state.json"), self._state))
 
     def _write_state(self) -> None:
         try:
             write_json(self._path("state.json"), self._state)
         except OSError as error:
-            # A full disk: the state is for others to look at, and we go on without.
+            # The disk is full. The state is only informative, so continue without it.
             _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
-        """Write the exit record, however long the disk makes us wait for it."""
+        """Write the exit record, waiting for disk space if necessary."""
         record = {
             "exit_code": None,
             "signal": "",
@@ -370,9 +373,9 @@ class Supervision:
         self._nudger.nudge(STATE)
 
     def _end_time(self) -> float:
-        """When its process ended, however long what came of it took to go.
+        """Return the time at which the process ended, without the wait for its descendants.
 
-        What ran took as long as it took, though the clock was set meanwhile.
+        It is computed from the duration, which is correct even if the clock was set meanwhile.
         """
         if self._state["started"] is None:
             return time.time()
@@ -380,13 +383,13 @@ class Supervision:
         return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began - since)
 
     def _insist(self, write: Callable[[], None]) -> None:
-        """Write a file; while the disk is full, wait and try again."""
+        """Write a file; while the disk is full, wait and retry."""
         pause = 0.05
         while True:
             try:
                 return write()
             except FileNotFoundError:
-                return None  # the whole attempt was deleted: nobody will ask
+                return None  # the whole attempt was deleted, so no reader is left
             except OSError:
                 self._watch.wait(time.monotonic() + pause)
                 pause = min(pause * 2, 2.0)
@@ -398,7 +401,7 @@ class Supervision:
 
 
 def _complain(text: str) -> None:
-    """Say something where somebody may look for it: in a file that has no room either, perhaps."""
+    """Write a message to stderr, a file that may be on the same full disk."""
     try:
         sys.stderr.write(text + "\n")
     except OSError:

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.shell.terminal import Terminal
 
-# What a process is given of the supervisor's environment when its author's is not known.
+# The variables that a process inherits from the supervisor if its author's environment is unknown.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
-# What the author may have of a trial that it runs in: not this one.
-# What a trial has in its environment that is none of the business of those it submits; besides,
-# what GIVEN names.
+# Variables of the trial in which the author runs. They, and the names in GIVEN, do not apply to the
+# trials that it submits.
 _OF_ANOTHER = (
     AWAY,
     DETACHED,
@@ -38,7 +37,7 @@ _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
 
 
 class StartError(Exception):
-    """The process could not be started; `exit_code` is what a shell would have said."""
+    """The process could not be started; `exit_code` is the code that a shell would return."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -46,7 +45,7 @@ class StartError(Exception):
 
 
 class Child:
-    """A process that was started, and the ends of its pipes that we read."""
+    """A started process, and the read ends of its pipes."""
 
     def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
@@ -60,7 +59,7 @@ def build_environ(
     python: str,
     own: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of the user's process: its author's, what the job sets, what we add."""
+    """Build the environment of the process from its author's, the job's and our variables."""
     author = private.get("environ") or {
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
@@ -88,7 +87,7 @@ def build_environ(
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
     if launch["executable"]["type"] == "shell":
-        for stale in ("LINES", "COLUMNS"):  # of the terminal it was asked for from
+        for stale in ("LINES", "COLUMNS"):  # values of the terminal from which the author submitted
             environ.pop(stale, None)
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]
@@ -150,9 +149,9 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
-    """Whether a fork of this process would be just like a new one for that function.
+    """Return whether a fork of this process is equivalent to a new process for the function.
 
-    Not if it is of another interpreter, or has modules loaded that would be the project's own.
+    It is not if the interpreter differs, or if a loaded module would shadow one of the project.
     """
     if launch["executable"]["type"] != "function" or python != sys.executable:
         return False
@@ -163,7 +162,7 @@ def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
 def build_argv(
     launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
-    """The command line; its first word is the path of the program, or `StartError` says why not."""
+    """Return the command line with the path of the program first; raise `StartError` if missing."""
     executable = launch["executable"]
     if executable["type"] == "function":
         return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
@@ -179,10 +178,10 @@ def build_argv(
 
 
 class Fork:
-    """A process of ours, in a session of its own, that waits to be told what to become.
+    """A forked process in its own session that waits for its program.
 
-    It can be made before anyone knows: what takes time, the fork, is then done. One that is
-    never told ends with us. It holds none of those descriptors of ours that are `closed` there.
+    It can be created ahead of time, since the fork is the slow part. It ends with this process if
+    it gets no program. It closes the descriptors in `closed`.
     """
 
     def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
@@ -205,7 +204,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Whether somebody killed it while it waited; it is then let go of."""
+        """Return whether the fork was killed while it waited; if so, release it."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
@@ -222,11 +221,11 @@ class Fork:
         call: str | None = None,
         terminal: Terminal | None = None,
     ) -> Child:
-        """Let it be a program, its output in two pipes, or one if `merged`.
+        """Run a program in the fork, with its output in two pipes, or in one if `merged`.
 
-        `author` may hold the umask and the limit of open files of whoever asked for it. With
-        `call`, an attempt's directory, it calls the function of that in place of the program.
-        A `terminal` that was opened before this was forked takes the place of the pipes.
+        `author` may hold the umask and the limit of open files of the submitting process. With
+        `call`, the directory of an attempt, the fork calls the function of that attempt instead of
+        a program. A `terminal` that was opened before the fork replaces the pipes.
         """
         author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
         order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
@@ -236,7 +235,7 @@ class Fork:
             with open(self._orders, "wb") as pipe:
                 pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
         except BrokenPipeError:
-            pass  # it was killed: whoever waits for it will see
+            pass  # the fork was killed; the caller notices when it waits for the process
         with open(self._fault, "rb") as pipe:
             failure = pipe.read()
         if merged:
@@ -251,7 +250,7 @@ class Fork:
 def _become_what_is_told(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
-    """In the forked child: wait for an order and follow it. Never returns."""
+    """In the forked child: wait for an order and execute it. Never returns."""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL)
@@ -275,17 +274,17 @@ def _become_what_is_told(
 
             os.close(fault_end)
             call_here(order["call"], order["environ"])
-        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # as asked for
+        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # noqa: S606  # the requested program
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())
     except ValueError:
-        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in a word, a = in a name
+        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in an argument, or a `=` in a name
     finally:
         os._exit(127)
 
 
 def _sit_down(order: Mapping[str, Any]) -> None:
-    """In the forked child: have a terminal, or its pipes, for input and output."""
+    """In the forked child: use the terminal or the pipes for input and output."""
     stdin, stdout = order["inner"]
     if order["has_terminal"]:
         from windlass.worker.shell.terminal import take_controls
@@ -296,7 +295,7 @@ def _sit_down(order: Mapping[str, Any]) -> None:
 
 
 def _take_on(author: Mapping[str, Any]) -> None:
-    """In the forked child: have the author's own settings in place of the server's."""
+    """In the forked child: apply the author's settings instead of the server's."""
     if author.get("umask") is not None:
         os.umask(author["umask"])
     if author.get("open_files") is not None:
@@ -308,7 +307,7 @@ def _take_on(author: Mapping[str, Any]) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         except (OSError, ValueError):
-            pass  # the kernel's own bounds are lower: it keeps what it has
+            pass  # the limits of the kernel are lower: keep the current one
 
 
 def _start_error(program: str, cwd: str, number: int) -> StartError:
@@ -318,7 +317,7 @@ def _start_error(program: str, cwd: str, number: int) -> StartError:
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """The path of a program, as a shell in that directory would find it."""
+    """Return the path of a program, as a shell in that directory would find it."""
     if "/" in name:
         path = os.path.join(cwd, name)
         if os.path.exists(path):

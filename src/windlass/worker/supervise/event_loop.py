@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _HEARTBEAT = 5.0
 _DEFAULT_GRACE = 10.0
 _NUDGE_AGAIN = 0.02
-_BREATH = 0.003  # that output is left to gather in its pipe, while it comes thick and fast
-_AT_ONCE = 0.005  # output that comes sooner than this after the last comes fast
+_BREATH = 0.003  # seconds to let output collect in its pipe while a program writes fast
+_AT_ONCE = 0.005  # seconds; output that follows sooner counts as fast
 
 
 class Watch:
-    """Carries output to the log and learns of signals, whenever `wait` is called."""
+    """Copies output to the log and handles signals on each call of `wait`."""
 
     def __init__(
         self, attempt_dir: str, signals: SignalPipe, nudger: Nudger, secrets: Sequence[str]
     ) -> None:
         self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
-        self.stop_by: float | None = None  # set once we are told to stop: when the grace is over
-        self.is_out_of_time = False  # whether nobody told us but the deadline
+        self.stop_by: float | None = None  # set on a stop request: the end of the grace period
+        self.is_out_of_time = False  # whether the deadline caused the stop
         self._deadline: float | None = None
         self._dir = attempt_dir
         self._signals = signals
@@ -55,29 +55,29 @@ class Watch:
 
     @property
     def is_reading(self) -> bool:
-        """Whether any stream is still open."""
+        """Return whether any stream is still open."""
         return bool(self._streams) or (self._terminal is not None and self._terminal.is_open)
 
     def open(self, fd: int, name: str) -> None:
-        """Carry what comes out of a pipe to the log, as the stream of that name."""
+        """Copy the output of a pipe to the log as the stream of that name."""
         os.set_blocking(fd, False)
         self._streams[fd] = Stream(fd, name, self._secrets, self.log)
         self._poll.register(fd, select.POLLIN)
 
     def open_terminal(self, call: Mapping[str, Any]) -> Terminal:
-        """A terminal for a shell, attended to from now on."""
-        from windlass.worker.shell.terminal import Terminal  # few have one
+        """Open a terminal for a shell and handle its input and output from now on."""
+        from windlass.worker.shell.terminal import Terminal  # loaded only for shells
 
         self._terminal = Terminal(self._dir, call, self._poll, lambda: self._nudger.nudge(LOG))
         return self._terminal
 
     def hang_up(self) -> None:
-        """Let a shell know that nobody sits at its terminal any more."""
+        """Hang up the terminal of a shell."""
         if self._terminal is not None:
             self._terminal.hang_up()
 
     def wait(self, until: float | None) -> None:
-        """Wait until something happens or that moment comes; see to what happened."""
+        """Wait for an event or until that time, and handle the event."""
         now = time.monotonic()
         due = min(
             until if until is not None else self._next_beat,
@@ -88,10 +88,10 @@ class Watch:
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         if self._is_flooded and due > now + _BREATH:
-            # A program that writes line by line would have us wake for each of its lines, and
-            # take as much of the machine as itself. What ends it, or us, is still heard at once.
+            # A program that writes line by line would wake the supervisor for each line and use as
+            # much CPU again. Signals still interrupt the wait at once.
             self._signalled.poll(_BREATH * 1000)
-        # Rounded up: a wait that ends before its time is a loop that spins.
+        # Round up: a wait that ends too early would spin.
         ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
         now = time.monotonic()
         for fd, events in ready:
@@ -117,16 +117,16 @@ class Watch:
         self.flush_log()
 
     def look_in(self, seconds: float | None, look: Callable[[], float | None]) -> None:
-        """Call something after so much time, which says when to call it again, or not at all."""
+        """Call `look` after a delay. Its result is the delay until the next call, or none."""
         self._look = look if seconds is not None else None
         self._next_look = time.monotonic() + (seconds or 0.0)
 
     def set_deadline(self, seconds: float) -> None:
-        """Begin to stop by ourselves when so much time has passed."""
+        """Begin to stop the attempt after this many seconds."""
         self._deadline = time.monotonic() + seconds
 
     def begin_to_stop(self) -> None:
-        """Take note that we were told to stop; told again, the shorter grace counts."""
+        """Record a stop request. After several requests, the shortest grace period counts."""
         order = read_json(os.path.join(self._dir, "stop.json")) or {}
         grace = order.get("grace")
         grace = float(grace) if isinstance(grace, (int, float)) else _DEFAULT_GRACE
@@ -134,12 +134,12 @@ class Watch:
         self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
 
     def flush_log(self) -> None:
-        """Write what there is to write, and tell the server."""
+        """Write pending output, and notify the server."""
         if self.log.flush(time.time()):
             self._nudger.nudge(LOG)
 
     def close_streams(self) -> None:
-        """Stop reading what someone outside keeps open."""
+        """Stop reading pipes that processes outside the tree keep open."""
         for fd in list(self._streams):
             self._close(fd)
         if self._terminal is not None:
@@ -151,7 +151,7 @@ class Watch:
         if not stream.read(now):
             self._close(fd)
             return
-        # A pipe that was full is read again at once; one that filled in no time can wait.
+        # Read a full pipe again at once, and let a pipe that fills fast wait.
         self._is_flooded = now - self._last_read < _AT_ONCE and not stream.was_full
         self._last_read = now
 
@@ -165,4 +165,4 @@ class Watch:
         try:
             os.utime(os.path.join(self._dir, "state.json"))
         except OSError:
-            pass  # not written yet, for want of space
+            pass  # the state is not written yet, because the disk is full

@@ -9,19 +9,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of descendants whose own parent ends; whether that is so now."""
+    """Adopt orphaned descendants of this process, and return whether that works here."""
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal_number: int) -> bool:
-    """Ask for a signal when the parent of this process ends; whether it will be sent."""
+    """Request a signal for the end of the parent process, and return whether that works here."""
     return _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    import ctypes  # late: it costs more than all other imports of a supervisor
+    import ctypes  # imported late: slower than all other imports of a supervisor
 
     try:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)

@@ -6,10 +6,10 @@ import sys
 
 
 def oom_kills() -> int:
-    """How often the system has killed for memory, as far as it concerns this process.
+    """Return the number of out-of-memory kills that may concern this process.
 
-    The counters of our own control group and of the whole machine are added: only
-    whether the sum has risen means anything.
+    The number is the sum of the counters of the own control group and of the whole machine. Only an
+    increase of the sum is meaningful.
 
     >>> oom_kills() <= oom_kills()
     True
@@ -21,12 +21,12 @@ def oom_kills() -> int:
 
 
 def why_killed() -> str:
-    """What the system killed us for, if it did for memory.
+    """Return a message for an out-of-memory kill, with the memory limit.
 
     >>> "memory" in why_killed()
     True
     """
-    # A container sees its own group as the root of all.
+    # A container sees its own control group as the root.
     paths = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
     paths += _of_group("memory.max", "memory.limit_in_bytes")
     limits = [int(text) for path in paths if (text := _read(path).strip()).isdigit()]
@@ -37,7 +37,7 @@ def why_killed() -> str:
 
 
 def _of_group(new: str, old: str) -> list[str]:
-    """The paths of a file of our control group, in the new hierarchy or the old."""
+    """Return the paths of a file of the own control group, in cgroup v2 and v1."""
     paths = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -49,7 +49,7 @@ def _of_group(new: str, old: str) -> list[str]:
 
 
 def _whole_memory() -> int:
-    """The memory of the machine."""
+    """Return the memory of the machine in bytes."""
     for line in _read("/proc/meminfo").splitlines():
         name, _, value = line.partition(":")
         if name == "MemTotal":

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MARKER = "complete"
 
-# Run by the author's interpreter: what it has installed stays visible, after the new packages.
+# Makes the packages of the author's interpreter importable, after the new packages.
 _SHOW_OWN_PACKAGES = """
 import glob, os, site, sys
 folders = site.getsitepackages()
@@ -25,9 +25,9 @@ with open(os.path.join(target, "_windlass_author.pth"), "w") as file:
 
 
 def name_here(name: str) -> str:
-    """What an environment is called where others that see it have another interpreter, or system.
+    """Return a name that is specific to this interpreter and system.
 
-    What is in it fits one of each: a folder that images share has one for each of them.
+    An environment fits only one of each, and images with different interpreters may share a folder.
     """
     import hashlib
     import platform
@@ -38,7 +38,7 @@ def name_here(name: str) -> str:
 
 
 class Environment:
-    """One environment: where it is, and what commands make it."""
+    """One environment: its path, and the commands that create it."""
 
     def __init__(self, spec: Mapping[str, str], author_python: str) -> None:
         self.target = spec["target"]
@@ -52,7 +52,7 @@ class Environment:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it was made to the end. The marker is written last of all."""
+        """Return whether the environment is complete. The marker is written last."""
         return os.path.exists(os.path.join(self.target, _MARKER))
 
     def package_count(self) -> int:
@@ -61,7 +61,7 @@ class Environment:
             return sum(line[:1].isalnum() for line in file)
 
     def prepare(self) -> None:
-        """Make room: what an interrupted attempt left is no use to anyone."""
+        """Delete the remains of an interrupted attempt."""
         import shutil
 
         if os.path.lexists(self.target):
@@ -69,12 +69,12 @@ class Environment:
         os.makedirs(os.path.dirname(self.target), exist_ok=True)
 
     def commands(self) -> list[list[str]]:
-        """The commands that make it, in order."""
+        """Return the commands that create the environment, in order."""
         quiet = ["--no-progress", "--color", "never"]
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
              *quiet, self.target],
-            # A lock names all there is to be: what else one of them would like is not looked for.
+            # The lock file is complete, so dependencies are not resolved again.
             [self._uv, "pip", "install", "--no-deps", "--python", self.python, *quiet,
              "-r", self._lock],
             [self._author_python, "-c", _SHOW_OWN_PACKAGES, self.target],
@@ -88,6 +88,6 @@ class Environment:
         return kept
 
     def finish(self) -> None:
-        """Say that it is complete."""
+        """Mark the environment as complete."""
         with open(os.path.join(self.target, _MARKER), "wb"):
             pass

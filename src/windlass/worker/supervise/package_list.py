@@ -13,7 +13,7 @@ ELSEWHERE = "  # not from an index"
 
 
 def list_packages() -> list[str]:
-    """Every package that can be imported here, once."""
+    """Return every importable package once."""
     lines: dict[str, str] = {}
     for distribution in metadata.distributions():
         try:

@@ -6,17 +6,17 @@ port or binds it without options. A replica that binds with SO_REUSEADDR, as ser
 
 from __future__ import annotations
 
-import _socket  # as in nudge.py: the bare half of `socket`
+import _socket  # as in nudge.py, to avoid the import of `socket`
 import errno
 import sys
 
 LOOPBACK = "127.0.0.1"
-# Elsewhere a port that is bound cannot be bound again by anyone, its replica included.
+# On other systems no process can bind a port that is bound already, not even its replica.
 CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """A socket that holds a port which nobody had, or none if somebody has it.
+    """Bind a free port and return its socket; none if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -26,13 +26,13 @@ def claim_port(port: int) -> _socket.socket | None:
     """
     claimed = _bound(port, is_shared=False)
     if claimed is not None:
-        # Now, not before: two who claim it at the same time must not both have it.
+        # Set the option only after the bind: of two concurrent claims only one may succeed.
         claimed.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     return claimed
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """One more socket that holds a port of ours; none if its replica has bound it already."""
+    """Bind a port of this replica once more; none if the replica has bound it already."""
     return _bound(port, is_shared=True) if CAN_BE_HELD else None
 
 

@@ -7,7 +7,7 @@ import signal
 
 
 class SignalPipe:
-    """Takes SIGTERM and SIGCHLD as events, and ignores what a terminal would send."""
+    """Receives SIGTERM and SIGCHLD as events, and ignores the signals of a terminal."""
 
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
@@ -23,7 +23,7 @@ class SignalPipe:
         return self._read_end
 
     def drain(self) -> set[int]:
-        """The signals that came since the last look."""
+        """Return the signals since the last call."""
         came = b""
         try:
             while chunk := os.read(self._read_end, 512):
@@ -34,7 +34,7 @@ class SignalPipe:
 
 
 def reset_for_exec() -> None:
-    """Give a child that is about to become another program the dispositions it expects."""
+    """Restore the default signal handlers in a child before it executes another program."""
     signal.set_wakeup_fd(-1)
     taken = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
     for number in (*taken, signal.SIGPIPE, signal.SIGXFSZ):
@@ -43,4 +43,4 @@ def reset_for_exec() -> None:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """The byte in the pipe says it all; a handler must exist for it to be written."""
+    """Do nothing: Python writes the signal to the pipe only if a handler exists."""

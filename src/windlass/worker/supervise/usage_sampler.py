@@ -36,10 +36,10 @@ class Usage:
 
 
 class Sampler:
-    """Takes looks at the processes that came of this one, the first of them not counted."""
+    """Samples the descendants of this process, without this process itself."""
 
     def __init__(self, devices: Sequence[int], began: float, cpu_before: float) -> None:
-        """`began` and `cpu_before`: when the replica started, and what was used before that."""
+        """Take the start time of the replica and the CPU seconds used before it."""
         self._gpus = _gpus(devices) if devices else []
         self._last: Usage | None = None
         self._began = began
@@ -51,7 +51,7 @@ class Sampler:
         last, self._last = self._last, now
         values: dict[str, float] = {}
         if last is None:
-            # Of the rest it is not known what there was before.
+            # The previous values of the other counters are unknown.
             passed = max(now.time - self._began, 1e-3)
             values["cpu_percent"] = 100 * max(now.cpu - self._cpu_before, 0.0) / passed
         else:
@@ -74,7 +74,7 @@ class Sampler:
 
 
 def cpu_of_the_dead() -> float:
-    """CPU seconds of all that came of this process, and has ended."""
+    """Return the CPU seconds of all ended descendants of this process."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -84,27 +84,27 @@ def cpu_of_the_dead() -> float:
 def _usage() -> Usage:
     usage = Usage()
     if sys.platform != "linux":
-        return usage  # the rest is told by /proc alone
+        return usage  # the other counters need /proc
     for pid in _family():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 text = file.read()
             fields = text[text.rindex(b")") + 2 :].split()
-            usage.cpu += sum(map(int, fields[11:15])) / _TICK  # with its children that have ended
+            usage.cpu += sum(map(int, fields[11:15])) / _TICK  # includes its ended children
             usage.memory += int(fields[21]) * _PAGE
             usage.processes += 1
             _add_io(usage, f"/proc/{pid}/io")
         except (OSError, ValueError, IndexError):
-            continue  # it ended meanwhile, or is somebody else's now
-    _add_io(usage, "/proc/self/io")  # of those that have ended and were buried by us
+            continue  # the process ended meanwhile or changed its user
+    _add_io(usage, "/proc/self/io")  # includes descendants that were reaped
     _add_network(usage)
     return usage
 
 
 def _family() -> list[int]:
-    """All that came of this process: found from parent to child, whoever else there is."""
+    """Return the pids of all descendants, found from parent to child."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-        return [pid for pid, _ in descendants()]  # this kernel tells only of parents
+        return [pid for pid, _ in descendants()]  # this kernel lists only parents
     pids: list[int] = []
     to_visit = [os.getpid()]
     while to_visit:
@@ -118,7 +118,7 @@ def _family() -> list[int]:
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                     children = [int(child) for child in file.read().split()]
             except OSError:
-                continue  # it ended
+                continue  # the process has ended
             children = [child for child in children if not is_detached(child)]
             pids += children
             to_visit += children
@@ -154,7 +154,7 @@ def _add_network(usage: Usage) -> None:
 
 
 class _Gpu:
-    """One device, asked through the library that its driver brings."""
+    """One GPU, queried through the library of its driver."""
 
     def __init__(self, index: int, library: object, handle: object) -> None:
         self._index = index
@@ -168,7 +168,7 @@ class _Gpu:
         used = (ctypes.c_uint * 2)()  # percent of its time, percent of its memory's time
         memory = (ctypes.c_ulonglong * 3)()  # total, free, used
         values = {}
-        # Its functions are found when they are called: no checker knows of them.
+        # ctypes finds these functions at the call, so type checkers do not know them.
         if library.nvmlDeviceGetUtilizationRates(self._handle, used) == 0:  # type: ignore[attr-defined]
             values[f"gpu{self._index}_percent"] = float(used[0])
         if library.nvmlDeviceGetMemoryInfo(self._handle, memory) == 0:  # type: ignore[attr-defined]
@@ -177,7 +177,7 @@ class _Gpu:
 
 
 def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]:
-    """The devices of a replica; none where there is no such driver."""
+    """Return the GPUs of a replica; none without the driver."""
     import ctypes
 
     try:

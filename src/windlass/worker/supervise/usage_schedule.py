@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.supervise.usage_sampler import Sampler
 
-VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between looks, in the author's environment; 0: none
+VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between samples; 0: no samples
 EVERY = 10.0  # seconds
-FIRST = 2.0  # seconds after the start: what runs for a few seconds is told of, too
-_WORTH_IT = 1.0  # since the last look, for one more at the end
+FIRST = 2.0  # seconds after the start, so that short runs have a sample, too
+_WORTH_IT = 1.0  # seconds since the last sample for one more at the end
 
 
 class Looks:
@@ -43,16 +43,16 @@ class Looks:
         if VARIABLE in environ:
             self._every = parse_interval(environ[VARIABLE])
             self.first_in = None if self._every is None else min(self._every, FIRST)
-        if launch.get("environment"):  # making it was no part of the program
+        if launch.get("environment"):  # created before the program
             from windlass.worker.supervise.usage_sampler import cpu_of_the_dead
 
             self._cpu_before = cpu_of_the_dead()
 
     def take(self) -> float | None:
-        """Take a look; the seconds until the next one."""
+        """Take a sample, and return the seconds until the next one."""
         try:
             self._look()
-        except Exception:  # noqa: BLE001 -- whatever a machine tells, its replica goes on
+        except Exception:  # noqa: BLE001 -- a failed sample must not stop the replica
             return None
         self._last = time.monotonic()
         return self._every
@@ -64,18 +64,18 @@ class Looks:
         if self._sampler is None:
             devices = self._launch.get("devices") or ()
             self._sampler = Sampler(devices, self._began, self._cpu_before)
-        now = time.time()  # steps that go on over attempts
+        now = time.time()  # the time is the step, which continues across attempts
         append_metrics(self._dir, int(now), GROUP, self._sampler.look(), now)
         self._nudger.nudge(METRICS)
 
     def take_last(self) -> None:
-        """Tell of the time since the last look; of one that was over before the first, nothing."""
+        """Take a final sample, unless the attempt ended before the first one was due."""
         if self._sampler is not None and time.monotonic() - self._last >= _WORTH_IT:
             self.take()
 
 
 def parse_interval(text: str | None) -> float | None:
-    """The seconds between two looks that somebody asked for; none if there are to be none.
+    """Parse the seconds between two samples; none if sampling is off.
 
     >>> [parse_interval(text) for text in (None, "2.5", "0", "off", "soon")]
     [10.0, 2.5, None, None, 10.0]

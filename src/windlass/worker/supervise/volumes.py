@@ -1,4 +1,4 @@
-"""Volumes on this machine: a link in the working directory to where the data is."""
+"""Volumes on this machine: a link in the working directory to the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
-    """Make each volume visible under its target, relative to the working directory."""
+    """Link each volume at its target, relative to the working directory."""
     for volume in volumes:
         path = os.path.normpath(volume["target"])
         if os.path.isabs(path) or path.split("/")[0] in ("..", "."):
@@ -42,13 +42,13 @@ def _link(cwd: str, path: str, source: str) -> None:
 
 
 def _clear(folder: int, name: str) -> None:
-    """Take away a link of an earlier attempt, or an empty folder that marks the place."""
+    """Remove a link of an earlier attempt, or an empty folder at the target."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)
     except OSError:
-        pass  # no link
+        pass  # not a link
     try:
         os.rmdir(name, dir_fd=folder)
     except OSError:
-        pass  # no empty folder
+        pass  # not an empty folder

@@ -35,16 +35,16 @@ _LULL = 0.005
 
 
 def serve(fd: int) -> None:
-    """Fork a supervisor for each attempt directory that is named, until nobody asks any more."""
+    """Fork a supervisor for each requested attempt directory until the socket is closed."""
     _warm_up()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for a supervisor
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the launcher does not wait for supervisors
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     spare: _Spare | None = None
     with socket.socket(fileno=fd) as requests, requests.makefile("rb") as lines:
         _answer(requests, {"folders": [sys.executable, *sys.path]})
         while True:
-            # One request is answered before the next is sent: nothing waits in the buffer.
+            # A client sends a request after the previous response, so the buffer holds at most one.
             if spare is None and not select.select([requests], [], [], _LULL)[0]:
                 spare = _Spare(fd)
             line = lines.readline()
@@ -62,9 +62,9 @@ def serve(fd: int) -> None:
 
 
 class _Spare:
-    """A supervisor that is forked, and has forked, before anyone asks for it.
+    """A supervisor that is forked ahead of a request, together with its process.
 
-    Made in a lull: when many are asked for at once, nothing is gained by making them ahead.
+    It is forked while the launcher is idle: under load, forking ahead gains nothing.
     """
 
     def __init__(self, requests_fd: int) -> None:
@@ -77,7 +77,7 @@ class _Spare:
         os.close(end)
 
     def take(self, attempt_dir: str) -> int | None:
-        """Give it an attempt; its pid, or none if it is not there any more."""
+        """Pass an attempt to the spare supervisor; return its pid, or none if it has exited."""
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
@@ -87,7 +87,7 @@ class _Spare:
 
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
-    """In a fork: be the function's process, from its environment to its exit. Never returns."""
+    """In a fork: run as the function's process until its exit. Never returns."""
     code, preloaded = 1, frozenset(sys.modules)
     try:
         _close_all_but_standard()
@@ -97,11 +97,11 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         time.tzset()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_IGN)  # as Python does
+            signal.signal(number, signal.SIG_IGN)  # the default of Python
         _start_clock_of_logging()
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
-                del sys.modules[name]  # the one that user code imports is its own
+                del sys.modules[name]  # user code imports its own package
         preloaded = frozenset(sys.modules)
         program_call.run_call(attempt_dir)
         code = 0
@@ -113,41 +113,41 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
 
 def _warm_up() -> None:
     try:
-        import cloudpickle  # noqa: F401  # what nearly every payload needs
+        import cloudpickle  # noqa: F401  # noqa: F401  # nearly every payload needs it
     except ImportError:
         pass
     import windlass.worker.checkpoints.records
     import windlass.worker.supervise.package_environment
     import windlass.worker.supervise.ports
-    import windlass.worker.supervise.volumes  # noqa: F401  # loaded here once, not in every fork
+    import windlass.worker.supervise.volumes  # noqa: F401  # noqa: F401  # loaded once, not in every fork
 
     ctypes.CDLL(None)
     gc.collect()
-    gc.freeze()  # what is here stays, and shared pages stay shared
+    gc.freeze()  # keeps shared pages shared
 
 
 def _wait_to_supervise(end: int) -> None:
-    """In a fork: have all ready to supervise an attempt, and wait for one. Never returns."""
+    """In a fork: prepare to supervise, and wait for an attempt. Never returns."""
     fork: Fork | None = None
     try:
         supervised_attempt.leave_session()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signals = SignalPipe()
-        # Who gives an attempt to one that is gone learns of it by the pipe, which is broken then.
+        # If this process is gone, the launcher notices the broken pipe.
         fork = Fork(closed=(end,))
         with open(end, "rb") as pipe:
             attempt_dir = os.fsdecode(pipe.read())
     except (StartError, OSError):
         os._exit(1)
     if not attempt_dir:
-        os._exit(0)  # nobody asks any more
+        os._exit(0)  # the launcher has closed the pipe
     _supervise(attempt_dir, signals, fork)
 
 
 def _supervise(
     attempt_dir: str, signals: SignalPipe | None = None, fork: Fork | None = None
 ) -> None:
-    """In a fork: be the supervisor of an attempt. Never returns."""
+    """In a fork: supervise an attempt. Never returns."""
     code = 1
     try:
         if signals is None:
@@ -161,7 +161,7 @@ def _supervise(
         os.close(errors)
         supervised_attempt.supervise(attempt_dir, is_warm=True, signals=signals, fork=fork)
         code = 0
-    except BaseException:  # noqa: BLE001  # told in supervisor.err, as a new process would
+    except BaseException:  # noqa: BLE001  # noqa: BLE001  # goes to supervisor.err, as in a new process
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
@@ -172,7 +172,7 @@ def _answer(requests: socket.socket, message: object) -> None:
 
 
 def _start_clock_of_logging() -> None:
-    """Its records tell how long the program has run: since now, not since the launcher began."""
+    """Reset the start time of `logging`, which would otherwise be that of the launcher."""
     logging: Any = sys.modules.get("logging")  # loaded along with cloudpickle
     if logging is not None:
         is_whole = isinstance(logging._startTime, int)
@@ -180,14 +180,14 @@ def _start_clock_of_logging() -> None:
 
 
 def _mark(marker: str) -> None:
-    """Show the marker in the environment this process was started with, and be attached."""
+    """Write the marker into the initial environment of this process, and attach it to the trial."""
     if sys.platform == "linux" and len(os.environ.get(MARKER, "")) == MARKER_ROOM:
         _write_over(MARKER, marker)
         _write_over(DETACHED, "0")
 
 
 def _write_over(name: str, text: str) -> None:
-    """Put a text in the very place of a variable's value, if there is room for it."""
+    """Overwrite the value of a variable in place, if the text fits."""
     room, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
@@ -197,7 +197,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Nothing of the supervisor's stays open here: least of all its lock."""
+    """Close all descriptors of the supervisor, in particular its lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -208,7 +208,7 @@ def _close_all_but_standard() -> None:
             try:
                 os.close(fd)
             except OSError:
-                pass  # the one that listed them
+                pass  # the descriptor of the listing itself
 
 
 def _exit_code(leaving: SystemExit) -> int:
@@ -216,7 +216,7 @@ def _exit_code(leaving: SystemExit) -> int:
         return 0
     if isinstance(leaving.code, int):
         return leaving.code & 0xFF
-    print(leaving.code, file=sys.stderr)  # noqa: T201  # as Python does
+    print(leaving.code, file=sys.stderr)  # noqa: T201  # noqa: T201  # the behaviour of Python
     return 1
 
 
@@ -232,23 +232,23 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
             continue
         try:
             stream.flush()
-        except Exception:  # noqa: BLE001  # user code may have put anything there
-            code = code or 120  # the code Python itself leaves with then
-    ctypes.CDLL(None).fflush(None)  # what C code printed
+        except Exception:  # noqa: BLE001  # noqa: BLE001  # user code may have replaced the stream
+            code = code or 120  # the exit code of Python in this case
+    ctypes.CDLL(None).fflush(None)  # the output of C code
     return code
 
 
 def _let_go(preloaded: Collection[str]) -> None:
-    """Have open files written and finalizers run.
+    """Flush open files and run finalizers.
 
-    Python takes everything apart for it, which would take longer than all else here. What the
-    launcher had loaded has nothing to write: what is frozen is not among these objects.
+    A complete shutdown of the interpreter would take longer than everything else here. Objects that
+    the launcher had loaded have nothing to write, and frozen objects are not in this list.
     """
-    for candidate in reversed(gc.get_objects()):  # a file that writes to another was made after it
+    for candidate in reversed(gc.get_objects()):  # a wrapper is newer than its file
         if issubclass(type(candidate), io.IOBase):
             try:
                 candidate.flush()
-            except Exception:  # noqa: BLE001, S110  # it is closed, or cannot be written
+            except Exception:  # noqa: BLE001, S110  # noqa: BLE001, S110  # the file is closed or not writable
                 pass
     for name in sys.modules.keys() - preloaded:
         sys.modules.pop(name, None)

@@ -15,7 +15,7 @@ KEPT_FREE = 1 << 30  # bytes; of a small disk a twentieth
 
 
 def check_disk_space(folder: Path, size: int = 0) -> None:
-    """Refuse what is so large that too little of the disk would be left.
+    """Refuse an upload that would leave too little free disk space.
 
     >>> check_disk_space(Path("/"), 1 << 60)
     Traceback (most recent call last):
@@ -28,7 +28,7 @@ def check_disk_space(folder: Path, size: int = 0) -> None:
         return
     what = f"no room for {format_size(size)}" if size else "no room left"
     raise NoSpace(
-        # Without what is free just now: this is told again and again, and is no news then.
+        # Omit the current free space, so that repeated messages stay equal.
         f"The disk of the server has {what}: its last {format_size(kept)} are for its own records.",
         hint=HOW_TO_FREE_SPACE,
     )

@@ -37,7 +37,7 @@ _TRY_AGAIN = 0.05
 
 
 class Garbage:
-    """Collects what nothing needs, one collection at a time."""
+    """Deletes unused data, one collection at a time."""
 
     def __init__(self, trials: Path, blobs: FileBlobStore, database: Database) -> None:
         self._trials = trials
@@ -46,7 +46,7 @@ class Garbage:
         self._turn = threading.Lock()
 
     def collect(self, older_than: float, *, dry_run: bool = False) -> GarbageReport:
-        """Remove what nothing has needed for so many seconds; what that came to."""
+        """Delete data that was unused for so many seconds, and return the totals."""
         if not self._turn.acquire(blocking=False):
             raise Conflict("Garbage is being collected already.", hint="Try again when it is done.")
         try:
@@ -78,7 +78,8 @@ class Garbage:
                 old[digest] = status.st_size
         young -= kept
         kept |= young | self._named_by(young)
-        # Lists go before what they name: one that is there always has all its files.
+        # Delete manifests before the blobs they name, so that an existing manifest is always
+        # complete.
         lists = [
             digest
             for digest in old
@@ -97,8 +98,8 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Every digest that is written down, and all that those name which are lists."""
-        # The files first: what is in one of them until then is in the database after it.
+        """Return every digest in the records, and all digests that these manifests name."""
+        # Read the files first: their content may move to the database meanwhile.
         named = set(self._in_records())
         named |= self._db.read(lambda connection: set(_digests_in(connection)))
         return named | self._named_by(named)
@@ -116,7 +117,7 @@ class Garbage:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}
 
     def _collect_folders(self, *, dry_run: bool) -> tuple[int, int]:
-        """Remove the folders of trials that are gone: how many, and their size."""
+        """Delete the folders of deleted trials; return their number and size."""
         folders = [self._trials / name for name in _names(self._trials)]
         # Read after the folders were listed: a trial has no folder before it has a row.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
@@ -134,12 +135,12 @@ class Garbage:
 
 
 def remove_folder(trials: Path, trial_id: int) -> None:
-    """Remove the folder of a trial that is gone; what is left undone, a collection does."""
+    """Delete the folder of a deleted trial. Garbage collection deletes the rest later."""
     folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
     try:
         folder.rename(aside)
     except OSError:
-        return  # it never had one, or a collection was faster
+        return  # no folder, or a collection has deleted it
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -162,7 +163,7 @@ def _digests_of_record(path: Path) -> Iterator[str]:
         if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_RECORD:
             yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(path.read_bytes()))
     except OSError:
-        return  # it went meanwhile
+        return  # the file was deleted meanwhile
 
 
 def _names(folder: Path) -> list[str]:
@@ -174,7 +175,7 @@ def _names(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _alone(blobs: Path) -> Iterator[None]:
-    """Wait until no trial saves to the store; those that begin to wait for us."""
+    """Lock the store exclusively: wait until no trial saves, and let new saves wait."""
     fd = os.open(blobs / SAVING_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + _PATIENCE
     try:
@@ -188,7 +189,7 @@ def _alone(blobs: Path) -> Iterator[None]:
                         "Trials save checkpoints all the time: nothing was freed.",
                         hint="Try again when they are done.",
                     ) from None
-                time.sleep(_TRY_AGAIN)  # flock has no wait with an end
+                time.sleep(_TRY_AGAIN)  # flock has no timeout
         yield
     finally:
         os.close(fd)

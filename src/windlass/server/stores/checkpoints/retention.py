@@ -17,10 +17,10 @@ def to_delete(
 ) -> list[CheckpointRecord]:
     """Select the checkpoints that no rule keeps, oldest first.
 
-    `values` has the metric of each, by id, where it is known; `used` are the ids of those that
-    something needs. Of equally good ones the newer are better; one with NaN is none of the best.
-    One without a value may be: while no value is known, all stay, and after that it goes only
-    by a number of the last that somebody gave.
+    `values` has the known metric values by checkpoint id, and `used` the ids of checkpoints in use.
+    Of equally good checkpoints the newer ones are better, and NaN is never among the best. A
+    checkpoint without a value may still be the best: while no value is known, all checkpoints stay,
+    and later such a checkpoint is deleted only if `last` was given explicitly.
 
     >>> three = [CheckpointRecord(id=n, uid="", trial_id=1, number=n, name="m") for n in (1, 2, 3)]
     >>> best = Keep(last=1, best=1, metric="loss")

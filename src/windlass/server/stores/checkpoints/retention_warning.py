@@ -12,7 +12,7 @@ from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
 from windlass.server.db.base import Connection
 from windlass.server.stores.trials.rows import add_events
 
-_MANY = 10  # checkpoints that would be gone: programs that validate seldom have fewer
+_MANY = 10  # checkpoints that would be deleted; programs that validate seldom have fewer
 _NAMED = 10
 
 
@@ -24,7 +24,7 @@ def warn(
     *,
     is_over: bool,
 ) -> None:
-    """Tell once that all checkpoints stay, since nobody knows which are the best.
+    """Warn once that all checkpoints stay, because the best ones are unknown.
 
     A metric may be reported late, so this waits until there are many or the trial `is_over`,
     unless the trial reports the very metric in a group.
@@ -47,7 +47,7 @@ def warn(
 
 
 def explain(metric: str, names: Sequence[str], step: int | None) -> str:
-    """Why no checkpoint has a value, the newest being of that step, and what may be meant.
+    """Explain why no checkpoint has a value for the metric, and suggest a metric.
 
     >>> print(explain("accuracy", ["loss", "validation/accuracy"], 4))
     keep_best: no 'accuracy' was reported, so all checkpoints stay; \

@@ -30,7 +30,7 @@ LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 
 
 def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Note that something needs a checkpoint: a `trial` that began with it, a `model version`."""
+    """Record a use of a checkpoint: by a `trial` that started from it, or a `model version`."""
     connection.run(
         "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
         " SELECT id, :kind, :user_id FROM checkpoints WHERE uid = :uid AND NOT is_deleted"
@@ -40,7 +40,7 @@ def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
 
 
 def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Note that some trials, which are to be deleted, need no checkpoint any more."""
+    """Remove the uses of checkpoints by trials that are being deleted."""
     conditions = Conditions()
     conditions.one_of("user_id", trial_ids)
     conditions.equal("kind", "trial")
@@ -48,7 +48,7 @@ def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Refuse that trials are deleted whose checkpoints somebody needs."""
+    """Refuse the deletion of trials whose checkpoints are in use."""
     for trial_id in trial_ids:
         there = of_trial(connection, trial_id)
         if uses := find_uses(connection, [record.id for record in there]):
@@ -56,25 +56,25 @@ def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
-    """The checkpoint with that uid, if there is one."""
+    """Return the checkpoint with this uid, if it exists."""
     row = connection.row(f"{LIVE} AND uid = :uid", {"uid": uid})
     return None if row is None else record_of(row)
 
 
 def list_numbers(connection: Connection, trial_id: int) -> set[int]:
-    """The numbers of those of a trial that there are."""
+    """Return the numbers of a trial's checkpoints."""
     rows = connection.rows(f"{LIVE} AND trial_id = :trial_id", {"trial_id": trial_id})
     return {row["number"] for row in rows}
 
 
 def of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
-    """All of a trial, in the order they were taken in."""
+    """Return all checkpoints of a trial in the order of their import."""
     rows = connection.rows(f"{LIVE} AND trial_id = :trial_id ORDER BY id", {"trial_id": trial_id})
     return [record_of(row) for row in rows]
 
 
 def find(connection: Connection, key: str) -> CheckpointRecord:
-    """The checkpoint with that id or uid."""
+    """Return the checkpoint with this id or uid."""
     if _UID.fullmatch(key):
         record = find_by_uid(connection, key)
         if record is not None:
@@ -121,7 +121,7 @@ def find_uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
 def with_uses(
     connection: Connection, records: Sequence[CheckpointRecord]
 ) -> list[CheckpointRecord]:
-    """The same, and what needs each."""
+    """Return the checkpoints with their uses."""
     models: dict[int, dict[str, int]] = {}
     trials: dict[int, list[int]] = {}
     for row in find_uses(connection, [record.id for record in records]):
@@ -138,7 +138,7 @@ def with_uses(
 
 
 def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflict:
-    """Why some cannot be deleted: each of those that something needs, with what that is."""
+    """Return the error for checkpoints that cannot be deleted, with their uses."""
     sentences = []
     for record in records:
         own = [row for row in uses if row["checkpoint_id"] == record.id]
@@ -165,7 +165,7 @@ def _reasons(uses: Sequence[Row]) -> str:
 
 
 def record_of(row: Row) -> CheckpointRecord:
-    """The checkpoint that a row is."""
+    """Convert a row to a checkpoint."""
     fields = {name: row[name] for name in _FIELDS}
     fields["is_folder"] = bool(row["is_folder"])
     metadata = msgspec.json.decode(row["metadata"]) if row["metadata"] else {}

@@ -75,7 +75,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """A record file as it must be to be believed: a trial's own process wrote it."""
+    """A validated record file. A trial's own process wrote it, so it is untrusted."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
@@ -91,7 +91,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointStore:
-    """Every checkpoint there is."""
+    """All checkpoints."""
 
     def __init__(
         self,
@@ -101,20 +101,21 @@ class CheckpointStore:
         metrics: MetricStore,
         keeping: Callable[[int], Keep | None],
     ) -> None:
-        """`keeping` says which checkpoints of a trial are to stay, if not all."""
+        """Set up the store. `keeping` returns the retention rule of a trial, or none."""
         self._home = home
         self._db = database
         self._blobs = blobs
         self._keeping = keeping
         self._points = metrics
         self._metrics = CheckpointMetrics(metrics)
-        # What is deleted meanwhile must not be taken in again from a file that was read before.
+        # A checkpoint that is deleted meanwhile must not be imported again from a file read
+        # earlier.
         self._lock = threading.Lock()
 
     # -- as trials save them ----------------------------------------------------------
 
     def take_in(self, trial_id: int) -> None:
-        """Learn of what a trial has saved, and let go of what it is not to keep."""
+        """Import the new checkpoints of a trial, and apply its retention rule."""
         folder = paths.checkpoints_dir(self._home, trial_id)
         if not os.path.isdir(folder):
             return
@@ -127,17 +128,17 @@ class CheckpointStore:
             self._retain(trial_id)
 
     def tidy(self, trial_id: int) -> None:
-        """Remove what only the processes of a trial need, of which none is left."""
+        """Delete files that only the processes of a trial need, after all of them have ended."""
         folder = paths.checkpoints_dir(self._home, trial_id)
         if os.path.isdir(folder):
             clear(str(folder))
             self._blobs.discard_unfinished(trial_id)
             self.take_in(trial_id)
-            with self._lock:  # no more will be reported: what is known now is what counts
+            with self._lock:  # all values are known now
                 self._retain(trial_id, is_over=True)
 
     def finish_deletions(self) -> None:
-        """Remove what a killed server had begun to delete."""
+        """Finish the deletions that a killed server had begun."""
         with self._lock:
             rows = self._db.read(
                 lambda connection: connection.rows("SELECT * FROM checkpoints WHERE is_deleted")
@@ -194,9 +195,9 @@ class CheckpointStore:
         self._erase(self._db.write(lambda connection: mark_deleted(connection, gone)))
 
     def _erase(self, gone: Iterable[CheckpointRecord]) -> None:
-        """Remove the record files of those that are marked, then their rows.
+        """Delete the record files of checkpoints that are marked as deleted, then their rows.
 
-        In this order, a server that is killed in between finds what is left to do.
+        In this order, the next server can finish an interrupted deletion.
         """
         gone = list(gone)
         for record in gone:
@@ -215,20 +216,20 @@ class CheckpointStore:
     # -- as they are asked for --------------------------------------------------------
 
     async def record(self, key: str) -> CheckpointRecord:
-        """The checkpoint with that id or uid."""
+        """Return the checkpoint with this id or uid."""
         return await self._whole(await self._db.aread(lambda connection: find(connection, key)))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
     ) -> CheckpointPage:
-        """Checkpoints that match, sorted, a page at a time."""
+        """Return a page of matching checkpoints, sorted."""
         page = await self._find_page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
         records = await self._db.aread(lambda connection: with_uses(connection, page.items))
         items = await asyncio.to_thread(self._metrics.added_to, records)
         return msgspec.structs.replace(page, items=tuple(items))
 
     async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
-        """A checkpoint with what needs it, and what its trial reported."""
+        """Return a checkpoint with its uses and the metrics of its trial."""
         records = await self._db.aread(lambda connection: with_uses(connection, [record]))
         [whole] = await asyncio.to_thread(self._metrics.added_to, records)
         return whole
@@ -301,7 +302,7 @@ class CheckpointStore:
         return {key: values[metric] for key, values in values_by_id.items()}
 
     async def change(self, key: str, change: ChangeCheckpoint) -> CheckpointRecord:
-        """Give a checkpoint other metadata; what is not named stays."""
+        """Change the given metadata of a checkpoint."""
 
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
@@ -324,7 +325,7 @@ class CheckpointStore:
         return await self._whole(await self._db.awrite(run))
 
     def delete(self, key: str) -> CheckpointRecord:
-        """Have no such checkpoint any more; one that something needs stays."""
+        """Delete a checkpoint; refuse if it is in use."""
 
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
@@ -339,30 +340,30 @@ class CheckpointStore:
 
 
 class CheckpointReader:
-    """A thread that takes in what trials saved when it is told of them."""
+    """A thread that imports the checkpoints of a trial after a nudge."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._pool = ThreadPoolExecutor(1, "windlass-checkpoints")
 
     def look(self, trial_id: int) -> None:
-        """Look at a trial; from any thread."""
+        """Import the checkpoints of a trial, from any thread."""
         self._pool.submit(self._look, trial_id)
 
     def catch_up(self, trial_ids: Iterable[int]) -> None:
-        """Do what was not done while no server ran."""
+        """Import checkpoints from the time without a server."""
         self._store.finish_deletions()
         for trial_id in trial_ids:
             self._store.take_in(trial_id)
 
     def close(self) -> None:
-        """End the thread; what was not taken in is at the next start."""
+        """End the thread. The next start imports the rest."""
         self._pool.shutdown(cancel_futures=True)
 
     def _look(self, trial_id: int) -> None:
         try:
             self._store.take_in(trial_id)
-        except Exception:  # noqa: BLE001 -- it is looked at again at the end of the attempt
+        except Exception:  # noqa: BLE001 -- retried at the end of the attempt
             _log.exception("the checkpoints of trial %s cannot be taken in", trial_id)
 
 
@@ -395,7 +396,7 @@ def read_saved(path: Path) -> Saved | None:
 
 
 def _parse_metric(sort: str) -> str:
-    """The metric that is meant, as lists of trials name them: `metrics.loss`, or `loss`."""
+    """Return the metric of a sort order, `metrics.loss` or `loss`."""
     text = sort.removeprefix("-")
     named = parse_name(text)
     is_it = named is not None and (named.kind, named.aspect) == (METRIC, ASPECTS[0])
@@ -403,7 +404,7 @@ def _parse_metric(sort: str) -> str:
 
 
 def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
-    """Refuse to sort by what a trial never reported; what it said too late is no matter."""
+    """Refuse to sort by a metric that the trial never reported."""
     metric = _parse_metric(sort)
     query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]

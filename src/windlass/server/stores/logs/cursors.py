@@ -25,11 +25,11 @@ _PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})(?:-(\d{1
 
 
 class Positions(dict[Key, int]):
-    """The offset after what was read, by segment; `back` has those of lines not told yet."""
+    """The read position of each segment; `back` is for lines that are not sent yet."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.back: dict[Key, int] = {}  # how far before its place such a line begins
+        self.back: dict[Key, int] = {}  # the distance back to the start of such a line
 
 
 def parse_cursor(cursor: str | None) -> Positions:

@@ -86,7 +86,7 @@ class FileLogStore:
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """The lines after the cursor that match: so many, or those found in a slice of time."""
+        """Return matching lines after the cursor: `limit` of them, or those found in the time."""
         places = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), places, whose.window)
         query = Search(pattern, stream, limit, is_followed)
@@ -102,8 +102,9 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """How many lines after the cursor match, for as long as the slice of time lasts; then
-        the cursor to go on from, and whether there is more to look at."""
+        """Count matching lines after the cursor within the time limit.
+
+        Also return the cursor to continue from, and whether the log has more."""
         places = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), places, whose.window)
         return count_matches(unread, places, Search(pattern, stream), time or Slice())
@@ -126,7 +127,7 @@ def _shorten(text: str) -> str:
 
 
 def _is_log(path: Path) -> bool:
-    """Whether a log is or may come to be there; a trial could have put a pipe in its place."""
+    """Return whether a log is or may be there; a trial could have replaced it by a pipe."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from windlass.server.stores.metrics.base import CurvePosition, Known
 from windlass.server.stores.metrics.chunks import read_metrics
 from windlass.server.stores.metrics.columns import Column, column_of
 
-_MOST_AT_ONCE = 20_000  # points that an event tells
+_MOST_AT_ONCE = 20_000  # points in one event
 _NONE = column_of()
 
 
@@ -37,7 +37,7 @@ def metric_files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:
-    # They are JSON in the end, which has no number for these.
+    # JSON has no numbers for NaN and the infinities.
     values = [v if v - v == 0 else repr(v) for v in column.values]
     return Points(
         trial_id=trial_id,

@@ -30,21 +30,21 @@ class MetricReader:
 
     def __init__(self, store: FileMetricStore) -> None:
         self._store = store
-        self._due: dict[Source, float] = {}  # when to look at which attempt
-        self._for_later: dict[Source, None] = {}  # to be made chunks of, when there is time
+        self._due: dict[Source, float] = {}  # the time of the next read by attempt
+        self._for_later: dict[Source, None] = {}  # attempts whose chunks are built when idle
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="windlass-metrics", daemon=True)
         self._thread.start()
 
     def look(self, source: Source) -> None:
-        """Look at an attempt, now and once more a little later; from any thread."""
+        """Read an attempt now and once more a little later, from any thread."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
 
     def catch_up(self, home: Path, jobs: Iterable[Job]) -> None:
-        """Look at all that was reported while nobody looked."""
+        """Read all reports from the time without a server."""
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
                 if (path / paths.METRICS).exists() and Attempt(job.uid, replica, path).is_of(
@@ -53,7 +53,7 @@ class MetricReader:
                     self.look(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
-        """End the thread; what was not read is read at the next start."""
+        """End the thread. The next start reads the rest."""
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -68,7 +68,7 @@ class MetricReader:
                 self._make_chunk()
                 continue
             began = time.monotonic()
-            # All of them are stored by one commit.
+            # One commit stores all of them.
             begun = [(source, is_nudged, self._begin(source)) for source, is_nudged in due]
             for source, is_nudged, counting in begun:
                 self._finish(source, is_nudged, counting)
@@ -76,9 +76,9 @@ class MetricReader:
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for what is to be looked at now, and whether it was nudged; none at the end.
+        """Wait for attempts to read, each with whether it was nudged; return none at the end.
 
-        Nothing, if there is time for something else meanwhile.
+        Return an empty list if there is time for other work.
         """
         with self._changed:
             while not self._closing.is_set():
@@ -99,7 +99,7 @@ class MetricReader:
         began = time.monotonic()
         try:
             is_done = not self._store.make_chunk(source)
-        except Exception:  # noqa: BLE001 -- it is in the file as well
+        except Exception:  # noqa: BLE001 -- the points are also in the file
             _log.exception("the metrics of %s cannot be put into columns", source)
             is_done = True
         if is_done:
@@ -109,7 +109,7 @@ class MetricReader:
     def _begin(self, source: Source) -> Future[tuple[int, int]] | None:
         try:
             return self._store.count_new(source)
-        except Exception:  # noqa: BLE001 -- one file's fault is not the others'
+        except Exception:  # noqa: BLE001 -- an invalid file must not stop the others
             _log.exception("the metrics of %s cannot be read", source)
             return None
 
@@ -117,7 +117,7 @@ class MetricReader:
         self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None
     ) -> None:
         self._for_later[source] = None
-        # What is reported right after a nudge is told by no other.
+        # Programs send no second nudge for reports right after a nudge.
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)

@@ -14,7 +14,7 @@ from windlass.server.stores.trials.rows import find
 
 
 def check_parent(connection: Connection, request: CreateTrial) -> None:
-    """Refuse a trial whose parent is none, or takes no more."""
+    """Refuse a trial whose parent does not exist or accepts no more children."""
     parent_id = request.parent_id or 0
     parent = find(connection, "id", parent_id)
     if parent is None:
@@ -42,7 +42,7 @@ def check_parent(connection: Connection, request: CreateTrial) -> None:
 
 
 def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
-    """The request with what its job needs to know of the checkpoint that it begins with."""
+    """Return the request with the checkpoint that the job starts from."""
     uid = request.recipe.checkpoint
     if not uid:
         return request if request.spec.begin is None else _beginning(request, None)
@@ -62,7 +62,7 @@ def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial
 
 
 def check_origin(connection: Connection, origin_id: int) -> None:
-    """Refuse to repeat a trial that is none: what follows its origins would come to no end."""
+    """Refuse an origin that does not exist, so that a chain of origins always ends."""
     if find(connection, "id", origin_id) is None:
         raise NotFound(f"There is no trial {origin_id} to repeat.")
 

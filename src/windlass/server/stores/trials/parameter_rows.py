@@ -23,13 +23,13 @@ INSERT INTO parameters (name, trial_id, number, text) VALUES (:name, :trial_id, 
 
 
 def put_parameters(connection: Connection, trial_id: int, params: Mapping[str, Any]) -> None:
-    """Note the parameters of a trial that is new."""
+    """Insert the parameters of a new trial."""
     if params:
         connection.run_many(_PUT, rows_of(trial_id, params))
 
 
 def rows_of(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each parameter, nested ones by their names joined with dots.
+    """Return a row for each parameter, nested ones by their names joined with dots.
 
     A boolean is a number and a text, so that both `= 1` and `= true` find it.
 
@@ -62,7 +62,7 @@ def _flat(params: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[
 
 
 def _stored(value: Any) -> tuple[float | None, str | None]:
-    """A value as a number, as a text, or as both."""
+    """Return a value as a number, as a text, or as both."""
     if value is None:
         return None, None
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def _stored(value: Any) -> tuple[float | None, str | None]:
     if isinstance(value, (int, float)):
         return _number(value), None
     if isinstance(value, str):
-        # What JSON has no number for is recorded as a text.
+        # Values without a JSON number are recorded as texts.
         if value in _INFINITIES:
             return _INFINITIES[value], value
         number = _number(int(value)) if _HUGE.fullmatch(value) else None

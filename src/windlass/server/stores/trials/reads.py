@@ -37,15 +37,15 @@ class TrialLookup:
     # -- asked by the API -------------------------------------------------------------
 
     async def record(self, trial_id: int) -> TrialRecord:
-        """One trial."""
+        """Return one trial."""
         return (await self._stored(trial_id)).record
 
     async def status(self, trial_id: int) -> JobStatus:
-        """The status of one trial."""
+        """Return the status of one trial."""
         return (await self._stored(trial_id)).status
 
     async def page(self, query: TrialQuery) -> TrialPage:
-        """Trials that match, a page of them."""
+        """Return a page of matching trials."""
 
         def run(connection: Connection) -> TrialPage:
             rows, following, hint = find_rows(connection, query)
@@ -55,13 +55,13 @@ class TrialLookup:
         return await self._db.aread(run)
 
     async def limit(self, conditions: Conditions, scope: Scope, *, is_first: bool) -> None:
-        """Ask for the trials of an experiment or a project only."""
+        """Limit conditions to the trials of an experiment or a project."""
         await self._db.aread(
             lambda connection: scope.limit(connection, conditions, is_first=is_first)
         )
 
     async def ids(self, conditions: Conditions, first: int, limit: int) -> list[Row]:
-        """The ids and names of trials that match, from an id on."""
+        """Return the ids and names of matching trials from an id on."""
         conditions = conditions.copy()
         conditions.require(f"trials.id >= {conditions.bind(first)}")
         where = f"{FROM}{conditions.text}"
@@ -71,11 +71,11 @@ class TrialLookup:
         )
 
     async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-        """Why nothing may have been found by these names of parameters and metrics."""
+        """Return a hint why a query with these parameters and metrics found nothing."""
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
-        """Some trials, by their uids; those that are not there are left out."""
+        """Return the existing trials with these uids."""
         at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
         conditions = Conditions()
         conditions.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
@@ -88,7 +88,7 @@ class TrialLookup:
         return {trial.record.uid: trial.record for trial in (*at_hand.values(), *trials)}
 
     async def events(self, trial_id: int) -> list[Event]:
-        """The events of a trial, oldest first."""
+        """Return the events of a trial, oldest first."""
         query = (
             "SELECT time, kind, reason, message FROM events WHERE trial_id = :trial_id ORDER BY id"
         )
@@ -111,23 +111,23 @@ class TrialLookup:
     # -- asked by the controller and at the server's start -----------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """A job as the controller needs it."""
+        """Return a job and its status for the controller."""
         stored = self._find(uid)
         return None if stored is None else (stored.job, stored.status)
 
     def keeping(self, trial_id: int) -> Keep | None:
-        """The retention rule of a trial; None keeps all checkpoints."""
+        """Return the retention rule of a trial; None keeps all checkpoints."""
         query = "SELECT spec FROM trials WHERE id = :id"
         spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
         return None if spec is None else decode_spec(spec).keep
 
     def unfinished(self) -> Iterable[str]:
-        """The uids of all jobs of which something may still run, oldest first."""
+        """Return the uids of all jobs with possibly running replicas, oldest first."""
         query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def unfinished_jobs(self) -> list[Job]:
-        """All jobs of which something may still run, oldest first."""
+        """Return all jobs with possibly running replicas, oldest first."""
         query = (
             "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         )
@@ -135,7 +135,7 @@ class TrialLookup:
         return [Job(uid=r["uid"], trial_id=r["id"], spec=decode_spec(r["spec"])) for r in rows]
 
     def asked_to_stop(self) -> dict[int, str]:
-        """The trials that go on and were asked to end by themselves, and why."""
+        """Return the unfinished trials that were asked to end by themselves, with the reasons."""
         query = "SELECT id, asked_to_stop FROM trials WHERE NOT settled AND asked_to_stop != ''"
         rows = self._db.read(lambda connection: connection.rows(query))
         return {row["id"]: row["asked_to_stop"] for row in rows}

@@ -8,39 +8,40 @@ from typing import Any
 from windlass.model.records import LISTED_KINDS, TrialState
 from windlass.server.db.base import Database
 
-# Commands and shells are in an experiment, and no part of it.
+# Commands and shells have an experiment but do not count as part of it.
 _COUNTS = f"kind IN ({', '.join(repr(kind.value) for kind in LISTED_KINDS)})"
 
 
 class TrialRelations:
-    """Questions about trials that end with others."""
+    """Queries for trials that end with others."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def children_going_on(self, trial_id: int) -> list[int]:
-        """The trials that a generator added and of which something may still run, newest first."""
+        """Return the children of a generator with possibly running replicas, newest first."""
         query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": trial_id})
 
     async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
-        """The trials of generators that have not ended: all, or those of an experiment."""
+        """Return the unfinished generator trials, of all experiments or of one."""
         query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
         if experiment_id is None:
             return await self._ids(query, {})
         return await self._ids(f"{query} AND experiment_id = :id", {"id": experiment_id})
 
     async def unfinished_auxiliary(self) -> list[tuple[int, int]]:
-        """The auxiliary trials that have not ended, each with its experiment."""
+        """Return the unfinished auxiliary trials, each with its experiment."""
         query = "SELECT id, experiment_id FROM trials WHERE NOT settled AND auxiliary"
         rows = await self._db.aread(lambda connection: connection.rows(query))
         return [(row["id"], row["experiment_id"]) for row in rows]
 
     async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
-        """The auxiliary trials of an experiment that is over.
+        """Return the auxiliary trials of an experiment that is over.
 
-        It is, if no ordinary trial goes on, and one ended since the auxiliary one was added, or
-        whoever built it has just left.
+        An experiment is over if no ordinary trial is unfinished and either an ordinary trial has
+        ended since the auxiliary one was added, or the program that built the experiment has just
+        released it.
         """
         final = [state.value for state in TrialState if state.is_final]
         names = {f"final_{place}": state for place, state in enumerate(final)}
@@ -57,7 +58,7 @@ class TrialRelations:
         return await self._ids(query, {"id": experiment_id, **names})
 
     async def going_on(self, experiment_id: int) -> list[int]:
-        """The trials of an experiment of which something may still run, newest first."""
+        """Return the trials of an experiment with possibly running replicas, newest first."""
         of_it = f"experiment_id = :id AND {_COUNTS}"
         query = f"SELECT id FROM trials WHERE {of_it} AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": experiment_id})

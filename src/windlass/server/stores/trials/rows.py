@@ -97,7 +97,7 @@ VALUES (:trial_id, :time, :kind, :reason, :message)
 
 
 def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
-    """A trial that was asked for, stored for the first time."""
+    """Insert a new trial."""
     now = time.time()
     status = JobStatus()
     belongs_to = get_or_create_experiment(connection, request, now)
@@ -114,7 +114,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         project=project_paths(connection, [belongs_to["project_id"]])[belongs_to["project_id"]],
         state=state_of(status),
         created=now,
-        started=now if is_generated else None,  # there is nothing to wait for
+        started=now if is_generated else None,  # a generator trial does not wait
         params=request.params,
         spec=spec,
         provenance=request.provenance,
@@ -155,7 +155,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
 def store(
     connection: Connection, old: StoredTrial, new: StoredTrial, happened: Sequence[Event]
 ) -> bool:
-    """Put `new` in the place of `old`, with what happened; false if `old` is no longer there."""
+    """Replace `old` by `new` and add the events; return false if `old` is no longer stored."""
     trial_id = old.record.id
     values = {
         "id": trial_id,
@@ -180,7 +180,7 @@ def store(
 
 
 def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
-    """Note what happened to a trial."""
+    """Add events of a trial."""
     if happened:
         connection.run_many(_ADD_EVENT, [_event_row(trial_id, event) for event in happened])
 
@@ -188,7 +188,7 @@ def add_events(connection: Connection, trial_id: int, happened: Sequence[Event])
 def advanced(
     record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
 ) -> TrialRecord:
-    """The record that goes with a new status."""
+    """Return the record for a new status."""
     ending = next(
         (
             condition
@@ -229,7 +229,7 @@ def advanced(
 
 
 def _columns_of(record: TrialRecord) -> dict[str, Any]:
-    """The columns of a record that change."""
+    """Return the changing columns of a record."""
     return {
         "state": record.state.value,
         "restarts": record.restarts,
@@ -279,16 +279,16 @@ def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
 
 
 def find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
-    """The trial with that value in a column, if there is one."""
+    """Return the trial with this value in a column, if one exists."""
     if isinstance(value, int) and not 0 < value < 2**63:
-        return None  # more than a database can hold
+        return None  # out of range for the database
     query = f"SELECT {COLUMNS} {FROM} WHERE trials.{column} = :value"
     row = connection.row(query, {"value": value})
     return None if row is None else stored_trials(connection, [row])[0]
 
 
 def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTrial]:
-    """The trials that rows are, with their attempts."""
+    """Convert rows to trials with their attempts."""
     by_trial: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
     conditions = Conditions()
     conditions.one_of("trial_id", list(by_trial) or [-1])

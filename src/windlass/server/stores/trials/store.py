@@ -34,7 +34,7 @@ WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
 
 
 class TrialStore(TrialLookup):
-    """Every trial there is, to be asked for and to be changed."""
+    """All trials, for reading and changing."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TrialStore(TrialLookup):
         *,
         on_change: Callable[[TrialRecord], None] = lambda _record: None,
     ) -> None:
-        """`on_change` is told of every trial that was made or changed, in the writer's thread."""
+        """Set up the store. The writer's thread calls `on_change` for new and changed trials."""
         super().__init__(database, recent)
         self._on_change = on_change
 
@@ -57,10 +57,10 @@ class TrialStore(TrialLookup):
         begin: Callable[[Job], tuple[JobStatus, Sequence[Event]]],
         then: Callable[[], None],
     ) -> TrialRecord:
-        """The trial that a key made before, or that it makes now.
+        """Create a trial, or return the existing one for a known key.
 
-        Of a new one, in the writer's thread: `before` is called first and may refuse, `begin`
-        says what its first status is, and `then` is called when all of it is stored.
+        For a new trial, the writer's thread calls `before`, which may refuse the trial, then
+        `begin`, which returns the first status, and `then` after the commit.
         """
 
         def change(connection: Connection) -> tuple[StoredTrial, bool]:
@@ -90,7 +90,7 @@ class TrialStore(TrialLookup):
         return stored.record
 
     async def unless_stored(self, key: str, act: Callable[[], None]) -> None:
-        """Do something about a key that made no trial, while nobody else makes one of it."""
+        """Call `act` if the key has no trial, while no other request can create one."""
 
         def change(connection: Connection) -> None:
             if find(connection, "uid", key) is None:
@@ -99,10 +99,10 @@ class TrialStore(TrialLookup):
         await self._db.awrite(change)
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
-        """Note that a trial is to stop; its uid, or none if nothing of it is left.
+        """Record a stop request; return the uid, or none if nothing is running.
 
-        Asked again, the shorter grace counts. One that has ended stays as it ended, and what was
-        left running by its clean policy goes.
+        After several requests, the shortest grace counts. A finished trial keeps its state, and
+        replicas that its clean policy left running are stopped.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -125,11 +125,11 @@ class TrialStore(TrialLookup):
         change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
         place: QueuePosition | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> str | None:
-        """Give a trial that goes on another spec; its uid, or none if it stays as it was.
+        """Change the spec of an unfinished trial; return its uid, or none if nothing changes.
 
-        `change` says what the spec is to be and what is told of it, and may refuse. The status
-        changes with the spec: a look that was taken at the old one cannot be stored. With
-        `place`, it stands elsewhere in the queue from now on, or with none where its age says.
+        `change` returns the new spec and the events, and may refuse. The status changes together
+        with the spec, so a decision based on the old spec cannot be stored. `place` sets the
+        position in the queue; with none, the age of the trial decides.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -144,7 +144,7 @@ class TrialStore(TrialLookup):
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def change(self, trial_id: int, change: ChangeTrial) -> None:
-        """Give a trial other labels, another name or other texts, whether or not it has ended."""
+        """Change the labels, the name or the texts of a trial, finished or not."""
         texts = set_fields(change, ("name", "description", "notes"))
         if texts:
             await self._change_texts(trial_id, texts)
@@ -173,9 +173,9 @@ class TrialStore(TrialLookup):
         await self._db.awrite(change, follow)
 
     async def _change_labels(self, trial_id: int, change: ChangeTrial) -> None:
-        """The status changes with them, as with a spec.
+        """Change labels together with the status, as for a spec.
 
-        What is computed from an older record meanwhile does not bring the old ones back.
+        A decision that is based on an older record then cannot restore the old labels.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -189,9 +189,9 @@ class TrialStore(TrialLookup):
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
-        """Note that a trial is to end by itself; whether that was news.
+        """Record that a trial is asked to end by itself; return whether that is new.
 
-        `then` is called when it is stored. One that has ended stays as it ended.
+        `then` is called after the commit. A finished trial does not change.
         """
         event = Event(time=time.time(), reason="AskedToStop", message=f"asked to stop: {reason}")
 
@@ -212,15 +212,15 @@ class TrialStore(TrialLookup):
         return await self._db.awrite(change, follow)
 
     def forget(self) -> None:
-        """Read all trials again: projects or experiments are called otherwise than they were."""
+        """Clear the cache, because names of projects or experiments have changed."""
         self._recent.clear()
 
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Know of what was just stored of a trial; for the writer's thread, after the commit."""
+        """Apply a stored change to the cache, in the writer's thread after the commit."""
         self._recent.change(trial_id, change)
 
     def drop(self, trial_id: int) -> None:
-        """Know no more of a trial that was just deleted; for the writer's thread."""
+        """Remove a deleted trial from the cache, in the writer's thread."""
         self._recent.drop(trial_id)
 
     # -- changed by the controller ----------------------------------------------------
@@ -234,12 +234,12 @@ class TrialStore(TrialLookup):
         replicas: Sequence[Replica],
         outcome: Outcome | None = None,
     ) -> bool:
-        """Record what was concluded, unless the status is no longer `old`."""
+        """Store a new status, unless the stored status is no longer `old`."""
         stored = self._find(uid)
         if stored is None:
             return False
         if stored.status != old:
-            self._recent.drop(stored.record.id)  # the next look reads what there is
+            self._recent.drop(stored.record.id)  # the next read gets the stored state
             return False
         return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
 
@@ -253,7 +253,7 @@ class TrialStore(TrialLookup):
             tuple[JobStatus, Sequence[Event], ErrorInfo | None],
         ],
     ) -> bool:
-        """Say of a trial of a generator what follows from its children; whether that is news."""
+        """Derive the state of a generator trial from its children; return whether it changed."""
 
         def change(connection: Connection) -> StoredTrial | None:
             stored = find(connection, "id", trial_id)
@@ -290,7 +290,7 @@ class TrialStore(TrialLookup):
         spec: JobSpec | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
-        """A change to a new status if the old one still stands, and what follows it."""
+        """Replace the old status by a new one if it is still stored, and notify."""
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:
             record = msgspec.structs.replace(record, spec=spec)
