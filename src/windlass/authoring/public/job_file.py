@@ -35,7 +35,7 @@ _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
-    """The job that a file describes; everything wrong in it is told at once, with its line.
+    """Read the job that a file describes. One error reports all problems with their lines.
 
     A single job has its fields at the top; one with roles has a table for each:
 
@@ -53,8 +53,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     executor = { cpus = 2, memory = "4GB" }
     ```
 
-    What runs is one of `script`, `module`, `command` (a list of words) and `function`
-    (`"pkg.module:name"`). Paths are relative to the file; modules are looked for from the working
+    The executable is one of `script`, `module`, `command` (a list of words) and `function`
     directory, and functions from both. `executor = { backend = "kubernetes", ... }` has the fields
     of `wl.Kubernetes`.
     """
@@ -64,7 +63,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
         data = loads(text)
     except TOMLDecodeError as error:
         raise _syntax_error(file, text, str(error)) from None
-    except (ValueError, RecursionError):  # which are of Python itself
+    except (ValueError, RecursionError):  # raised by Python itself
         flaw = "it holds a number of thousands of digits, or is nested too deeply"
         raise InvalidArgument(f"The job file {file!r} cannot be read: {flaw}.") from None
     reader = _Reader(os.path.dirname(file))
