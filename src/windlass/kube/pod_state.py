@@ -102,7 +102,7 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
 
 
 def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
-    """Whether a pod ended after its deletion was requested: its exit code does not count.
+    """Return whether a pod ended after its deletion was requested: its exit code does not count.
 
     The API tells when the pod is to be gone at the latest, and how long it was given, in whole
     seconds. Of one that ended in the second in which it was asked nobody can tell: to have it run

@@ -76,7 +76,7 @@ def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObserva
 
 
 def can_acquire(observation: LeaseObservation, identity: str, now: float) -> bool:
-    """Whether the instance of an identity may take a lease.
+    """Return whether the instance of an identity may take a lease.
 
     >>> held = LeaseObservation("a", "7", 100.0)
     >>> [can_acquire(held, who, now) for who, now in (("a", 101.0), ("b", 109.9), ("b", 110.0))]

@@ -110,7 +110,7 @@ class AttemptFiles:
         return self._launch
 
     def is_of(self, uid: str) -> bool:
-        """Whether the attempt belongs to this job, and not to one of a deleted database."""
+        """Return whether the attempt belongs to this job, and not to one of a deleted database."""
         launch = self.launch()
         return launch is None or launch["key"]["uid"] == uid
 

@@ -71,7 +71,7 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a folder may be an attempt: trials may create other folders beside them."""
+    """Return whether a folder may be an attempt: trials may create other folders beside them."""
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 

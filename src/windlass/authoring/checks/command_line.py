@@ -156,7 +156,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
 
 
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Whether mappings are nested too deeply, as in a mapping that contains itself."""
+    """Return whether mappings are nested too deeply, as in a mapping that contains itself."""
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
     )

@@ -241,7 +241,7 @@ def _is_path(target: str, source: Any) -> bool:
 
 
 def _is_role(value: Any) -> bool:
-    """Whether a value is the table of a role."""
+    """Return whether a value is the table of a role."""
     return isinstance(value, dict) and any(kind in value for kind in EXECUTABLES)
 
 
@@ -258,7 +258,7 @@ def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
 
 
 def _is_without(job: Job | JobGroup, keys: Keys) -> bool:
-    """Whether the executable is missing, which the reader has reported."""
+    """Return whether the executable is missing, which the reader has reported."""
     role = job.roles[keys[1]] if isinstance(job, JobGroup) else job
     return role.executable is None
 

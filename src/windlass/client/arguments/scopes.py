@@ -68,7 +68,7 @@ def whole_number(value: Any) -> int | None:
 
 
 def is_resource(value: Any, noun: str) -> bool:
-    """Whether a value is an object of a resource: a `wl.Project` for the noun `project`.
+    """Return whether a value is an object of a resource: a `wl.Project` for the noun `project`.
 
     The classes of resources check their arguments here, so that this module imports none of them.
     """

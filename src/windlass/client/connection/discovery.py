@@ -63,7 +63,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
 
 
 def _is_address(url: str) -> bool:
-    """Whether a text is the address of a web server.
+    """Return whether a text is the address of a web server.
 
     >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
     [True, False, False]
@@ -112,7 +112,7 @@ def describe_server(home: Home) -> dict[str, Any] | None:
 
 
 def is_answering(endpoint: Endpoint) -> bool:
-    """Whether anything listens at the address."""
+    """Return whether anything listens at the address."""
     parts = urlsplit(endpoint.url)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()

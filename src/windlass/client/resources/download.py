@@ -222,7 +222,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
 
 
 def _is_entry(folder: int, entry: Entry, status: os.stat_result) -> bool:
-    """Whether the existing file has the same content and executable bit."""
+    """Return whether the existing file has the same content and executable bit."""
     if entry.mode == "l":
         target = entry.content.encode("utf-8", "surrogateescape")
         return stat.S_ISLNK(status.st_mode) and os.readlink(entry.name, dir_fd=folder) == target

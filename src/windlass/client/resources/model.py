@@ -374,7 +374,7 @@ def own_name() -> str:
 
 
 def _is_key(value: Any) -> bool:
-    """Whether a value can be a number or a name."""
+    """Return whether a value can be a number or a name."""
     return isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
 
 

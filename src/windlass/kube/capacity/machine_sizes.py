@@ -32,7 +32,7 @@ _ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # that much every machine has
 
 
 def may_exceed_machines(requested: Resources) -> bool:
-    """Whether a request may exceed some machines.
+    """Return whether a request may exceed some machines.
 
     >>> may_exceed_machines(Resources(cpus=1)), may_exceed_machines(Resources(cpus=64))
     (False, True)

@@ -49,7 +49,7 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
 
 
 def needs_events(pod: Pod) -> bool:
-    """Whether there may be more to say of a pod that waits than the pod itself does.
+    """Return whether there may be more to say of a pod that waits than the pod itself does.
 
     Whether it gets a machine, and why not, is in the pod; what that machine does for it is not.
 

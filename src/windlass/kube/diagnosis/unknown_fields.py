@@ -81,7 +81,7 @@ def meant(path: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether it says nothing: an object without it is the same."""
+    """Return whether it says nothing: an object without it is the same."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value

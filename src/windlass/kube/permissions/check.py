@@ -113,7 +113,7 @@ def denied_permissions(
 
 
 def is_allowed(connection: Connection, permission: Permission) -> bool:
-    """Whether the account has a permission."""
+    """Return whether the account has a permission."""
     resource, _, part = permission.resource.partition("/")
     review = {
         "apiVersion": "authorization.k8s.io/v1",

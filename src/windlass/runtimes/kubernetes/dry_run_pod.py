@@ -22,7 +22,7 @@ _MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 
 def needs_try(options: KubernetesOptions) -> bool:
-    """Whether the pod options contain anything that only the cluster can validate."""
+    """Return whether the pod options contain anything that only the cluster can validate."""
     return bool(options.service_account or options.priority_class or options.pod_patch)
 
 

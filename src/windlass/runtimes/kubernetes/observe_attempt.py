@@ -101,6 +101,6 @@ class AttemptObserver:
 
 
 def _is_over_late(attempt: PodAttempt, pod: Object, now: float) -> bool:
-    """Whether a pod outlived its attempt for longer than the hand-over takes."""
+    """Return whether a pod outlived its attempt for longer than the hand-over takes."""
     ended = attempt.observe(pod, is_seen=True, waits_for="", now=now).ended
     return ended is None or now > ended + HAND_OVER

@@ -34,7 +34,7 @@ class OtherClusters:
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
-        """Whether a job is in another cluster than this one; None before the first check."""
+        """Return whether a job is in another cluster than this one; None before the first check."""
         if not record.is_begun or record.server == connection.place:
             return False
         with self._lock:

@@ -244,7 +244,7 @@ class PodActions:
             self._notify(record.uid)
 
     def _is_seen(self, record: JobRecord, pod: Object) -> bool:
-        """Whether the watch contains a pod again, so that no search is needed."""
+        """Return whether the watch contains a pod again, so that no search is needed."""
         watcher = self._view.now(record.namespace)
         return watcher is not None and watcher.get(uid_of(pod)) is not None
 

@@ -115,11 +115,11 @@ class PodAttempt(AttemptFiles):
         return (self.path / paths.TAKEN_UP).exists() or self.was_begun
 
     def is_unwanted(self) -> bool:
-        """Whether the attempt has ended, is to stop, or belongs to a deleted trial."""
+        """Return whether the attempt has ended, is to stop, or belongs to a deleted trial."""
         return self.has_ended or self.is_stop_requested or not self.was_asked_for
 
     def has_pod(self, pod: Object) -> bool:
-        """Whether this is the pod of the attempt, whatever its labels are."""
+        """Return whether this is the pod of the attempt, whatever its labels are."""
         noted = self._known_pod()
         return noted is not None and noted.uid == uid_of(pod)
 
@@ -277,7 +277,7 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "ending")
 
     def _is_stuck(self, pod: Object) -> bool:
-        """Whether the pod should have been deleted long ago: its node does not respond."""
+        """Return whether the pod should have been deleted long ago: its node does not respond."""
         if "deletionTimestamp" not in pod["metadata"]:
             return False
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)

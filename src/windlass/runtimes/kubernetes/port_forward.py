@@ -93,7 +93,7 @@ class Tunnels:
             self.drop(pod_uid)
 
     def has(self, pod_uid: str) -> bool:
-        """Whether connections to a pod are kept."""
+        """Return whether connections to a pod are kept."""
         with self._lock:
             return pod_uid in self._wanted
 

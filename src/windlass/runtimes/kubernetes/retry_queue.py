@@ -86,7 +86,7 @@ class RetryQueue:
                     self._plan(key, self._wanted[key][1], 0.0)
 
     def is_wanted(self, key: Hashable) -> bool:
-        """Whether a task is scheduled or running."""
+        """Return whether a task is scheduled or running."""
         with self._changed:
             return key in self._wanted or key in self._busy
 

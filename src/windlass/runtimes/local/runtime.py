@@ -185,7 +185,7 @@ class LocalRuntime:
         self.nudges.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
-        """Whether a supervisor that we started is alive, with or without the lock."""
+        """Return whether a supervisor that we started is alive, with or without the lock."""
         with self._lock:
             started = self._supervisors.get(path)
             return started is not None and started.is_alive

@@ -91,7 +91,7 @@ def _session_of(process: tuple[int, str] | None) -> int | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether a process with that pid runs. A zombie does not."""
+    """Return whether a process with that pid runs. A zombie does not."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -151,7 +151,7 @@ def _is_read_at_start(name: str) -> bool:
 
 
 def _is_of_a_process(name: str) -> bool:
-    """Whether a variable of the server must not reach a launcher."""
+    """Return whether a variable of the server must not reach a launcher."""
     return name.startswith("WINDLASS_") or _is_read_at_start(name)
 
 

@@ -133,7 +133,7 @@ class Building:
     # -- generators -------------------------------------------------------------------
 
     def is_started(self, trial_id: int) -> bool:
-        """Whether the generator of a trial was started by this program."""
+        """Return whether the generator of a trial was started by this program."""
         return trial_id in self._started
 
     def start(

@@ -140,5 +140,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Whether the block ends without waiting: on Ctrl-C or when its task is cancelled."""
+    """Return whether the block ends without waiting: on Ctrl-C or when its task is cancelled."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))

@@ -54,7 +54,7 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
 
 def is_function(spec: JobSpec) -> bool:
-    """Whether a trial calls a function, whose options have other names than those of a job.
+    """Return whether a trial calls a function, whose options have other names than those of a job.
 
     For example, the active_deadline of a job is the timeout of a function.
     """

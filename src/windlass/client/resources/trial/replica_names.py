@@ -39,5 +39,5 @@ def is_generated(trial: TrialRecord) -> bool:
 
 
 def has_several(trial: TrialRecord) -> bool:
-    """Whether a trial has, or once had, more than one replica."""
+    """Return whether a trial has, or once had, more than one replica."""
     return bool(names_of(trial.spec, trial.attempts))
