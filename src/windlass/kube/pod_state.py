@@ -1,7 +1,7 @@
 """The state of a pod, judged by its main container.
 
-What a pod says of itself is many things in many places. Here it is what a runtime reports of an
-attempt: a phase, an exit code if its program ended by itself, and why it ended if it did not.
+A pod describes itself in many fields. This module reduces them to the report of a runtime on an
+attempt: a phase, an exit code if its program ended by itself, and the reason if it did not.
 """
 
 from __future__ import annotations

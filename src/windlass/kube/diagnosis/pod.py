@@ -1,7 +1,7 @@
 """Explains why a pod does not run, from the pod and its events, with a remedy.
 
-Pure: pods and events are dicts, as the API has them. What is looked for is what the scheduler, the
-kubelet and the container runtimes say; what nobody knows is told as it is said.
+Pure: pods and events are dicts, as in the API. The module recognizes the messages of the scheduler,
+the kubelet and the container runtimes; unknown messages are reported unchanged.
 """
 
 from __future__ import annotations

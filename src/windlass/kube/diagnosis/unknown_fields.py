@@ -1,7 +1,7 @@
 """Fields that an object of the cluster does not have.
 
-The API drops what it does not know without a word. So what was sent is compared with what came
-back of it; which name was meant is told from the models of the official client.
+The API silently drops unknown fields. So the sent object is compared with the returned one; the
+models of the official client supply suggestions for the right name.
 """
 
 from __future__ import annotations
