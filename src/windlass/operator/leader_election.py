@@ -23,7 +23,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
 
-LEASE_NAME = "windlass-operator"  # of those that look after all namespaces; see `lease_name`
+LEASE_NAME = "windlass-operator"  # of operators for all namespaces; see `lease_name`
 LEASE_SECONDS = 10.0
 RENEW_SECONDS = 7.0  # without having renewed it for so long, its holder gives up
 RETRY_SECONDS = 2.0

@@ -89,7 +89,7 @@ class Function(Generic[P, R]):
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
-        """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        """Like `map`, with items as argument lists: `train.starmap([(0.1, 3), (0.01, 5)])`."""
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
         sweep = _Sweep(self, items)
