@@ -52,7 +52,7 @@ class PodEvents:
         self._wake = wake
         self._waits = waits
         self._namespaces: dict[str, _PendingNamespace] = {}
-        self._forbidden: set[str] = set()  # namespaces without permission to read events, reported once
+        self._forbidden: set[str] = set()  # namespaces without permission for events
         self._changed = threading.Condition()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="pod-events", daemon=True)
