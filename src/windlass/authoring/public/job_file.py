@@ -54,6 +54,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     ```
 
     The executable is one of `script`, `module`, `command` (a list of words) and `function`
+    (`"pkg.module:name"`). Paths are relative to the file; modules are searched from the working
     directory, and functions from both. `executor = { backend = "kubernetes", ... }` has the fields
     of `wl.Kubernetes`.
     """
