@@ -835,6 +835,6 @@ def default_client() -> Client:
     settings = tuple(os.environ.get(name) for name in names)
     if _default is None or _default[0] != settings:
         if _default is not None:
-            _default[1].transport.drop_idle()  # of another server: nobody would close them
+            _default[1].transport.drop_idle()  # they belong to another server, and would stay open
         _default = (settings, Client())
     return _default[1]

@@ -194,7 +194,7 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Whether pods could reach the server, or it must reach them."""
+    """Return whether pods could reach the server, or it must reach them."""
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods reach it at {url}, if their network lets them")

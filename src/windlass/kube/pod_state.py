@@ -1,7 +1,7 @@
 """The state of a pod, judged by its main container.
 
-What a pod says of itself is many things in many places. Here it is what a runtime reports of an
-attempt: a phase, an exit code if its program ended by itself, and why it ended if it did not.
+A pod describes itself in many fields. This module reduces them to the report of a runtime on an
+attempt: a phase, an exit code if its program ended by itself, and the reason if it did not.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
 
 
 def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
-    """Whether a pod ended after its deletion was requested: its exit code does not count.
+    """Return whether a pod ended after its deletion was requested: its exit code does not count.
 
     The API tells when the pod is to be gone at the latest, and how long it was given, in whole
     seconds. Of one that ended in the second in which it was asked nobody can tell: to have it run

@@ -23,7 +23,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
 
-LEASE_NAME = "windlass-operator"  # of those that look after all namespaces; see `lease_name`
+LEASE_NAME = "windlass-operator"  # of operators for all namespaces; see `lease_name`
 LEASE_SECONDS = 10.0
 RENEW_SECONDS = 7.0  # without having renewed it for so long, its holder gives up
 RETRY_SECONDS = 2.0
@@ -76,7 +76,7 @@ def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObserva
 
 
 def can_acquire(observation: LeaseObservation, identity: str, now: float) -> bool:
-    """Whether the instance of an identity may take a lease.
+    """Return whether the instance of an identity may take a lease.
 
     >>> held = LeaseObservation("a", "7", 100.0)
     >>> [can_acquire(held, who, now) for who, now in (("a", 101.0), ("b", 109.9), ("b", 110.0))]

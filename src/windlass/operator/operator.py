@@ -171,7 +171,7 @@ class Operator:
             )
 
     def _has_failed_to_start(self) -> bool:
-        """Whether the thread that starts the term ended before the controller started."""
+        """Return whether the thread that starts the term ended before the controller started."""
         thread, over = self._term_thread, self._term
         is_gone = thread is not None and thread.ident is not None and not thread.is_alive()
         return is_gone and not over.is_set() and not self._has_started

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
-# The files as they must be to be believed. The trial's own process could have written them.
+# The schema of each file. Files are validated: the trial's own process could have written them.
 
 
 class ProcessRecord(msgspec.Struct):
@@ -54,12 +54,12 @@ class ExitRecord(msgspec.Struct):
     ended: _Time | None = None
 
 
-_LONGEST_TEXT = 1000  # of what is told of an attempt: tables show it
+_LONGEST_TEXT = 1000  # characters of an attempt's message, which tables show
 _UNREADABLE = ExitRecord(reason="Lost", message="its exit record cannot be read")
 
 
 class AttemptFiles:
-    """The files of one attempt of a replica; where it lives is for others to say."""
+    """The files of one attempt of a replica. Subclasses know the machine or pod that it runs on."""
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:
         self.uid = uid
@@ -70,22 +70,22 @@ class AttemptFiles:
 
     @property
     def name(self) -> str:
-        """Its replica's, as addresses go by it."""
+        """The name of its replica in addresses."""
         return f"{self.replica.role}-{self.replica.index}"
 
     @property
     def node(self) -> str:
-        """The machine that it runs on, as far as that is known."""
+        """The machine that the attempt runs on, if known."""
         return ""
 
     @property
     def address(self) -> str:
-        """Where the others reach its replica."""
+        """The address of the replica for its peers."""
         return ""
 
     @property
     def pod(self) -> Pod | None:
-        """The pod that it has, if it runs in one."""
+        """The pod of the attempt, if it runs in one."""
         return None
 
     @property
@@ -94,23 +94,23 @@ class AttemptFiles:
 
     @property
     def was_asked_for(self) -> bool:
-        """Whether there is anything a supervisor could begin with, or ever was."""
+        """Whether the attempt was requested: it has a launch file, or has ended."""
         return (self.path / paths.LAUNCH).exists() or self.has_ended
 
     @property
     def was_begun(self) -> bool:
-        """Whether a supervisor ever had it; before that, no process was started."""
+        """Whether a supervisor ever started. Before that, no process of the attempt exists."""
         return (self.path / paths.STATE).exists()
 
     def launch(self) -> dict[str, Any] | None:
-        """What its supervisor was or will be told; none if that is not there, or is damaged."""
-        if self._launch is None:  # else it was read before: it is written once
+        """Return the launch file, or None if it is missing or damaged."""
+        if self._launch is None:  # cached: the file is written once
             launch = read_json(self._file(paths.LAUNCH))
             self._launch = None if _as(launch, _Launch) is None else launch
         return self._launch
 
     def is_of(self, uid: str) -> bool:
-        """Whether it belongs to that job, and not to one of a home whose database is gone."""
+        """Return whether the attempt belongs to this job, and not to one of a deleted database."""
         launch = self.launch()
         return launch is None or launch["key"]["uid"] == uid
 
@@ -127,9 +127,9 @@ class AttemptFiles:
     def _ended(self) -> Replica | None:
         if self._final is not None or not self.has_ended:
             return self._final
-        # Written whole or not at all: one that makes no sense is no reason to wait for another.
+        # The file is written atomically, so an invalid record never becomes valid later.
         record = self._read(paths.EXIT, ExitRecord) or _UNREADABLE
-        # One that ran out of time may answer by leaving with 0, and has failed all the same.
+        # A program that exceeds its time limit may exit with 0, and has failed nevertheless.
         is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
         self._final = self._replica(
             phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
@@ -145,7 +145,7 @@ class AttemptFiles:
         return self._read(paths.STATE, StateRecord) or StateRecord()
 
     def _read(self, name: str, kind: type[_T]) -> _T | None:
-        """One of its JSON files; none if it is not there, or is damaged."""
+        """Read one of the JSON files; None if it is missing or damaged."""
         return _as(read_json(self._file(name)), kind)
 
     def _replica(self, **fields: Any) -> Replica:
@@ -154,7 +154,7 @@ class AttemptFiles:
         )
 
     def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
-        """The exit record of one that cannot write its own."""
+        """Return the exit record for an attempt that cannot write its own."""
         started = self._state().started
         return {
             "exit_code": None,
@@ -162,7 +162,7 @@ class AttemptFiles:
             "reason": reason,
             "message": message,
             "started": started,
-            # A file's time is coarser than the clock's.
+            # The time of a file is coarser than the clock.
             "ended": max(ended, started or 0.0),
         }
 
@@ -179,11 +179,11 @@ class AttemptFiles:
 def _as(value: object, kind: type[_T]) -> _T | None:
     try:
         return msgspec.convert(value, learned(kind))
-    except (msgspec.ValidationError, UnicodeError):  # of a name that is half a surrogate pair
+    except (msgspec.ValidationError, UnicodeError):  # in a name with half a surrogate pair
         return None
 
 
 def storable(text: str) -> str:
-    """The text without halves of surrogate pairs, which nothing can store, and within bounds."""
+    """Return the text without lone surrogates, which cannot be stored, and cut to the limit."""
     whole = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
     return whole.encode("utf-8", "backslashreplace").decode()

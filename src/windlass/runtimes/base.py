@@ -1,4 +1,4 @@
-"""The protocol of runtimes: what the controller and the server need from every backend."""
+"""The protocol of runtimes, which every backend implements for the controller and the server."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ class Runtime(Protocol):
         """Start an attempt of a replica, unless the attempt was started before.
 
         Once this method returns, `list` reports the attempt. If the method raises, the controller
-        calls it again later. `NotYet` is no failure; `NameHeld` means that the remains of an
+        calls it again later. `NotYet` is not a failure; `NameHeld` means that the remains of an
         older attempt still have the name.
         """
         ...
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds; nothing if there is no such attempt.
+        """Stop an attempt, by force after `grace` seconds. An unknown attempt is ignored.
 
-        The method does not wait for the end. The runtime may forget the ended attempt or keep it
-        on record: only the newest attempt of a replica counts.
+        The method does not wait for the end. The runtime may forget the ended attempt or keep it on
+        record: only the newest attempt of a replica counts.
         """
         ...
 

@@ -45,9 +45,9 @@ def build_launch(
     has_devices: bool,
     is_here: bool = True,
 ) -> dict[str, Any]:
-    """Everything that is written to `launch.json`, as the architecture page has it.
+    """Build the contents of `launch.json`, as the architecture page describes it.
 
-    With `is_here` false the home is one of another machine, and nothing is looked up in it.
+    With `is_here` false, the home is on another machine, and nothing is looked up in it.
     """
     spec = job.spec
     role = spec.role(replica.role)
@@ -97,25 +97,25 @@ def build_launch(
 
 
 def python_of(job: Job) -> str:
-    """The interpreter a job's own packages are put on top of."""
+    """Return the interpreter on which a job's own packages are installed."""
     return job.spec.python.executable or sys.executable
 
 
 class _Membership(NamedTuple):
-    """Which of the replicas of its job one is, and the variables that say so."""
+    """The position of a replica in its job, and the variables that describe it."""
 
-    rank: int | None  # none for one that serves the others
+    rank: int | None  # None for a role that serves the others
     for_all: dict[str, str]
     for_framework: dict[str, str] = {}
-    defaults: dict[str, str] = {}  # unless its author's environment says otherwise
-    flaw: str = ""  # why there is nothing for the framework
+    defaults: dict[str, str] = {}  # applied unless the author's environment sets them
+    flaw: str = ""  # why the framework set no variables
 
 
 def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _Membership:
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = assignment.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
         return _Membership(0, _bearings(0, 1, {replica.role: [at]}))
-    from windlass.frameworks import cluster_of, find_framework  # most jobs can do without
+    from windlass.frameworks import cluster_of, find_framework  # most jobs do not need it
 
     cluster = cluster_of(spec, assignment.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
@@ -124,7 +124,7 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
     threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
     try:
         variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- it is another package's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
         reason = f"{type(error).__name__}: {error}"
         flaw = f"the framework {spec.framework} gives it no environment: {reason}"
         return _Membership(rank, bearings, flaw=flaw)
@@ -133,13 +133,13 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
 
 
 def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """The answer of another package's code, which may never come: few look after all the jobs."""
+    """Call another package's code with a time limit: few threads serve all jobs."""
     answer: Future[dict[str, str]] = Future()
 
     def run() -> None:
         try:
             answer.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 -- it is raised where it was asked for
+        except BaseException as error:  # noqa: BLE001 -- the caller raises it
             answer.set_exception(error)
 
     threading.Thread(target=run, name="windlass-framework", daemon=True).start()
@@ -149,7 +149,7 @@ def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
 
 
 def _threads(cpus: float) -> dict[str, str]:
-    """As many threads as it has CPUs: several who take one a core stand in each other's way."""
+    """Limit threads to the CPUs of a replica: replicas with one thread per core would compete."""
     return {"OMP_NUM_THREADS": str(max(int(cpus), 1))}
 
 
@@ -191,7 +191,7 @@ def _environment(home: Path, job: Job, *, is_here: bool) -> dict[str, str] | Non
     lock = job.spec.python.lock
     if lock is None:
         return None
-    # Compiled packages fit one interpreter: the same lock makes another one for another.
+    # Compiled packages fit one interpreter, so each interpreter has its own environment.
     digest = hashlib.sha256(f"{lock}\0{python_of(job)}".encode()).hexdigest()[:32]
     return {
         "lock": str(paths.blob_path(home, lock)),
@@ -207,7 +207,7 @@ def _own_uv() -> str:
 
 
 def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:
-    """Which accelerators a replica sees: its own, and none where it asked for none."""
+    """Return the variables that limit a replica to its own accelerators, or to none."""
     if not devices and not has_devices:
         return {}
     visible = ",".join(map(str, devices))
@@ -216,7 +216,7 @@ def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:
 
 @functools.cache
 def _carried() -> dict[str, str]:
-    """Where an interpreter without cloudpickle may take it from."""
+    """Return the path of our cloudpickle, for interpreters without it."""
     cloudpickle = importlib.util.find_spec("cloudpickle")
     if cloudpickle is None or cloudpickle.origin is None:
         return {}

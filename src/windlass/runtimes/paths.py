@@ -11,10 +11,10 @@ from windlass.worker.blobs.digest import place_of
 LAUNCH = "launch.json"
 LOCK = "lock"
 STATE = "state.json"
-FACTS = "facts.json"  # what is known of the place of one that runs elsewhere
+FACTS = "facts.json"  # facts about the machine of a remote attempt
 STOP = "stop.json"
 EXIT = "exit.json"
-TAKEN_UP = "taken-up.json"  # by the server, of one that runs elsewhere: its agent has come
+TAKEN_UP = "taken-up.json"  # written by the server when the agent of a remote attempt has started
 LOG = "log"
 METRICS = "metrics"
 SHOULD_STOP = "should_stop"  # in the directory of the trial
@@ -52,7 +52,7 @@ def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 
 def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
-    """Every attempt of a trial that has a directory, by role, index and attempt."""
+    """Yield every attempt of a trial that has a directory, by role, index and attempt."""
     by_replica: list[tuple[ReplicaId, Path]] = []
     try:
         folders = list(trial_dir(home, trial_id).iterdir())
@@ -71,7 +71,7 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a folder could be of ours: a trial may make others beside them."""
+    """Return whether a folder may be an attempt: trials may create other folders beside them."""
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
@@ -94,7 +94,7 @@ def blob_path(home: Path, digest: str) -> Path:
 
 
 def private_path(home: Path, uid: str) -> Path:
-    """The file of what a trial may know and no record may."""
+    """Return the file of a trial's private data, which no record contains."""
     return home / "private" / uid
 
 
@@ -104,10 +104,10 @@ def environment_dir(home: Path, digest: str) -> Path:
 
 
 def job_records_dir(home: Path) -> Path:
-    """The directory of what jobs have in a cluster; none where no job ever had anything."""
+    """Return the directory of the records of jobs in clusters. It may not exist."""
     return home / "pods"
 
 
 def server_file(home: Path) -> Path:
-    """The file that says where the server is."""
+    """Return the file that contains the address of the server."""
     return home / "server.json"

@@ -33,7 +33,7 @@ def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) ->
 def remote_launch(job: Job, replica: ReplicaId, assignment: Assignment) -> dict[str, Any]:
     """Return the launch file of a remote attempt, with paths in the home that its agent creates."""
     launch = build_launch(Path(THERE), job, replica, assignment, has_devices=False, is_here=False)
-    # What the agent fills in, or does without: the interpreter, what the author's machine has.
+    # The agent replaces these fields: interpreter and paths of the author's machine.
     filled_in: dict[str, Any] = {
         "python": "python3",
         "extra_paths": [],

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import windlass
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same files, whenever they are packed
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal files give equal bytes at any time
 
-# It unpacks itself: a supervisor is found by its file, and a program by that of its bootstrap.
+# The zip unpacks itself: supervisor and bootstrap are started by file name.
 _MAIN = """\
 import os, sys, zipfile
 
@@ -31,9 +31,9 @@ main()
 
 @functools.cache
 def worker_zip() -> bytes:
-    """A program: `python worker.zip` runs the attempt that its environment names.
+    """Return a program: `python worker.zip` runs the attempt that its environment names.
 
-    It has the room `worker` and cloudpickle in it, and needs nothing but Python.
+    It contains the package `worker` and cloudpickle, and needs nothing but Python.
     """
     import cloudpickle
 
@@ -50,9 +50,9 @@ def worker_zip() -> bytes:
 
 @functools.cache
 def package_zip() -> bytes:
-    """What a program imports as `windlass` where none is installed.
+    """Return the package that programs import as `windlass` on machines without it.
 
-    It states the version of the files in it: those of a checkout may be newer than this process.
+    It contains the version of its files: those of a checkout may be newer than this process.
     """
     import runpy
 

@@ -23,7 +23,7 @@ class Best(NamedTuple):
 
 
 def parse_best(text: Any) -> Best:
-    """What `keep_best` says: a number (1), `min` or `max`, the metric.
+    """Parse `keep_best`: a number (1), `min` or `max`, and the metric.
 
     >>> parse_best("2 min val_loss")
     Best(number=2, is_max=False, metric='val_loss')

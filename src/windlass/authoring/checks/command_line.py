@@ -23,7 +23,7 @@ _LONGEST_EXACT = 17  # including the sign
 _FLAG = re.compile(r"\w[\w.-]*")
 DEEPEST = 20  # levels of nested mappings
 _MOST_DIGITS = 1000
-_MOST_WORDS = 9_000  # what a command itself says comes to them
+_MOST_WORDS = 9_000  # the command's own words are added to them
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
@@ -32,17 +32,17 @@ def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
     >>> command_line(["--lr", 0.1, "data"])
     ['--lr', '0.1', 'data']
 
-    Of a mapping each entry is a flag, its name as it is written. A truth value is a flag or its
-    `--no-` form, as `argparse.BooleanOptionalAction` has them; a list repeats the flag; a mapping
-    in it joins the names with a dot; `None` says nothing, and nothing comes of it.
+    Each entry of a mapping is a flag, with its name as written. A truth value is a flag or its
+    `--no-` form, as in `argparse.BooleanOptionalAction`; a list repeats the flag; a nested mapping
+    joins the names with a dot; `None` omits the flag.
 
     >>> command_line({"lr": 0.1, "amp": True, "cache": False, "tag": ["a", "b"], "seed": None})
     ['--lr=0.1', '--amp', '--no-cache', '--tag=a', '--tag=b']
     >>> command_line({"model": {"depth": 3}, "shift": -1})
     ['--model.depth=3', '--shift=-1']
 
-    Name and value are one word: given as two, `argparse` would take a value that begins with a
-    dash for the next flag. A `wl.Raw` is the words it spells, without the flag's name.
+    Name and value are one word: as two words, `argparse` would take a value that starts with a dash
+    for the next flag. A `wl.Raw` adds its words, without the flag's name.
 
     >>> command_line({"lr": 0.1, "more": Raw("-v 'two words'")})
     ['--lr=0.1', '-v', 'two words']
@@ -156,7 +156,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
 
 
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Whether mappings are nested too deeply, as in a mapping that contains itself."""
+    """Return whether mappings are nested too deeply, as in a mapping that contains itself."""
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
     )

@@ -145,7 +145,7 @@ def framework_of(job: JobBase) -> Framework:
 
 
 def is_service(name: str, role: Job, framework: Framework) -> bool:
-    """Whether a role is a service, by its own setting or its framework's default."""
+    """Return whether a role is a service, by its own setting or its framework's default."""
     return name in framework.services if role.service is None else role.service is True
 
 
@@ -367,5 +367,5 @@ def _check_priority(priority: Any, backend: str) -> list[Problem]:
 
 
 def is_zero(duration: Any) -> bool:
-    """Whether a duration is zero, which most options reject."""
+    """Return whether a duration is zero, which most options reject."""
     return isinstance(duration, (int, float)) and duration == 0 and duration is not False

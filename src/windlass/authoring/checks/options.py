@@ -20,7 +20,7 @@ from windlass.model.text.names import name_flaw, place_flaw
 
 T = TypeVar("T")
 
-# Where it stands, and what is wrong: a path of keys, and a sentence that names the last of them.
+# The location and the text of a problem: a path of keys, and a sentence that names the last key.
 Problem = tuple[tuple[str, ...], str]
 
 # Option names of other tools and their names in Windlass.
@@ -36,9 +36,10 @@ ELSEWHERE = {
     "requirements": "packages",
 }
 OF_EXECUTOR = ("cpus", "memory", "accelerator")
-# A trial imports the module it is from: what is not there may well be where it was sent from.
+# A trial imports the module of its function. Files that are missing there may exist where it was
+# submitted.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
-# In a pod, what is said of clusters was checked by who submitted it, with what a pod need not have.
+# In a pod, the options of clusters are not checked again: the pod may lack the packages for it.
 IS_AWAY = "WINDLASS_AWAY" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -249,7 +250,7 @@ def flaw_of(value: str) -> str:
 def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
     if volumes is None:
         return []
-    # A backend that does not exist is another problem: its volumes are checked as local ones.
+    # Another check reports an unknown backend; its volumes are checked as local ones.
     if not BACKENDS.get(backend, BACKENDS[LOCAL]).runs_on_server:
         if IS_AWAY:
             return []

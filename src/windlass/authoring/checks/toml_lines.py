@@ -23,7 +23,7 @@ Keys = tuple[str, ...]
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-# The closing quotes of a text of several lines may have one or two more before them.
+# One or two quotes may precede the closing quotes of a multi-line string.
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\])*"' r"|'[^']*'", re.DOTALL
 )
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[^,\n#\]}]+")
 
 
 def key_lines(text: str) -> dict[Keys, int]:
-    """The line of each key, by its path; of what stands in an array, its place is a part of it.
+    """Return the line of each key by its path; the path includes positions in arrays.
 
     >>> lines = key_lines("name = 'x'\\n[roles.chief]\\nargs = { lr = 1 }\\n[[more]]\\na.b = 2")
     >>> lines[("roles", "chief", "args", "lr")], lines[("more", "0", "a", "b")]

@@ -62,7 +62,7 @@ def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) 
 
 
 def is_generator(what: Any) -> bool:
-    """Whether a value is a generator function rather than a job."""
+    """Return whether a value is a generator function rather than a job."""
     return callable(what) and not isinstance(what, (Job, JobGroup, Function))
 
 

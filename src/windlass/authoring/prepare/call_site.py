@@ -108,7 +108,7 @@ def _workdir(base: str, here: str) -> str:
 
 
 def is_within(path: str, base: str) -> bool:
-    """Whether a resolved path is the folder or inside it."""
+    """Return whether a resolved path is the folder or inside it."""
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
 
 

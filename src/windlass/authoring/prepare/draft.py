@@ -126,7 +126,7 @@ class Plan:
         if not isinstance(program, Call):
             return program
         whose = packaged or self._source
-        assert whose is not None  # noqa: S101 -- what is not packaged has a place
+        assert whose is not None  # noqa: S101 -- set unless packaged
         function, root = program.function, whose.place.root.path
         payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)

@@ -141,7 +141,7 @@ def build_request(
 
 
 def _is_new(building: Building, record: TrialRecord) -> bool:
-    """Whether the trial is new, so that its generator must start."""
+    """Return whether the trial is new, so that its generator must start."""
     executable = record.spec.roles[0].executable
     is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
     return is_ours and not building.is_started(record.id)

@@ -48,7 +48,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
             executable.check_server(endpoint)
             packages.append(executable)
             continue
-        assert place is not None  # noqa: S101 -- only what is packaged has none
+        assert place is not None  # noqa: S101 -- only packaged executables have none
         tree = _tree_of(place.root)
         if tree not in sources:
             source = Source(client, place)

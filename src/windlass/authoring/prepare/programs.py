@@ -278,7 +278,7 @@ def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
 
 
 def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
-    """Whether the trial finds the program, beside its interpreter or on the PATH."""
+    """Return whether the trial finds the program, beside its interpreter or on the PATH."""
     if os.sep in name:
         return is_elsewhere and os.path.isabs(name) and not os.path.exists(name)
     if is_elsewhere and not os.path.isfile(name):

@@ -1,7 +1,7 @@
 """Configures the server's login to a Kubernetes cluster from a script.
 
-A kubeconfig file or the account of a pod is picked up without any of this. What is said here is
-tried at once, and kept in the home for all jobs from then on: `kube/api/stored_login.py`.
+A kubeconfig file or the account of a pod works without this module. A login from here is tested at
+once, and stored in the home for all later jobs: `kube/api/stored_login.py`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 @suggest_fields
 @dataclass(frozen=True)
 class TokenAuthentication:
-    """A token that opens a Kubernetes cluster, and the address it is for.
+    """A token for a Kubernetes cluster, and the address of the cluster.
 
     ```python
     auth = wl.TokenAuthentication(token="sha256~Qx7…", server="https://api.lab.example:6443")
     ```
 
-    `auth.login()` has all jobs run there from then on, until `auth.logout()`. The token is kept in
-    a file of the home that only you can read.
+    After `auth.login()`, all jobs run there until `auth.logout()`. The token is stored in a file of
+    the home that only you can read.
 
     Args:
         token: the token, as `oc whoami -t` or `kubectl create token` print one.
         server: the address of the cluster's API: `"https://api.lab.example:6443"`.
-        skip_tls: talk to whoever answers there, whatever certificate it has: only for a try.
+        skip_tls: whether to accept any certificate: only for experiments.
         ca_cert_path: a file with the certificate of the authority that the cluster's own is
             signed by, if machines do not know it anyway.
     """
@@ -46,14 +46,14 @@ class TokenAuthentication:
 
     @users_call("TokenAuthentication.login")
     def login(self) -> str:
-        """Have all jobs use it from now on, once it is seen to work.
+        """Use this login for all jobs from now on, if it works.
 
         ```python
         auth.login()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        An address that does not answer, a certificate that is not trusted and a token that is
-        not accepted are a `wl.KubernetesError`; then nothing has changed.
+        An address that does not respond, an untrusted certificate and a refused token raise
+        `wl.KubernetesError`; then nothing changes.
         """
         from windlass.kube.api.stored_login import TokenLogin
 
@@ -109,30 +109,30 @@ class TokenAuthentication:
 @suggest_fields
 @dataclass(frozen=True)
 class KubeConfigFileAuthentication:
-    """A kubeconfig file that is not where it is looked for: `KUBECONFIG`, `~/.kube/config`.
+    """A kubeconfig file outside the default locations `KUBECONFIG` and `~/.kube/config`.
 
     ```python
     auth = wl.KubeConfigFileAuthentication("lab/kubeconfig")
     ```
 
-    `auth.load_config()` has all jobs use it from then on, until `auth.logout()`.
+    After `auth.load_config()`, all jobs use it until `auth.logout()`.
 
     Args:
-        path: where the file is. It is read anew whenever the server connects.
+        path: the path of the file. It is read again whenever the server connects.
     """
 
     path: str | os.PathLike[str]
 
     @users_call("KubeConfigFileAuthentication.load_config")
     def load_config(self) -> str:
-        """Have all jobs use the file from now on, once it is seen to work.
+        """Use the file for all jobs from now on, if it works.
 
         ```python
         auth.load_config()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        A file that says nothing of use, and a cluster that cannot be reached or does not accept
-        who it says, are a `wl.KubernetesError`; then nothing has changed.
+        An invalid file, an unreachable cluster and refused credentials raise `wl.KubernetesError`;
+        then nothing changes.
         """
         from windlass.kube.api.stored_login import ConfigFileLogin
 
@@ -141,7 +141,7 @@ class KubeConfigFileAuthentication:
 
     @users_call("KubeConfigFileAuthentication.logout")
     def logout(self) -> str:
-        """Forget the file, which stays as it is.
+        """Stop using the file, which stays unchanged.
 
         ```python
         auth.logout()  # 'lab/kubeconfig is not used any more.'

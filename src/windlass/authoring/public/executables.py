@@ -12,9 +12,8 @@ from typing import Any
 class PythonScript:
     """A Python script of the project: `python train.py`, with this interpreter.
 
-    The path is relative to the working directory, to where you stand; in a job file, to the file.
-    The project is the folder around it with `.git`, else with `pyproject.toml`, else its own; or
-    the one that is given as `root`.
+    The path is relative to the working directory; in a job file, to the file. The project is the
+    folder around it with `.git`, else with `pyproject.toml`, else its own folder; or `root`.
 
     ```python
     wl.PythonScript("train.py")
@@ -46,7 +45,7 @@ class PythonModule:
 class PythonFunction:
     """A function: every replica calls it, and the value of rank 0 is the trial's.
 
-    It may be a plain one or one decorated with `wl.run`; how it runs is said by the job, not by
+    It may be a plain function or one decorated with `wl.run`. The job determines how it runs, not
     the options of the decorator.
 
     ```python
@@ -63,9 +62,9 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class Command:
-    """Any command line: a program on the `PATH`, or a file of the project that is executable.
+    """Any command line: a program on the `PATH`, or an executable file of the project.
 
-    A first word of `python` is this interpreter.
+    If the first word is `python`, this interpreter is used.
 
     ```python
     wl.Command(["torchrun", "train.py"])
@@ -77,10 +76,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Container:
-    """A container image, and the command it runs if that is not the image's own.
+    """A container image, and a command if it is not the image's own.
 
-    No executor runs an image as it is yet, and a job of it is refused. Every other executable runs
-    in an image, with the code, on `wl.Kubernetes(container_image=...)`.
+    No executor supports this yet, and such a job is refused. Every other executable runs in an
+    image, with the code, on `wl.Kubernetes(container_image=...)`.
 
     ```python
     wl.Container("python:3.11", command=["python", "-m", "json.tool", "--help"])
@@ -95,7 +94,7 @@ class Container:
 class Raw:
     """Words of a command line as one would type them in a shell; nothing is expanded.
 
-    Among arguments they are put where they stand, without the flag's name.
+    In arguments, the words keep their position, without the flag's name.
 
     ```python
     echo = wl.Command(["echo"])

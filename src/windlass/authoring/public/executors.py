@@ -1,7 +1,8 @@
 """Executors: the backend and resources of a job's replicas.
 
-They are plain values with the same names for the same things, so that a script moves by changing
-one. What no server has yet is refused when a job is submitted. All roles of a job run in one place.
+Executors are plain values with the same field names, so changing the executor moves a script to
+another backend. Submission refuses executors that no server supports yet. All roles of a job run on
+the same backend.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.model.backends import KUBERNETES, LOCAL
 @suggest_fields
 @dataclass(frozen=True)
 class Local:
-    """This machine, or the server's: plain processes, with room set aside for each replica.
+    """This machine, or the server's: plain processes, with capacity reserved for each replica.
 
     ```python
     wl.Local(cpus=2, memory="4GB")
@@ -26,9 +27,9 @@ class Local:
     ```
 
     Args:
-        cpus: how many CPUs are set aside for a replica (1).
-        memory: how much memory is set aside for it: `"16GB"`.
-        accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs to reserve for a replica (1).
+        memory: the memory to reserve for a replica: `"16GB"`.
+        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
     """
 
     backend: ClassVar = LOCAL
@@ -48,20 +49,20 @@ class Kubernetes:
     ```
 
     Args:
-        namespace: where the pods are made (the server's own). All roles of a job share it.
-        cpus: how many CPUs a replica asks for (1).
-        memory: how much memory it asks for: `"16GB"`.
-        accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        namespace: the namespace of the pods (the server's own). All roles of a job share it.
+        cpus: the CPUs that a replica requests (1).
+        memory: the memory that a replica requests: `"16GB"`.
+        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
         container_image: the image it runs in, which has a Python (one that has little else).
         node_selector: labels that its node must have.
-        tolerations: taints of nodes that it puts up with, as the API of Kubernetes writes them.
+        tolerations: taints of nodes that it tolerates, in the form of the Kubernetes API.
         service_account: the account that its pod runs as.
-        queue: the queue it waits in, where jobs are queued by Kueue.
+        queue: its queue, if Kueue queues jobs.
         priority_class: the priority class of its pod.
         volumes: what it sees beyond the code, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
             `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`;
             with `:ro` at its end it cannot be written to.
-        image_pull_secrets: the names of the secrets that open the image's registry.
+        image_pull_secrets: the names of the secrets for the image's registry.
         pod_patch: what is laid over the pod's specification, as a last resort. Lists of named
             things are merged by their names, `None` takes something away.
     """
@@ -85,7 +86,7 @@ class Kubernetes:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Ray:
-    """A Ray cluster: an actor for each replica. No server has it yet: a job there is refused.
+    """A Ray cluster: an actor for each replica. No server supports it yet: jobs are refused.
 
     ```python
     wl.Ray(cluster="ray://head:10001", cpus=4)
@@ -93,9 +94,9 @@ class Ray:
 
     Args:
         cluster: the address of the cluster.
-        cpus: how many CPUs a replica asks for (1).
-        memory: how much memory it asks for: `"16GB"`.
-        accelerator: what it computes on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs that a replica requests (1).
+        memory: the memory that a replica requests: `"16GB"`.
+        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
     """
 
     backend: ClassVar = "ray"

@@ -35,7 +35,7 @@ _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
-    """The job that a file describes; everything wrong in it is told at once, with its line.
+    """Read the job that a file describes. One error reports all problems with their lines.
 
     A single job has its fields at the top; one with roles has a table for each:
 
@@ -53,8 +53,8 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     executor = { cpus = 2, memory = "4GB" }
     ```
 
-    What runs is one of `script`, `module`, `command` (a list of words) and `function`
-    (`"pkg.module:name"`). Paths are relative to the file; modules are looked for from the working
+    The executable is one of `script`, `module`, `command` (a list of words) and `function`
+    (`"pkg.module:name"`). Paths are relative to the file; modules are searched from the working
     directory, and functions from both. `executor = { backend = "kubernetes", ... }` has the fields
     of `wl.Kubernetes`.
     """
@@ -64,7 +64,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
         data = loads(text)
     except TOMLDecodeError as error:
         raise _syntax_error(file, text, str(error)) from None
-    except (ValueError, RecursionError):  # which are of Python itself
+    except (ValueError, RecursionError):  # raised by Python itself
         flaw = "it holds a number of thousands of digits, or is nested too deeply"
         raise InvalidArgument(f"The job file {file!r} cannot be read: {flaw}.") from None
     reader = _Reader(os.path.dirname(file))
@@ -242,7 +242,7 @@ def _is_path(target: str, source: Any) -> bool:
 
 
 def _is_role(value: Any) -> bool:
-    """Whether a value is the table of a role."""
+    """Return whether a value is the table of a role."""
     return isinstance(value, dict) and any(kind in value for kind in EXECUTABLES)
 
 
@@ -259,7 +259,7 @@ def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
 
 
 def _is_without(job: Job | JobGroup, keys: Keys) -> bool:
-    """Whether the executable is missing, which the reader has reported."""
+    """Return whether the executable is missing, which the reader has reported."""
     role = job.roles[keys[1]] if isinstance(job, JobGroup) else job
     return role.executable is None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JobBase:
-    """What is said once of a job, however many roles it has."""
+    """The fields that a job has once, however many roles it has."""
 
     framework: str | None = None
     restart_scope: str | None = None
@@ -41,10 +41,10 @@ class JobBase:
     keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
-        """Start it as a trial and return that at once; what makes no sense is all told first.
+        """Start it as a trial and return the trial at once. One error reports all problems.
 
-        With `dry_run` nothing is started, not even the server: what would run is shown, its
-        commands, environment, resources and code, and what would be refused is refused.
+        With `dry_run` nothing starts, not even the server: it prints the commands, environment,
+        resources and code of the job, and refuses invalid jobs.
 
         ```python
         wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
@@ -64,7 +64,7 @@ class JobBase:
         raise failure
 
     def run(self) -> Trial[Any]:
-        """Run it as a trial, show its output as it comes, and return the trial when it is done.
+        """Run it as a trial, show its output, and return the trial at its end.
 
         ```python
         job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
@@ -72,8 +72,8 @@ class JobBase:
         print(trial.state)
         ```
 
-        Every line has its replica's name before it where there are several. Ctrl-C stops the
-        trial. One that failed raises `wl.TrialFailed`, or what its function raised.
+        If there are several replicas, each line starts with the name of its replica. Ctrl-C stops
+        the trial. A failed trial raises `wl.TrialFailed`, or the exception of its function.
         """
         from windlass.client.connection.in_pod import check_asking
 
@@ -105,14 +105,14 @@ class JobBase:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels with a function that uses it: no values of secrets."""
+        """Pickle the fields without the values of secrets."""
         return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
 
 
 @suggest_fields
 @dataclass(frozen=True, repr=False)
 class Job(JobBase):
-    """A program and how it is to run: in so many replicas, started again under which rules.
+    """A program with its arguments, resources, number of replicas and restart rules.
 
     ```python
     job = wl.Job(
@@ -129,8 +129,8 @@ class Job(JobBase):
     trial.wait()
     ```
 
-    Making one starts nothing. What is wrong with it is told when it is submitted, or when it
-    becomes a role of a `wl.JobGroup`: all of it at once.
+    Creating a job starts nothing. One error reports all its problems when it is submitted, or when
+    it becomes a role of a `wl.JobGroup`.
 
     Args:
         executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
@@ -141,23 +141,23 @@ class Job(JobBase):
             function: its keyword or positional arguments.
         env: variables for its environment.
         executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
-        replicas: how many run at the same time (1).
-        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        replicas: the number of replicas that run at the same time (1).
+        framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
         restart_policy: when a replica that ended starts again: `"Never"`, `"OnFailure"`,
             `"Always"` or `"ExitCode"` (from 128 on, which is what signals give). `"Never"` for
             one replica without a framework, else `"OnFailure"`.
         restart_scope: who starts again when one does: `"replica"` or `"job"`, all of them (as
             the framework needs it: `"job"` for torch and jax).
-        backoff_limit: how many restarts the whole job has, before it fails (6).
+        backoff_limit: the maximum number of restarts of the whole job (6).
         active_deadline: how long it may run: `"2h"`.
         ttl_after_finished: how long after its end what it left running stays: `"10m"`.
         clean_policy: what is stopped at its end: `"Running"`, `"All"` or `"None"` (`"Running"`).
         success_policy: `"AllWorkers"` for tensorflow: not when worker 0 is done, but when all
             workers are.
-        priority: those with a higher one start first (0).
+        priority: jobs with a higher priority start first (0).
         suspend: whether it waits to be resumed before it starts.
         service: whether it only serves the other roles, and is stopped when they are done.
-        name: what the trial is called (the script, module, function or program).
+        name: the name of the trial (the script, module, function or program).
         experiment: the experiment it belongs to (the same).
         packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
             the path of a requirements file.
@@ -195,17 +195,17 @@ class JobGroup(JobBase):
     group.submit().wait()
     ```
 
-    A role's job says what it runs, in how many replicas, with what, and when those start again;
-    everything else is said once, of the group. All roles share one interpreter, and one snapshot
-    of the code but for those that are packaged, which run their own. What is wrong with the
-    group and its roles is told when it is made, at once.
+    The job of a role sets its executable, replicas, resources and restart policy; the group sets
+    everything else. All roles share one interpreter, and one snapshot of the code except packaged
+    roles, which run their own. One error reports all problems of the group and its roles when the
+    group is created.
 
     Args:
-        roles: the roles by name, for names that are no Python names; else write them as
+        roles: the roles by name, for names that are not Python identifiers; else write them as
             keywords: `worker=wl.Job(...)`.
-        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
 
-    The other arguments are those of `wl.Job`.
+    The other arguments are the same as in `wl.Job`.
     """
 
     roles: Mapping[str, Job]
@@ -240,7 +240,7 @@ class JobGroup(JobBase):
         failure = None
         try:
             object.__setattr__(self, "roles", _merged(roles, role_jobs))
-            if not IS_TRIAL:  # which imports the module it is from, where files may be elsewhere
+            if not IS_TRIAL:  # a trial imports this module on a machine that may lack the files
                 from windlass.authoring.checks.job import check_job
 
                 check_job(self)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Packaged:
-    """An executable whose code was snapshotted and uploaded: put it in a `wl.Job` like any other.
+    """An executable whose code was uploaded: put it in a `wl.Job` like any other.
 
-    Made by `wl.package` and `Experiment.package`. What is edited afterwards is not in it, and
-    adding a job of it takes no snapshot. `tree` is the hash of the code: the same for the same
-    files, wherever and whenever they are packaged.
+    `wl.package` and `Experiment.package` create it. Later edits of the files are not part of it,
+    and adding a job of it takes no snapshot. `tree` is the hash of the code: it is the same for the
+    same files, on any machine and at any time.
 
     ```python
     [echo] = wl.package([wl.Command(["echo", "hello"])])

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_AHEAD = 1000  # how many trials `map` submits before the first value is taken
+_AHEAD = 1000  # the number of trials that `map` submits before the first value is taken
 _ENDED_EARLY = "the map it belongs to ended early"
 
 
 class Function(Generic[P, R]):
-    """A function that runs as a trial: call it, and its value comes back.
+    """A function that runs as a trial and returns the value of the trial.
 
-    Made by `wl.run`. Inside a trial, calling it just calls the function, and `map` calls it
-    for one item after the other: the trial already is where it should run.
+    `wl.run` creates it. Inside a trial, a call runs the function directly, and `map` calls it for
+    one item after the other, without further trials.
     """
 
     __wrapped__: Callable[P, R]
@@ -45,7 +45,7 @@ class Function(Generic[P, R]):
         self._options = options
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it as a trial, show what it prints, and return its value or raise its error."""
+        """Run it as a trial, show its output, and return its value or raise its error."""
         if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
@@ -56,7 +56,7 @@ class Function(Generic[P, R]):
         return value
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
-        """Start a trial and return it at once; it goes on whatever becomes of this process."""
+        """Start a trial and return it at once. The trial continues if this process ends."""
         bound = self._bind(args, kwargs)
         try:
             client, plan = self._plan()
@@ -66,7 +66,7 @@ class Function(Generic[P, R]):
         raise failure
 
     def dry_run(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
-        """Show what `submit` would run, and start nothing, not even the server."""
+        """Show what `submit` would run. Nothing starts, not even the server."""
         from windlass.client.dry_run.client import DryClient
 
         bound = self._bind(args, kwargs)
@@ -78,18 +78,18 @@ class Function(Generic[P, R]):
         raise failure
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
-        """One trial an item, all at once as far as there is room; the values in order.
+        """Run one trial per item, as many at once as there is capacity; yield the values in order.
 
-        The trials are submitted now, the values waited for as they are taken. When one
-        fails its error is raised and those that have not ended are stopped;
-        `return_exceptions=True` gives the errors among the values and keeps going.
+        All trials are submitted now; each value is awaited when it is taken. If a trial fails, its
+        error is raised and the unfinished trials are stopped; with `return_exceptions=True`, errors
+        are returned among the values, and the other trials continue.
         """
         return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
 
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
-        """Like `map`, for items that are the arguments: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        """Like `map`, with items as argument lists: `train.starmap([(0.1, 3), (0.01, 5)])`."""
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
         sweep = _Sweep(self, items)
@@ -97,15 +97,15 @@ class Function(Generic[P, R]):
         return sweep.values(return_exceptions=return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here, in this process, recording nothing."""
+        """Call the function in this process, without recording a trial."""
         return self._function(*args, **kwargs)
 
     def options(self, **changes: Any) -> Function[P, R]:
-        """The same function with other options: `train.options(cpus=4)(0.1)`."""
+        """Return the function with other options: `train.options(cpus=4)(0.1)`."""
         return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
 
     def job(self) -> Job:
-        """The job that its trials are, with the options as it has them: for `Experiment.add`.
+        """Return the job of its trials with the current options, for `Experiment.add`.
 
         ```python
         @wl.run(cpus=2)
@@ -160,7 +160,7 @@ class Function(Generic[P, R]):
         return client, build_plan(client, self._options, self._name, place)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels with a function that uses this one: no values of secrets."""
+        """Pickle the function without the values of secrets."""
         return {**self.__dict__, "_options": self._options.without_secret_values()}
 
     def __repr__(self) -> str:
@@ -282,26 +282,26 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     ```
 
     Args:
-        accelerator: what it needs to compute on: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        cpus: how many CPUs are set aside for it (1).
-        memory: how much memory is set aside for it: `"16GB"`.
-        backend: where it runs: `"local"` or `"kubernetes"`.
+        accelerator: the accelerators it needs: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs to reserve for it (1).
+        memory: the memory to reserve for it: `"16GB"`.
+        backend: the backend: `"local"` or `"kubernetes"`.
         container_image: the image it runs in, on backends that have containers.
         env: variables for its environment.
         secrets: names of variables to take from here, or a mapping; never recorded, masked in
             its log.
         packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
             the path of a requirements file.
-        retries: how often it is started again when it fails (0).
+        retries: the number of restarts after failures (0).
         timeout: how long it may run: `"4h"`.
-        name: what its trials are called (the function's name).
+        name: the name of its trials (the function's name).
         experiment: the experiment they belong to (the function's name).
         cluster: the standing cluster it runs on, on backends that have them.
         volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
         spot: whether it may run on machines that can be taken away.
         replicas: how many processes run it at the same time, each asking for the resources
             above (1). All get the same arguments; the value is that of rank 0.
-        framework: what the replicas find each other with: `"torch"`, `"tensorflow"`, `"jax"`.
+        framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
         template: the name of a template (`wl.create_template`), whose fields it has where it says
             none itself.
         keep_last: how many of its newest checkpoints stay when another comes (all; with

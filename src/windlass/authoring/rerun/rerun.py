@@ -153,9 +153,8 @@ def refuse_unrepeatable(record: TrialRecord) -> None:
 def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     """Build the request, with experiment, labels and name.
 
-    It is no part of the search or the generator that asked for the other: those are done with
-    theirs. One that only accompanies its experiment does so again. Labels are not taken over:
-    "best" was said of the other.
+    The rerun does not belong to the search or generator of the original, which has its result. An
+    auxiliary trial stays auxiliary. Labels are not copied: "best" describes the original only.
     """
     named = record.experiment or record.kind.value  # a command may have no experiment
     where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}

@@ -50,6 +50,6 @@ def _find(words: Sequence[str], takes_value: dict[str, bool]) -> Iterator[list[s
 
 
 def _is_known(text: str, word: str) -> bool:
-    """Whether the text of a script mentions an option."""
+    """Return whether the text of a script mentions an option."""
     name = word.partition("=")[0].removeprefix("--")
     return f"--{name}" in text or name.replace("-", "_") in text

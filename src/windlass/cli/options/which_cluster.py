@@ -131,7 +131,7 @@ def find_cluster_mismatch(
 
 
 def _is_reported(error: WindlassError, check: ClusterCheckResult) -> bool:
-    """Whether the server's check reported the same error."""
+    """Return whether the server's check reported the same error."""
     return any(finding.text == error.message for finding in check.seen.findings)
 
 

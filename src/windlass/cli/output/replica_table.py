@@ -108,7 +108,7 @@ def _name(attempt: Attempt | Replica, *, is_alone: bool) -> str:
 
 
 def _is_stopped(attempt: Attempt | Replica) -> bool:
-    """Whether Windlass stopped the attempt, whatever its exit code."""
+    """Return whether Windlass stopped the attempt, whatever its exit code."""
     from windlass.model.status import GIVEN_UP
 
     return attempt.reason in ("Stopped", GIVEN_UP)

@@ -52,7 +52,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 
 def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
-    """Whether the terminal fits all columns, with fixed columns in full width."""
+    """Return whether the terminal fits all columns, with fixed columns in full width."""
     room = _terminal_width()
     if room is None:
         return True

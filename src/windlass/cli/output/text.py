@@ -17,7 +17,7 @@ from windlass.model.text.quantities import format_duration
 
 
 def can_print(text: str) -> bool:
-    """Whether stdout has these characters."""
+    """Return whether stdout has these characters."""
     return can_encode(sys.stdout, text)
 
 

@@ -204,7 +204,7 @@ class _History:
             yield _HistoryEntry(attempt.ended, 3, mark, describe_end(attempt), who)
 
     def _is_covered_by_trial_end(self, key: _Key, attempt: Attempt) -> bool:
-        """Whether the trial's final entry reports the same end."""
+        """Return whether the trial's final entry reports the same end."""
         record = self._record
         if not record.state.is_final:
             return False

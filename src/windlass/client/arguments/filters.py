@@ -52,7 +52,7 @@ def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
 
 
 def flag(value: bool | None) -> str | None:
-    """A truth value in a query; None leaves it out.
+    """Write a truth value in a query; None leaves it out.
 
     >>> flag(True), flag(None)
     ('true', None)
@@ -61,7 +61,7 @@ def flag(value: bool | None) -> str | None:
 
 
 def words(name: str, value: object, spell: Callable[[str], str]) -> str | None:
-    """One word or several in a query.
+    """Write one word or several in a query.
 
     >>> words("state", ["failed", "stopped"], str.upper), words("kind", None, str.lower)
     ('FAILED,STOPPED', None)

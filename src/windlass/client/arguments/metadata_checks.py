@@ -15,7 +15,7 @@ _LONGEST_URL = 2000
 
 
 def check_labels(labels: object) -> tuple[str, ...]:
-    """Labels, if they can be; all that is wrong with them is told at once.
+    """Return valid labels, each once; one error reports everything that is wrong.
 
     >>> check_labels(["baseline", "baseline"])
     ('baseline',)
@@ -24,11 +24,11 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
     if problems := options.check_labels(labels):
         raise InvalidArgument.of([text for _, text in problems])
-    return tuple(dict.fromkeys(labels))  # type: ignore[call-overload]  # it was just checked
+    return tuple(dict.fromkeys(labels))  # type: ignore[call-overload]  # checked above
 
 
 def label_query(labels: object) -> str | None:
-    """Labels as the server is asked for those that have all of them; one may be a text.
+    """Write labels for a query for resources that have all of them; one may be a text.
 
     >>> label_query("baseline"), label_query(None)
     ('["baseline"]', None)
@@ -41,7 +41,7 @@ def label_query(labels: object) -> str | None:
 
 
 def check_config(config: object) -> dict[str, Any]:
-    """A mapping that JSON can hold exactly; which value it cannot is told.
+    """Return a mapping that JSON represents exactly; the error names a value that it cannot.
 
     >>> check_config({"layers": (64, 32)})
     {'layers': [64, 32]}
@@ -55,7 +55,7 @@ def check_config(config: object) -> dict[str, Any]:
 
 
 def check_priority(priority: Any) -> int:
-    """A priority, if it can be."""
+    """Return a valid priority."""
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(
@@ -67,7 +67,7 @@ def check_priority(priority: Any) -> int:
 
 
 def check_place(project: Any) -> int | str:
-    """The id of a `wl.Project`, which may be renamed meanwhile, or the text that names one."""
+    """Return the id of a `wl.Project`, which may be renamed meanwhile, or a valid project name."""
     from windlass.model.text import names
 
     if is_resource(project, "project"):
@@ -125,7 +125,7 @@ def check_url(url: Any) -> str:
 
 
 def find_named(what: str, name: Any, entries: Sequence[Any]) -> Any:
-    """The entry of that name; one that is not there is told with the one that was meant."""
+    """Return the entry of that name; the error for a missing one suggests a similar name."""
     import difflib
 
     for entry in entries:

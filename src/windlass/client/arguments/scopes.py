@@ -6,11 +6,11 @@ from typing import Any
 
 from windlass.model.errors import InvalidArgument, shown
 
-_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # else NOUN ls
+_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # for other nouns: NOUN ls
 
 
 def scope(noun: str, value: Any) -> dict[str, Any]:
-    """The part of a query that says what a list is of; names are looked up by the server.
+    """Return the part of a query that limits a list; the server looks up names.
 
     >>> scope("project", "vision"), scope("experiment", 3), scope("trial", None)
     ({'project': 'vision'}, {'experiment_id': 3}, {})
@@ -25,7 +25,7 @@ def scope(noun: str, value: Any) -> dict[str, Any]:
 
 
 def check_id(noun: str, value: Any) -> int:
-    """The id of what is given: itself, its id, or that as a text.
+    """Return the id of an argument: a resource, an id, or an id as text.
 
     >>> check_id("trial", 7), check_id("trial", "7")
     (7, 7)
@@ -41,7 +41,7 @@ def check_id(noun: str, value: Any) -> int:
 
 
 def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
-    """The last parts of the path of a resource that has an id or a name.
+    """Return the last parts of the path of a resource that has an id or a name.
 
     >>> id_or_name_path(3, "model"), id_or_name_path("net", "model")
     ((3,), ('named', 'net'))
@@ -57,7 +57,7 @@ def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
 
 
 def whole_number(value: Any) -> int | None:
-    """The id that is given, as a number or a text; none if it is no whole number.
+    """Return an id from a number or a text, or None if it is not a whole number.
 
     >>> whole_number(7), whole_number("7"), whole_number(True), whole_number("x")
     (7, 7, None, None)
@@ -68,7 +68,7 @@ def whole_number(value: Any) -> int | None:
 
 
 def is_resource(value: Any, noun: str) -> bool:
-    """Whether a value is an object of a resource: a `wl.Project` for the noun `project`.
+    """Return whether a value is an object of a resource: a `wl.Project` for the noun `project`.
 
     The classes of resources check their arguments here, so that this module imports none of them.
     """

@@ -7,7 +7,7 @@ from windlass.model.text.quantities import parse_duration
 
 
 def seconds_of(timeout: float | str | None) -> float | None:
-    """A time that a user wrote, in seconds; anything below nothing is nothing."""
+    """Convert a timeout that a user wrote to seconds; a negative one becomes 0."""
     if timeout is None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:

@@ -7,12 +7,12 @@ from datetime import date
 from windlass.model.errors import InvalidArgument
 from windlass.model.text.times import parse_time
 
-# A date or a datetime, seconds since the epoch, `"2026-11-16 09:30"`, or `"2h"` for so long ago.
+# A date or a datetime, seconds since the epoch, `"2026-11-16 09:30"`, or `"2h"` for two hours ago.
 Moment = float | str | date
 
 
 def moment_of(argument: str, value: Moment | None) -> float | None:
-    """Seconds since the epoch, of what was given for an argument, if anything was.
+    """Convert the value of an argument to seconds since the epoch; None stays None.
 
     >>> moment_of("since", "soon")
     Traceback (most recent call last):

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that tells which argument was meant, and whose errors come without our frames.
+    """Decorate a public function: it suggests the right option, and errors hide our frames.
 
     >>> @users_call("exp.search")
     ... def search(space, *, trials=50): ...
@@ -33,7 +33,7 @@ def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     raise _refusal(unknown, options, where)
                 return function(*args, **kwargs)
             except (WindlassError, KeyboardInterrupt) as error:
-                failure = error.with_traceback(None)  # our frames tell users nothing
+                failure = error.with_traceback(None)  # without our frames, which do not help users
             raise failure
 
         return checked

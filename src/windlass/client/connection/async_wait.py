@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) -> T:
-    """What `run` returns; `cut` ends it when nobody waits any more.
+    """Run a function in its own thread and return its value; `cut` ends it if cancelled.
 
-    Not one of the loop's own threads: those are few, and keep a program from ending.
+    The thread is not one of the loop's own: these are few, and keep a program from ending.
     """
-    import asyncio  # here alone: few scripts await, and it takes longer than all the rest
+    import asyncio  # imported here: few scripts await, and the import is slow
 
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -25,7 +25,7 @@ async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) ->
         if error is not None:
             done.set_exception(error)
         else:
-            done.set_result(value)  # type: ignore[arg-type]  # without an error it is there
+            done.set_result(value)  # type: ignore[arg-type]  # set unless there is an error
 
     def work() -> None:
         value: T | None = None
@@ -37,7 +37,7 @@ async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) ->
         try:
             loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed, and nothing waits
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:

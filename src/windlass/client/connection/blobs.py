@@ -14,13 +14,13 @@ _AT_ONCE = 32_000_000  # bytes of one pack that is held in memory
 _MOST_KEPT = 64
 _LARGEST_KEPT = 1_000_000
 
-# Lists of packages and of files, which one comparison after the other asks for. A blob of a
-# digest never changes, whichever server it is of.
+# Lists of packages and of files, which successive comparisons need. The blob of a digest never
+# changes, on any server.
 _kept: dict[str, bytes] = {}
 
 
 def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """The blobs by digest; those that the server does not have are left out."""
+    """Fetch blobs by digest; the result lacks blobs that the server does not have."""
     wanted = list(dict.fromkeys(digests))
     blobs: dict[str, bytes] = {}
     for start in range(0, len(wanted), MOST_FETCHED):
@@ -31,7 +31,7 @@ def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
 
 
 def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """The same for small blobs that are asked for again and again: those known are kept."""
+    """Fetch small blobs that are needed again and again, with a cache."""
     wanted = list(dict.fromkeys(digests))
     blobs = {digest: _kept[digest] for digest in wanted if digest in _kept}
     lacking = [digest for digest in wanted if digest not in blobs]
@@ -47,7 +47,7 @@ def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
 def fetch_in_batches(
     transport: Transport, sizes: dict[str, int]
 ) -> Iterator[tuple[Sequence[str], dict[str, bytes]]]:
-    """Many blobs, some of them at a time: what was asked for, and what came."""
+    """Fetch many blobs in batches; yield the requested digests and the blobs of each batch."""
     batch: list[str] = []
     held = 0
     for digest, size in sizes.items():
@@ -61,9 +61,9 @@ def fetch_in_batches(
 
 
 def read_pack(pack: bytes, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The blobs of a pack; `ServerError` for one that is not what it is called, or cut.
+    """Yield the blobs of a pack; `ServerError` for a wrong digest or an incomplete pack.
 
-    A pack has 32 bytes for a digest: of which kind it is knows who asked.
+    A pack has 32 bytes for a digest. The caller knows which kind of digest it is.
 
     >>> digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
     >>> pack = bytes.fromhex(digest) + (5).to_bytes(8, "big") + b"hello"

@@ -28,7 +28,7 @@ _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
 class Endpoint(NamedTuple):
-    """Where a server is and what opens it."""
+    """The address of a server, and its token."""
 
     url: str
     token: str
@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 
 
 def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
-    """The server that arguments or `WINDLASS_SERVER` and `WINDLASS_TOKEN` name, if any."""
+    """Return the server of the arguments, or of `WINDLASS_SERVER` and `WINDLASS_TOKEN`."""
     url = server or os.environ.get("WINDLASS_SERVER")
     if not url:
         return None
@@ -63,7 +63,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
 
 
 def _is_address(url: str) -> bool:
-    """Whether it is one of a web server.
+    """Return whether a text is the address of a web server.
 
     >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
     [True, False, False]
@@ -71,14 +71,15 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is no number, or half an IPv6 address
+    except ValueError:  # for an invalid port, or an incomplete IPv6 address
         return False
 
 
 def running_endpoint(home: Home) -> Endpoint | None:
-    """The embedded server of a home as its file says, if it still holds the home.
+    """Return the embedded server that the file of a home describes, if it holds the home's lock.
 
-    One that was killed leaves its file; whoever has its port by then is not told the token.
+    A killed server leaves its file. Another program may have its port by then, and must not get the
+    token.
     """
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
@@ -95,7 +96,7 @@ def running_endpoint(home: Home) -> Endpoint | None:
 
 
 def describe_server(home: Home) -> dict[str, Any] | None:
-    """What the server of a home wrote about itself, if there is one."""
+    """Read the file that the server of a home wrote about itself, if it exists."""
     try:
         described = json.loads(home.server_file.read_bytes())
     except FileNotFoundError:
@@ -111,7 +112,7 @@ def describe_server(home: Home) -> dict[str, Any] | None:
 
 
 def is_answering(endpoint: Endpoint) -> bool:
-    """Whether something listens there."""
+    """Return whether anything listens at the address."""
     parts = urlsplit(endpoint.url)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
@@ -121,7 +122,7 @@ def is_answering(endpoint: Endpoint) -> bool:
 
 
 def start_server(home: Home) -> Endpoint:
-    """Start the embedded server of a home, unless it runs; it is ready when this returns."""
+    """Start the embedded server of a home, unless it runs; wait until it is ready."""
     import fcntl
 
     check_asking()
@@ -141,7 +142,7 @@ def start_server(home: Home) -> Endpoint:
         try:
             _launch(home)
         except ServerError:
-            # One that runs may have lost its file, and put it back meanwhile.
+            # A running server may have lost its file, and written it again meanwhile.
             endpoint = running_endpoint(home)
             if endpoint is None or not is_answering(endpoint):
                 raise
@@ -159,8 +160,9 @@ def _launch(home: Home) -> None:
 
     reader, writer = os.pipe()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
-    environment["WINDLASS_DETACHED"] = "1"  # started inside a trial, it still outlives it
-    environment.pop("PYTHONPATH", None)  # a project's modules must not stand in for its own
+    # Started inside a trial, the server still outlives the trial.
+    environment["WINDLASS_DETACHED"] = "1"
+    environment.pop("PYTHONPATH", None)  # a project's modules must not replace the server's
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
         with open(home.server_log, "ab", opener=_owner_only) as log:
@@ -183,13 +185,13 @@ def _launch(home: Home) -> None:
         answer = pipe.read()
     if answer != b"ready":
         why = answer.decode("utf-8", "replace").strip() or "It ended before it was ready."
-        # One that was killed may well start when it is tried again; others told us why not.
+        # A killed server may start at the next try. Otherwise the server reported the reason.
         kind = ServerUnreachable if not answer and process.wait() < 0 else ServerError
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
 
 
 def check_version(server: str, who: str) -> None:
-    """Refuse a server that speaks another version of the API than this client."""
+    """Refuse a server with another version of the API than this client."""
     if not is_same_api(server, __version__):
         raise VersionMismatch(
             f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",

@@ -17,13 +17,13 @@ ExperimentNews = ExperimentRecord | TrialRecord | Points
 
 
 class ExperimentFollowing(Stream[ExperimentNews]):
-    """An experiment as it stands, each of its trials, and then whatever changes, for ever.
+    """The current state of an experiment and its trials, followed by all changes, without end.
 
-    First comes the experiment, then every trial; then, with each round of changes, the trials
-    that changed. Each round ends with the experiment, as it stood when the round began or a
-    moment later: of a trial that ended just then, the next round tells. With a metric, also
-    what is reported of it: each value once, though the server was restarted, and all those of
-    a trial before its end.
+    First comes the experiment, then every trial; then, with each round of changes, the changed
+    trials. Each round ends with the experiment, as of the start of the round or a moment later: a
+    trial that ends in between is part of the next round. With a metric, its reported values come as
+    well: each value once, even after a restart of the server, and all values of a trial before its
+    end.
 
     ```python
     for news in ExperimentFollowing(transport, experiment.id, metric="loss"):
@@ -57,7 +57,7 @@ class ExperimentFollowing(Stream[ExperimentNews]):
         return self._unseen_points(decode(event.data, Points))
 
     def _unseen_points(self, points: Points) -> Points | None:
-        """What is new of them: a server that was restarted tells all from the first on."""
+        """Return the new points: a restarted server sends all of them again from the first on."""
         key = (points.trial_id, points.role, points.index, points.attempt)
         received = self._received.get(key, 0)
         first = max(received - points.start, 0)

@@ -15,9 +15,9 @@ from windlass.model.records import ExperimentRecord
 
 
 class Holding(Stream[str]):
-    """Holds an experiment from a thread of its own until `release`, or the end of this process.
+    """Holds the lease of an experiment in its own thread until `release` or the process ends.
 
-    When the stream breaks it is taken up again: the server knows whoever comes back soon.
+    When the stream breaks, it reconnects: the server keeps the lease for a short time.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:
@@ -28,7 +28,7 @@ class Holding(Stream[str]):
         self.holder = uuid.uuid4().hex
 
     def begin(self) -> None:
-        """Hold it; when this returns the server knows."""
+        """Take the lease, and wait until the server has confirmed it."""
         thread = threading.Thread(
             target=self._hold, name=f"windlass-hold-{self._experiment_id}", daemon=True
         )
@@ -39,10 +39,10 @@ class Holding(Stream[str]):
             raise self._failure
 
     def release(self) -> None:
-        """Hold it no longer."""
+        """Release the lease."""
         self.cut()
         path = path_of("experiments", self._experiment_id, "hold")
-        with contextlib.suppress(ServerUnreachable):  # then it learns by itself
+        with contextlib.suppress(ServerUnreachable):  # the server detects it by itself
             self._transport.ask("DELETE", path, ExperimentRecord, query={"holder": self.holder})
 
     def _hold(self) -> None:
@@ -51,7 +51,7 @@ class Holding(Stream[str]):
                 for _ in self:
                     self._is_held.set()
             except (ServerUnreachable, OSError, http.client.HTTPException) as error:
-                self._failure = error  # it may be away for long, and return
+                self._failure = error  # the server may be unreachable for long, and return
             except WindlassError as error:
                 self._failure = error
                 break

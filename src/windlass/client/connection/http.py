@@ -8,11 +8,11 @@ import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_STREAM_TIMEOUT = 45.0  # a stream is pinged every 10 s
+_STREAM_TIMEOUT = 45.0  # seconds; the server pings a stream every 10 s
 
 
 class Connection(http.client.HTTPConnection):
-    """Sends a request's head and body in one piece: each piece would wake the server up."""
+    """A connection that sends head and body in one piece: each piece would wake up the server."""
 
     def __init__(self, host: str, port: int | None, *, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)
@@ -26,14 +26,14 @@ class Connection(http.client.HTTPConnection):
             super().send(data)
 
     def send_held(self) -> None:
-        """Send what was held."""
+        """Send the data that was held back."""
         held, self._held, self.hold = b"".join(self._held), [], False
         if held:
             super().send(held)
 
 
 class SecureConnection(Connection, http.client.HTTPSConnection):
-    """The same, encrypted."""
+    """The same connection with TLS."""
 
 
 class StreamEvent(NamedTuple):
@@ -45,7 +45,7 @@ class StreamEvent(NamedTuple):
 
 
 class EventStream:
-    """The events of one answer. `cut` ends it from any thread."""
+    """The events of one response. `cut` ends it from any thread."""
 
     def __init__(self, connection: Connection, response: http.client.HTTPResponse) -> None:
         self._response = response
@@ -71,7 +71,7 @@ class EventStream:
         self.is_complete = self._response.isclosed()
 
     def cut(self) -> None:
-        """End the stream now; whoever reads it sees it end, and closes what it reads from."""
+        """End the stream now; its reader sees the end, and closes the connection."""
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)

@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 
 from windlass.worker.common.process_tree import AWAY
 
-# What a search may choose from: modules say it when they are imported, and nobody in a pod asks.
+# Search spaces: modules create them when they are imported, and nothing in a pod uses them.
 _SPACES = frozenset({"choice", "loguniform", "randint", "uniform"})
 
 
 def check_asking() -> None:
-    """Raise where nobody can be asked for trials: else a server would be started in the pod.
+    """Raise in a pod that cannot create trials: otherwise a server would start in the pod.
 
-    Whoever names a server (`WINDLASS_SERVER`) and has what is needed to ask it may.
+    A pod with `WINDLASS_SERVER` and the packages of the client may create trials.
     """
     if AWAY not in os.environ:
         return
@@ -26,18 +26,18 @@ def check_asking() -> None:
 
 
 def stand_in(name: str) -> object | None:
-    """What a public name is in a pod that has no more than programs call inside a trial.
+    """Return a placeholder for a public name in a pod with only the in-trial functions.
 
-    None elsewhere: there what is missing is missing.
+    Returns None outside of pods, where a missing name is an error.
     """
     return _Absent(name) if AWAY in os.environ else None
 
 
 class _Absent:
-    """A name of ours where it is of no use.
+    """A public name that cannot be used in this pod.
 
-    A module that is imported in a pod may name it, in an annotation say, and say what a search may
-    choose from; whoever uses it is told why that cannot be.
+    A module that is imported in a pod may mention it, for example in an annotation or a search
+    space. Any use raises an error that explains why it cannot work.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,7 +49,7 @@ class _Absent:
         return _Absent(f"{self._name}(...)")
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what Python itself looks for
+        if name.startswith("__"):  # looked up by Python itself
             raise AttributeError(name)
         self._refuse()
 

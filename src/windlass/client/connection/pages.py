@@ -19,7 +19,7 @@ _PAGE = 100
 
 
 class Page(Protocol[R_co]):
-    """Some records, and where the next ones begin."""
+    """Some records, and the cursor of the next page."""
 
     @property
     def items(self) -> tuple[R_co, ...]: ...
@@ -29,7 +29,7 @@ class Page(Protocol[R_co]):
 
 
 def check_limit(limit: Any) -> None:
-    """Refuse what is no number of things."""
+    """Refuse a limit that is not a number of items."""
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
@@ -37,15 +37,15 @@ def check_limit(limit: Any) -> None:
 
 
 class Listing(Iterator[T], Generic[T]):
-    """What a list has, one after another: each page is asked for when it is needed.
+    """The items of a list, lazily: each page is requested when it is needed.
 
     ```python
     for trial in wl.list_trials():
         print(trial.id)
     ```
 
-    `list(...)` has all of them. In asynchronous code, `async for` asks for the pages in a thread.
-    It is walked once.
+    `list(...)` fetches all items. In asynchronous code, `async for` requests the pages in a thread.
+    A listing can be iterated once.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Listing(Iterator[T], Generic[T]):
         limit: int | None,
         make: Callable[[Any], T],
     ) -> None:
-        """`ask` has a page, after a cursor and of a size; `make` what there is of each record."""
+        """`ask` returns the page of a size after a cursor; `make` converts each record."""
         check_limit(limit)
         self._ask = ask
         self._make = make
@@ -90,7 +90,7 @@ class Listing(Iterator[T], Generic[T]):
             return item
         while (size := self._next_size()) is not None:
             ask = partial(self._ask, self._cursor, size)
-            # It is taken up here, not in the thread: nothing is lost when the task is cancelled.
+            # The page is stored here, not in the thread, so that a cancelled task loses nothing.
             self._turn_to(await in_thread(ask, _nothing, "windlass-list"))
             for item in self._items:
                 return item
@@ -100,7 +100,7 @@ class Listing(Iterator[T], Generic[T]):
         return "<a list to walk through once; list(...) has all of it>"
 
     def _next_size(self) -> int | None:
-        """How many to ask for; none when there is no more."""
+        """Return the size of the next page, or None at the end."""
         if self._is_over or (self._left is not None and self._left <= 0):
             return None
         return _PAGE if self._left is None else min(self._left, _PAGE)
@@ -114,7 +114,7 @@ class Listing(Iterator[T], Generic[T]):
 
 
 def listing_of(things: Sequence[T]) -> Listing[T]:
-    """A list of what is at hand."""
+    """Return a listing of items in memory."""
     return Listing(lambda _cursor, _size: _All(tuple(things)), None, _itself)
 
 
@@ -130,7 +130,7 @@ def walk(
     query: Mapping[str, Any],
     limit: int | None = None,
 ) -> Listing[T]:
-    """Records that match, lazily: each page is asked for when it is needed."""
+    """List the matching records, lazily: each page is requested when it is needed."""
     sort = query.get("sort", "id")
     if not isinstance(sort, str):
         raise InvalidArgument(
@@ -148,7 +148,7 @@ def walk(
 
 
 def warn(hint: str) -> None:
-    """Say that a name is one that no trial has: misspelt, or nothing has reported it yet."""
+    """Warn about a name that no trial has: misspelt, or not reported yet."""
     if hint:
         import warnings
 

@@ -23,20 +23,20 @@ from windlass.model.records import TrialRecord
 from windlass.model.requests import ShellSize, ShellTaken
 
 _AT_ONCE = 32 * 1024
-_PATIENCE = 60.0  # how long a server may stay away before what was typed is given up
+_PATIENCE = 60.0  # seconds for which a server may be unreachable before typed input is dropped
 _PAUSE = 0.2
 
 
 class Shown(NamedTuple):
-    """Bytes that came out of a shell."""
+    """Output of a shell."""
 
     data: bytes
-    place: int  # after the last of them
-    skipped: int = 0  # bytes before them that were not kept long enough to be told
+    place: int  # the position after the last byte
+    skipped: int = 0  # earlier bytes that are no longer stored
 
 
 class Over(NamedTuple):
-    """All was told: the shell has ended, or was not to be followed."""
+    """The end of the stream: the shell has ended, or was not to be followed."""
 
     record: TrialRecord
 
@@ -45,9 +45,9 @@ News = Shown | TrialRecord | Over
 
 
 class ShellStream(Stream[News]):
-    """What comes out of a shell, from a place on; without one, from what its terminal shows now.
+    """The output of a shell from a position, or from the current screen of its terminal.
 
-    When the stream breaks (the server was restarted), it goes on from where it was.
+    When the stream breaks (the server was restarted), it continues from the last position.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ShellStream(Stream[News]):
 
 
 class Keys:
-    """Sends what is typed, each byte once, whoever is restarted meanwhile."""
+    """Sends typed input, each byte once, even if client requests are repeated after a restart."""
 
     def __init__(self, transport: Transport, shell_id: int) -> None:
         self._transport = transport
@@ -97,7 +97,7 @@ class Keys:
         self._place = 0
 
     def send(self, data: bytes, *, is_last: bool = False) -> int:
-        """Send some; how many the shell has taken. None: what runs in it reads nothing."""
+        """Send input; return the number of bytes that the shell accepted, 0 if it reads none."""
         data = data[:_AT_ONCE]
         query = {
             "writer": self._writer,
@@ -110,7 +110,7 @@ class Keys:
         return answer.taken
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give its terminal another size."""
+        """Resize the terminal."""
         for name, size in (("rows", rows), ("columns", columns)):
             if isinstance(size, bool) or not isinstance(size, int):
                 raise InvalidArgument(f"{name}={shown(size)}: it is a whole number.")
@@ -119,7 +119,7 @@ class Keys:
 
 
 class Typist:
-    """A thread that sends what is typed, all of it in its order, while others go on."""
+    """A thread that sends typed input in order, while other threads continue."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -134,31 +134,31 @@ class Typist:
         self._thread.start()
 
     def begin(self) -> None:
-        """Send from now on: there is something to type to."""
+        """Start sending: the shell is running."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()
 
     def type(self, data: bytes) -> None:
-        """Send this after what was typed before."""
+        """Queue input after the earlier input."""
         with self._changed:
             self._typed += data
             self._changed.notify()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give the terminal another size."""
+        """Resize the terminal."""
         with self._changed:
             self._size = (rows, columns)
             self._changed.notify()
 
     def end(self) -> None:
-        """Nothing more will be typed: a shell without a terminal is told so."""
+        """Mark the end of the input, which closes the input of a shell without a terminal."""
         with self._changed:
             self._is_last = True
             self._changed.notify()
 
     def finish(self, seconds: float) -> None:
-        """Leave when all is sent, or when that takes too long."""
+        """End the thread once everything is sent, or after a timeout."""
         with self._changed:
             self._is_leaving = True
             self._changed.notify()
@@ -195,10 +195,10 @@ class Typist:
             except ServerUnreachable:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
-                    return  # whoever follows the shell is told
-                time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
+                    return  # the output stream reports the error
+                time.sleep(_PAUSE)  # an unreachable server sends no notification when it is back
             except WindlassError:
-                return  # it has ended: whoever follows it is told how
+                return  # the shell has ended, and the output stream reports how
 
     def _forget_size(self, size: tuple[int, int]) -> None:
         with self._changed:

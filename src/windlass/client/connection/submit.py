@@ -28,7 +28,7 @@ def submit(transport: Transport, draft: Draft) -> TrialRecord:
 
 
 def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
-    """Ask for the trial; if the server lacks blobs, upload them and ask again."""
+    """Request the trial; if the server lacks blobs, upload them and repeat the request."""
     request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
     taken = draft.snapshot
     for _ in range(4):
@@ -49,7 +49,7 @@ def upload(
     blobs: dict[str, bytes],
     retake: Callable[[], Snapshot],
 ) -> None:
-    """Have the server know a tree and some blobs; what it has is not sent."""
+    """Upload a tree and some blobs, without those that the server has."""
     for _ in range(4):
         wanted = ",".join((snapshot.tree, *blobs))
         answer = transport.ask("GET", "/blobs", BlobsAnswer, query={"digests": wanted})
@@ -70,7 +70,7 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """The payload travels with the request: it is nearly always new, and small."""
+    """Return the payload, which is sent inline: it is nearly always new, and small."""
     wanted = {
         digest
         for role in draft.request.spec.roles
@@ -109,7 +109,7 @@ def _supply(
 def _send_missing(
     transport: Transport, snapshot: Snapshot | None, blobs: dict[str, bytes], lacking: set[str]
 ) -> None:
-    """Send what is lacking: blobs, and of a tree the files that the server does not have."""
+    """Upload the missing blobs, and the missing files of a tree."""
     others = [(digest, blobs[digest]) for digest in lacking if digest in blobs]
     files: tuple[str, ...] = ()
     if snapshot is not None and snapshot.tree in lacking:
@@ -129,13 +129,14 @@ def _send_missing(
 def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]]]) -> None:
     try:
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
-    except ServerUnreachable:  # it left in the midst of it: what it has by now is no matter
+    # The server stopped during the upload; blobs that it has by now do not matter.
+    except ServerUnreachable:
         transport.reconnect()
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
 
 
 def _pack(blobs: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
-    """Blobs one after the other, joined to pieces of a fair size."""
+    """Encode blobs one after the other, joined to pieces of a suitable size."""
     buffered: list[bytes] = []
     size = 0
     for digest, data in blobs:

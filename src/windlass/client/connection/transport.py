@@ -36,14 +36,14 @@ from windlass.version import __version__
 T = TypeVar("T")
 Body = bytes | msgspec.Struct | Iterable[bytes] | None
 
-_TIMEOUT = 60.0  # of an ordinary answer
+_TIMEOUT = 60.0  # seconds for an ordinary response
 _PIECE = 1 << 20
-# What a decoder says of bytes that are not what they should be.
+# Errors of a decoder for invalid data.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class MissingBlobs(WindlassError):
-    """The server asks for blobs first; never seen by users."""
+    """The server requests blobs first. Users never see this error."""
 
     code = "missing_blobs"
     missing: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class Transport:
 
     @property
     def named(self) -> tuple[str | None, str | None]:
-        """The server that was named, and its token; none of the embedded one."""
+        """The server and token that were named explicitly; None for the embedded server."""
         return (self._named.url, self._named.token) if self._named else (None, None)
 
     @property
     def endpoint(self) -> Endpoint:
-        """The server in use, found or started now if need be."""
+        """The server in use, found or started now if necessary."""
         if self._endpoint is None:
             self._endpoint = self._find()
         return self._endpoint
@@ -84,7 +84,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Send a request and decode its answer."""
+        """Send a request and decode its response."""
         data = self.fetch(method, path, body=body, query=query)
         return decode(data, answer)
 
@@ -96,18 +96,18 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Send a request and take its answer as bytes."""
+        """Send a request and return its response as bytes."""
         try:
             return self._fetch(method, path, body, query)
         except ServerUnreachable:
-            # The server left while it answered. A request can be sent twice: see `_send`.
+            # The server stopped during the response. A request can be sent twice: see `_send`.
             if self._home is None or not isinstance(body, (bytes, msgspec.Struct, type(None))):
                 raise
             self.reconnect()
             return self._fetch(method, path, body, query)
 
     def reconnect(self) -> None:
-        """Find the server again, or start it if it is an embedded one that has left."""
+        """Find the server again, or restart an embedded server that has stopped."""
         self.drop_idle()
         if self._home is not None:
             self._endpoint = start_server(self._home)
@@ -127,9 +127,9 @@ class Transport:
     def download(
         self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
     ) -> None:
-        """Hand what is at a path to `write`, a piece at a time: it may be larger than memory.
+        """Pass the content of a path to `write` in pieces: it may be larger than memory.
 
-        With a body, that is posted, and what it is answered with is what comes.
+        With a body, it sends a POST request and passes on the response.
         """
         connection, response = self._send("POST" if body else "GET", path, body, None, {})
         left = response.length
@@ -137,7 +137,7 @@ class Transport:
             for piece in self._pieces(response):
                 left = None if left is None else left - len(piece)
                 write(piece)
-        except BaseException:  # half an answer is in it: it cannot be used again
+        except BaseException:  # the connection contains a partial response and cannot be reused
             connection.close()
             raise
         if left:
@@ -163,7 +163,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> Iterator[EventStream]:
-        """Send a request whose answer is a stream of events."""
+        """Send a request whose response is a stream of events."""
         headers = {"Accept": "text/event-stream"}
         connection, response = self._send(method, path, body, query, headers)
         if response.status >= 400:
@@ -200,7 +200,7 @@ class Transport:
         if content is not None:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
-            # What is produced piece by piece cannot be sent twice: start on a fresh connection.
+            # A generated body cannot be sent twice, so it goes over a fresh connection.
             self.drop_idle()
             try:
                 return self._attempt(target, method, content, headers)
@@ -209,8 +209,8 @@ class Transport:
         try:
             return self._attempt(target, method, content, headers)
         except (OSError, http.client.HTTPException) as error:
-            # A kept connection may have died of age, an embedded server of anything.
-            # Requests that change something carry a key, so that sending twice is once.
+            # An idle connection may have expired, and an embedded server may have stopped. Requests
+            # with effects contain a key, so the server executes a repeated request once.
             if self._home is None and isinstance(error, ConnectionRefusedError):
                 raise self._broken(error) from error
             try:
@@ -241,13 +241,13 @@ class Transport:
             )
             connection.send_held()
             response = connection.getresponse()
-        except BaseException:  # as above
+        except BaseException:  # as in `download`
             connection.close()
             raise
         return connection, response
 
     def _take(self) -> Connection:
-        if self._pid != os.getpid():  # after a fork the parent's connections are not ours
+        if self._pid != os.getpid():  # after a fork, the connections belong to the parent
             self._pid, self._idle, self._lock = os.getpid(), [], threading.Lock()
         with self._lock:
             if self._idle:
@@ -266,7 +266,7 @@ class Transport:
             self._idle.append(connection)
 
     def drop_idle(self) -> None:
-        """Close the connections that are kept open and not in use."""
+        """Close the idle connections."""
         with self._lock:
             dropped, self._idle = self._idle, []
         for connection in dropped:
@@ -274,7 +274,7 @@ class Transport:
 
     def _find(self) -> Endpoint:
         if self._home is None:
-            assert self._named is not None  # noqa: S101 -- one of the two is always there
+            assert self._named is not None  # noqa: S101 -- one of the two is always set
             return self._named
         return running_endpoint(self._home) or start_server(self._home)
 
@@ -282,7 +282,7 @@ class Transport:
         try:
             fault = msgspec.json.decode(data, type=learned(Fault))
         except _UNREADABLE:
-            if status >= 500 and self._home is not None:  # it is leaving, in the midst of it
+            if status >= 500 and self._home is not None:  # the server stops during the response
                 return self._broken(ConnectionError(f"it answered {status}"))
             return _not_ours(f"answered {status}")
         if fault.code == MissingBlobs.code:
@@ -306,7 +306,7 @@ class Transport:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """An answer as what it should be.
+    """Decode a response as the expected type.
 
     >>> decode(b"<html>", int)
     Traceback (most recent call last):
@@ -323,7 +323,7 @@ def decode(data: bytes, kind: type[T]) -> T:
 def _written(
     path: str, body: Body, query: Mapping[str, Any] | None
 ) -> tuple[str, bytes | Iterable[bytes] | None]:
-    """What is asked for, and the content that goes with it, as they are sent."""
+    """Return the target of a request and its encoded body."""
     parameters = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{API}{path}?{urlencode(parameters)}" if parameters else API + path
     if isinstance(body, msgspec.Struct):
@@ -338,7 +338,7 @@ def _written(
 
 
 def _plain(value: object) -> object:
-    """A text or number of a class of its own, as numpy has them, as what it is."""
+    """Convert subclasses of text and numbers, such as those of numpy, to the plain types."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -356,7 +356,7 @@ def _not_ours(what: str) -> ServerError:
 
 
 def path_of(*parts: object) -> str:
-    """A request path, each part quoted.
+    """Return a request path with quoted parts.
 
     >>> path_of("experiments", "a b/c")
     '/experiments/a%20b%2Fc'

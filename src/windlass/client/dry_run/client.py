@@ -29,25 +29,25 @@ T = TypeVar("T")
 
 
 class NothingRan(Unsupported):
-    """Something was asked of a dry run that only what ran can tell."""
+    """A dry run cannot answer this request: nothing ran."""
 
 
-# Users know it as `wl.Unsupported`; tracebacks should say the same.
+# Public as `wl.Unsupported`, so tracebacks show that name.
 NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"
 
 
 class DryTransport(Transport):
-    """Packages are made for the server that would be used; nothing is asked of it."""
+    """A transport that prepares packages for the selected server, and sends nothing."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """The server that would be used; where none runs, the embedded one that would start."""
+        """The server that would be used: a running one, or the embedded one that would start."""
         if self._home is None:
             return super().endpoint
         return running_endpoint(self._home) or Endpoint("", "", self._home)
 
     def reconnect(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
     def ask(
         self,
@@ -58,7 +58,7 @@ class DryTransport(Transport):
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Nothing but what the server would lack of a tree: nothing is sent."""
+        """Return an empty list of missing blobs, since nothing is sent, and read templates."""
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, learned(answer))
         if method == "GET" and path.startswith("/templates/"):
@@ -66,14 +66,15 @@ class DryTransport(Transport):
         return super().ask(method, path, answer, body=body, query=query)
 
     def _template(self, path: str, answer: type[T]) -> T:
-        """A template of the server that would be used: without it there is nothing to show."""
+        """Fetch a template from the selected server, which must be running."""
         endpoint = self.endpoint
         if not endpoint.url:
             raise ServerError(
                 "No server runs, which would know the template.",
                 hint="Start it: windlass server start",
             )
-        server = Transport(endpoint.url, endpoint.token, timeout=5.0)  # which is never started
+        # A named server, which is never started.
+        server = Transport(endpoint.url, endpoint.token, timeout=5.0)
         return server.ask("GET", path, answer)
 
     def _send(self, *_args: object) -> NoReturn:
@@ -81,18 +82,18 @@ class DryTransport(Transport):
 
 
 class DryClient(Client):
-    """A client that shows what it is given to submit."""
+    """A client that prints submitted drafts instead of sending them."""
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
         self.transport = DryTransport(server, token)
-        self.trials: dict[str, DryTrial[Any]] = {}  # that were shown, by their keys
+        self.trials: dict[str, DryTrial[Any]] = {}  # the printed trials, by key
         self._shown: DryTrial[Any] | None = None  # the last of them
         self._machine: Capacity | None = None
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
-        """Show what would run; what the server would refuse is refused.
+        """Print what would run, and refuse drafts that the server would refuse.
 
-        Of one that is like the one before it, what differs is shown.
+        For a trial that is similar to the previous one, it prints the differences.
         """
         key = draft.request.key
         if key not in self.trials:
@@ -102,11 +103,11 @@ class DryClient(Client):
         return self.trials[key]
 
     def look(self, draft: Draft) -> DryTrial[Any]:
-        """What would run, without a word."""
+        """Return what would run, without printing it."""
         return DryTrial(self.transport, draft, self._check(draft.request))
 
     def _check(self, request: CreateTrial) -> str:
-        """Refuse what the server would; whether there is room, in words."""
+        """Refuse a request that the server would refuse; describe whether there is capacity."""
         from windlass.engine.fits_machine import check_fits
         from windlass.frameworks import problems_of
         from windlass.machine.unsupported import problems_of as problems_here
@@ -129,7 +130,7 @@ class DryClient(Client):
         return f"fits {where} ({_described(capacity)})"
 
     def _capacity(self, endpoint: Endpoint) -> Capacity | None:
-        """What the server has to give, or this machine while none runs."""
+        """Return the capacity of the server, or of this machine if no server runs."""
         if endpoint.url:
             try:  # as a named server, which is never started
                 server = Transport(endpoint.url, endpoint.token, timeout=5.0)
@@ -145,7 +146,7 @@ class DryClient(Client):
 
 
 class DryTrial(Trial[R]):
-    """A trial that was not started: what it would run can be looked at, and nothing came of it.
+    """A trial that was not started: it shows what would run, and has no results.
 
     ```python
     trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
@@ -153,7 +154,7 @@ class DryTrial(Trial[R]):
     trial.wait()  # there is nothing to wait for
     ```
 
-    What only something that ran has, a log or a value, raises `wl.Unsupported`.
+    Properties that need an execution, such as a log or a value, raise `wl.Unsupported`.
     """
 
     def __init__(self, transport: Transport, draft: Draft, room: str = "") -> None:
@@ -163,40 +164,40 @@ class DryTrial(Trial[R]):
 
     @property
     def state(self) -> str:
-        """DRY: it is none of those that a trial can be in."""
+        """Always DRY, which is not the state of any real trial."""
         return "DRY"
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is nothing to wait for: so it is."""
+        """Always true: there is nothing to wait for."""
         return True
 
     @property
     def summary_metrics(self) -> NoReturn:
-        """Nothing: it raises `wl.Unsupported`."""
+        """Raise `wl.Unsupported`."""
         raise nothing_ran()
 
     @property
     def preview(self) -> str:
-        """What would run, as it was shown."""
+        """The printed preview."""
         from windlass.client.dry_run.preview import format_preview
 
         return self._masked(format_preview(self._draft, self._room))
 
     @property
     def commands(self) -> dict[str, str]:
-        """What each role would run, as one would type it; a function as it would be called."""
+        """The command of each role as one would type it; a function as a call."""
         from windlass.client.dry_run.preview import commands_of
 
         return {role: self._masked(text) for role, text in commands_of(self._draft).items()}
 
     def show(self, before: DryTrial[Any] | None = None) -> None:
-        """Print the preview; after one that is like it, what differs."""
+        """Print the preview, or the differences from a similar one before it."""
         from windlass.client.dry_run.preview import format_difference, format_preview
         from windlass.client.terminal.screen import may_colour, write
 
         if sys.stdout is None:
-            return  # it was closed before Python started
+            return  # stdout was closed before Python started
         coloured = may_colour(sys.stdout)
         if before is None:
             text = format_preview(self._draft, self._room, coloured=coloured)
@@ -206,15 +207,15 @@ class DryTrial(Trial[R]):
         sys.stdout.flush()
 
     def refresh(self) -> Self:
-        """Itself: no server has it."""
+        """Return itself: the server does not have it."""
         return self
 
     def outcome(self, _end: StreamEnd | None = None) -> Outcome:
-        """Nothing: it raises `wl.Unsupported`."""
+        """Raise `wl.Unsupported`."""
         raise nothing_ran()
 
     def _change(self, **_changes: Any) -> Self:
-        """Labels are kept nowhere; what they may be was checked."""
+        """Discard changes, whose arguments were checked."""
         return self
 
     def _masked(self, text: str) -> str:
@@ -222,7 +223,7 @@ class DryTrial(Trial[R]):
         return masked
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy elsewhere has the record alone."""
+        """Pickle the record only."""
         return Trial(self._transport, self._record).__reduce__()
 
     def __repr__(self) -> str:
@@ -230,7 +231,7 @@ class DryTrial(Trial[R]):
 
 
 def nothing_ran() -> NothingRan:
-    """The error for what needs something that ran."""
+    """Return the error for requests that need an execution."""
     return NothingRan(
         "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
     )

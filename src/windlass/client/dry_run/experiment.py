@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class DryExperiment(Experiment):
-    """An experiment that was not made: what is added to it is shown, and nothing comes of it.
+    """An experiment that was not created: it prints the added trials, and starts none.
 
     ```python
     exp = wl.create_experiment("sweep", dry_run=True)
@@ -52,7 +52,7 @@ class DryExperiment(Experiment):
         super().__init__(client.transport, record)
 
     def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
-        """Show what would be started. A generator runs here and now, and its jobs are shown."""
+        """Print an added trial. A generator runs here and now, and its jobs are printed."""
         from windlass.authoring.prepare.add_to_experiment import add_job, is_generator
 
         if is_generator(what):
@@ -73,35 +73,35 @@ class DryExperiment(Experiment):
 
     @property
     def trial_count(self) -> int:
-        """How many trials were added."""
+        """The number of added trials."""
         return len(self._dry_client.trials)
 
     @property
     def states(self) -> dict[str, int]:
-        """How many trials are in which state: in none."""
+        """The number of added trials, all in the state DRY."""
         return {"DRY": self.trial_count} if self.trial_count else {}
 
     def list_trials(
         self, *, sort_by: str = "id", limit: int | None = None, **filters: Any
     ) -> Listing[Trial[Any]]:
-        """What was added; nothing is known of it by which it could be filtered or sorted."""
+        """List the added trials, which cannot be filtered or sorted: they have no results."""
         if sort_by != "id" or any(value is not None for value in filters.values()):
             raise nothing_ran()
         return listing_of(list(self._dry_client.trials.values())[:limit])
 
     def wait(self, timeout: float | str | None = None) -> Self:  # noqa: ARG002 -- as wait has it
-        """Itself: there is nothing to wait for."""
+        """Return itself: there is nothing to wait for."""
         return self
 
     async def _wait_async(self) -> Self:
         return self
 
     def __enter__(self) -> Self:
-        """Itself: there is nothing to hold."""
+        """Return itself: there is no lease to take."""
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Nothing: there is nothing to wait for."""
+        """Do nothing: there is nothing to wait for."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,11 +110,11 @@ class DryExperiment(Experiment):
         pass
 
     def table(self, *_args: Any, **_named: Any) -> NoReturn:
-        """Nothing: it raises `wl.Unsupported`."""
+        """Raise `wl.Unsupported`."""
         raise nothing_ran()
 
     def search(self, *_args: Any, **_settings: Any) -> NoReturn:
-        """Nothing: it raises `wl.Unsupported`."""
+        """Raise `wl.Unsupported`."""
         raise Unsupported(
             "A search has no dry run: what it tries depends on what came of what it tried before.",
             hint="Look at one of its trials: exp.add(job, args={...})",
@@ -125,17 +125,17 @@ class DryExperiment(Experiment):
         return self._dry_client
 
     def refresh(self) -> Self:
-        """Itself: no server has it."""
+        """Return itself: the server does not have it."""
         return self
 
     def _change(self, **changes: Any) -> Self:
-        """Nothing is kept; what may be noted was checked."""
+        """Apply checked changes to the record in memory."""
         plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
         self._record = msgspec.structs.replace(self._record, **plain)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy elsewhere has the record alone."""
+        """Pickle the record only."""
         return Experiment(self._transport, self._record).__reduce__()
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ class DryExperiment(Experiment):
 
 
 class DryBuild(DryTrial[R]):
-    """The trial of a generator in a dry run: what it adds is shown."""
+    """The trial of a generator in a dry run. It prints the added trials."""
 
     def __init__(self, experiment: DryExperiment, draft: Draft) -> None:
         super().__init__(experiment._client.transport, draft)
@@ -153,7 +153,7 @@ class DryBuild(DryTrial[R]):
         return self._experiment._add(what, wish)
 
     def build(self, generator: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        """Run the generator, as far as it does not ask for what came of its jobs."""
+        """Run the generator until it needs the results of its jobs."""
         import inspect
 
         self._say(f"Dry run of {self.name}: what it adds")
@@ -166,7 +166,7 @@ class DryBuild(DryTrial[R]):
 
     def _say(self, text: str) -> None:
         if sys.stdout is not None:
-            print(text, flush=True)  # noqa: T201 -- it is what was asked for
+            print(text, flush=True)  # noqa: T201 -- the output of a dry run
 
 
 def _wait_for(built: Any) -> None:

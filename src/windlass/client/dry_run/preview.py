@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[str, str]]
 
-_LARGE = 10_000_000  # from this size on one wants to know what is so large
+_LARGE = 10_000_000  # bytes from which the largest files are listed
 _LARGEST = 3
 _WIDTH = 11  # of the labels
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def format_preview(draft: Draft, room: str, *, coloured: bool = False) -> str:
-    """What a draft would run, for a person; `room` says whether there is room for it."""
+    """Format a draft for a person; `room` describes the capacity for it."""
     lines = [_title(draft, coloured, "nothing was started")]
     for title, section in _sections(draft, room):
         lines += ["", _painted(title, _BOLD, coloured)] if title else [""]
@@ -49,7 +49,7 @@ def format_preview(draft: Draft, room: str, *, coloured: bool = False) -> str:
 
 
 def format_difference(draft: Draft, before: Draft, *, coloured: bool = False) -> str:
-    """What a draft would run, as far as it is other than what was shown of one before."""
+    """Format the differences between a draft and an earlier one."""
     sections_before = {title: dict(section) for title, section in _sections(before, "")}
     lines = []
     for title, section in _sections(draft, ""):
@@ -81,7 +81,7 @@ def _painted(text: str, style: str, coloured: bool) -> str:
 
 
 def commands_of(draft: Draft) -> dict[str, str]:
-    """What each role runs, as one would type it."""
+    """Return the command of each role, as one would type it."""
     spec = draft.request.spec
     programs = [*draft.programs, *[None] * (len(spec.roles) - len(draft.programs))]
     secrets = draft.request.private.secrets.values()
@@ -92,7 +92,7 @@ def commands_of(draft: Draft) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    r"""A word as a shell reads it, without characters that steer a terminal.
+    r"""Quote a word for a shell, without control characters.
 
     >>> print(quoted("0.1"), quoted("two words"), quoted("two\nlines"))
     0.1 'two words' $'two\nlines'
@@ -141,7 +141,7 @@ def _of_role(spec: JobSpec, role: Role, commands: Mapping[str, str]) -> Lines:
 
 
 def _of_pods(role: Role) -> Lines:
-    """What is said of the cluster it would run on."""
+    """Yield the settings of a role for its cluster."""
     if role.kubernetes is None:
         return
     options = role.kubernetes
@@ -154,7 +154,7 @@ def _of_pods(role: Role) -> Lines:
 
 
 def _framework(spec: JobSpec) -> str:
-    """The framework, with the names of the variables by which its replicas find each other."""
+    """Return the framework, with the variables by which its replicas find each other."""
     if not spec.framework:
         return ""
     from windlass.frameworks import cluster_of, find_framework
@@ -164,7 +164,7 @@ def _framework(spec: JobSpec) -> str:
         variables = [
             name for member in cluster.members for name in framework.variables(cluster, member)
         ]
-    except Exception as error:  # noqa: BLE001 -- it is another package's code
+    except Exception as error:  # noqa: BLE001 -- code of another package
         return f"{spec.framework}, which gives nothing: {type(error).__name__}: {error}"
     return spec.framework + (
         f", which sets {' '.join(dict.fromkeys(variables))}" if variables else ""
@@ -172,7 +172,7 @@ def _framework(spec: JobSpec) -> str:
 
 
 def _restarts(spec: JobSpec, role: Role) -> str:
-    """When it would start again, unless it never does."""
+    """Describe the restarts of a role, or "" if it never restarts."""
     if role.restart_policy is RestartPolicy.NEVER:
         return ""
     several = sum(other.replicas for other in spec.roles) > 1
@@ -246,7 +246,7 @@ def _command(role: Role, program: Program | None, secrets: Collection[str]) -> s
         return f"{executable.qualname}(…)"
     name = getattr(program.function, "__qualname__", executable.qualname)
     args, kwargs = program.args, program.kwargs
-    if secrets:  # as they are recorded: a repr may hold half of one, or write it otherwise
+    if secrets:  # as they are recorded: a repr may contain a part or another form of a secret
         args, kwargs = _without(secrets, args), _without(secrets, kwargs)
     arguments = ", ".join(_argument_texts(program.function, args, kwargs))
     return f"{_module_of(program.function)}{name}({arguments})"
@@ -262,7 +262,7 @@ def _without(secrets: Collection[str], arguments: Any) -> Any:
 
 
 def _module_of(function: Any) -> str:
-    """Where a function is from, with a dot; a script is called what its file is."""
+    """Return the module of a function with a dot; for a script, the name of its file."""
     module = getattr(function, "__module__", None)
     if module == "__main__":
         file = getattr(sys.modules["__main__"], "__file__", None)
@@ -271,11 +271,11 @@ def _module_of(function: Any) -> str:
 
 
 def _argument_texts(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments of a call by name, those that are left to their defaults not."""
+    """Yield the arguments of a call by name, without defaults."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs).arguments
-    except (ValueError, TypeError):  # some functions written in C have no signature
+    except (ValueError, TypeError):  # some functions in C have no signature
         yield from map(shown, args)
         yield from (f"{name}={shown(value)}" for name, value in kwargs.items())
         return
@@ -290,5 +290,5 @@ def _argument_texts(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _clean(text: str) -> str:
-    """A text without characters that steer a terminal."""
+    """Return a text without control characters."""
     return text if text.isprintable() else "".join(map(_escaped, text))

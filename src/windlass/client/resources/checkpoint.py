@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(Resource[CheckpointRecord]):
-    """Files that a trial saved at some step (`wl.save_checkpoint`), whole.
+    """The files that a trial saved at one step (`wl.save_checkpoint`), always complete.
 
     ```python
     for checkpoint in wl.get_trial(3).list_checkpoints():
@@ -36,29 +36,29 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def transport(self) -> Transport:
-        """The connection to the server that has it."""
+        """The connection to its server."""
         return self._transport
 
     @property
     def uid(self) -> str:
-        """What `wl.save_checkpoint` answered: the same in every home."""
+        """The value that `wl.save_checkpoint` returned. It is the same in every home."""
         return self._record.uid
 
     @property
     def trial_id(self) -> int:
-        """The trial that saved it."""
+        """The id of the trial that saved it."""
         return self._record.trial_id
 
     @property
     def trial(self) -> Trial[Any]:
-        """The trial that saved it, asked for now."""
+        """The trial that saved it, fetched now."""
         from windlass.client.resources.trial.trial import get_trial
 
         return get_trial(self._transport, self.trial_id)
 
     @property
     def number(self) -> int:
-        """Which of its trial's it is: the highest is the newest."""
+        """Its number within its trial: the highest is the newest."""
         return self._record.number
 
     @property
@@ -68,51 +68,51 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def step(self) -> int | None:
-        """The step it was saved at, if that was said."""
+        """The step at which it was saved, or None."""
         return self._record.step
 
     @property
     def attempt(self) -> int:
-        """The attempt that saved it."""
+        """The number of the attempt that saved it."""
         return self._record.attempt
 
     @property
     def shards(self) -> int:
-        """How many ranks saved a part of it; 0 if one saved it alone."""
+        """The number of ranks that saved a part of it; 0 if one saved it alone."""
         return self._record.shards
 
     @property
     def files(self) -> int:
-        """How many files it has."""
+        """The number of its files."""
         return self._record.files
 
     @property
     def size(self) -> int:
-        """How large its files are together, in bytes."""
+        """The total size of its files, in bytes."""
         return self._record.size
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was noted on it."""
+        """Its metadata: JSON values by name."""
         return self._record.metadata
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What its trial reported, as it stood at its step: then, or last before."""
+        """The metrics of its trial at its step: the values at that step, or the last before."""
         return {name: float(value) for name, value in self._record.metrics.items()}
 
     @property
     def models(self) -> dict[str, int]:
-        """The models of which it is a version, and which: `{"classifier": 3}`."""
+        """The models of which it is a version, with the version number: `{"classifier": 3}`."""
         return self._record.models
 
     @property
     def continued_by(self) -> tuple[int, ...]:
-        """The trials that began with it."""
+        """The ids of the trials that started from it."""
         return self._record.continued_by
 
     def list_files(self) -> list[str]:
-        """The paths of its files, below the folder that was saved.
+        """List the paths of its files, relative to the saved folder.
 
         ```python
         print(wl.get_checkpoint(1).list_files())
@@ -123,10 +123,10 @@ class Checkpoint(Resource[CheckpointRecord]):
         return [entry.path for entry in tree_of(self._transport, self._record)]
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write its files to a folder, which is made if need be; where what was saved is now.
+        """Write its files to a folder, which is created if needed; returns the path of the copy.
 
-        Of a file that was saved that is the file in the folder; of a folder, the folder. One that
-        holds anything else is refused; one that holds the same already is left as it is.
+        For a saved file, the result is the file in the folder; for a saved folder, it is the
+        folder. A folder with other files is refused; one with the same files is left as it is.
 
         ```python
         wl.get_checkpoint(1).download("best-model")
@@ -137,7 +137,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return download_checkpoint(self._transport, self._record, folder)
 
     def add_metadata(self, **metadata: Any) -> Self:
-        """Note something on it: values that JSON can say, by name; the others stay.
+        """Add metadata, JSON values by name. The rest stays.
 
         ```python
         wl.get_checkpoint(1).add_metadata(accuracy=0.93, note="the one in the paper")
@@ -146,7 +146,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return self._change(put_metadata=metadata)
 
     def remove_metadata(self, *names: str) -> Self:
-        """Have these notes no longer; one that is not there is no matter.
+        """Remove metadata by name. A name that it does not have is ignored.
 
         ```python
         wl.get_checkpoint(1).remove_metadata("note")
@@ -155,7 +155,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return self._change(remove_metadata=names)
 
     def delete(self) -> None:
-        """Delete it. One that a model version or a trial that began with it needs is refused.
+        """Delete it. Refused while a model version or a trial that started from it needs it.
 
         ```python
         wl.get_checkpoint(1).delete()

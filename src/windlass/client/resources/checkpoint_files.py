@@ -19,7 +19,7 @@ class File(NamedTuple):
 
 
 def tree_of(transport: Transport, record: CheckpointRecord) -> list[File]:
-    """The files of a checkpoint, by their paths."""
+    """Return the files of a checkpoint, sorted by path."""
     tree = fetch_tree(transport, record.manifest, "checkpoint")
     return sorted(
         File(os.fsdecode(b"/".join(filter(None, (folder, entry.name)))), entry.size)
@@ -31,7 +31,7 @@ def tree_of(transport: Transport, record: CheckpointRecord) -> list[File]:
 def download_checkpoint(
     transport: Transport, record: CheckpointRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the files of a checkpoint to a folder; where what was saved is now."""
+    """Write the files of a checkpoint to a folder; return the path of the saved file or folder."""
     root = named_folder(folder, 'checkpoint.download("model")')
     tree = fetch_tree(transport, record.manifest, "checkpoint")
     write_trees(transport, root, {b"": tree}, "checkpoint")

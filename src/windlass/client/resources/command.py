@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class CommandRun(Trial[None]):
     """A command that was run with `wl.run_command`: its output, its state, its exit code.
 
-    All that a trial can do it can do, too; it is in no list of trials.
+    It has all methods of a trial, but lists of trials do not contain it.
 
     ```python
     run = wl.run_command(["echo", "hello"]).wait()
@@ -31,7 +31,7 @@ class CommandRun(Trial[None]):
         return list(call.argv) if isinstance(call, ProcessCall) else []
 
     def output(self) -> str:
-        """What it has written so far, stdout and stderr as they came."""
+        """Return its output so far, with stdout and stderr in the order of writing."""
         return "".join(f"{line}\n" for line in self.logs())
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def diff_trials(transport: Transport, before: TrialRecord, after: TrialRecord) -> Diff:
-    """What differs between two trials: two requests, for lists and for files that differ."""
+    """Return the differences of two trials, with one request for lists and one for files."""
     from windlass.comparison import trials
 
     trees = trials.wanted_trees(before, after)
@@ -47,7 +47,7 @@ def _files_of(manifest: bytes) -> Sequence[Row]:
 
 
 def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
-    """What differs between a trial and another, or that of an id."""
+    """Return the differences between a trial and another, which may be an id."""
     from windlass.client.resources.trial.trial import Trial
 
     mine = newest_record(trial)
@@ -64,7 +64,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
 
 
 def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
-    """What differs between two experiments; code and environment of the newest trials."""
+    """Return the differences of two experiments, with code and environment of the newest trials."""
     from windlass.comparison import experiments
 
     refuse_dry(before.record, after.record)
@@ -92,7 +92,7 @@ def compare(
     metrics: Sequence[str] | str | None = None,
     sort_by: str | None = None,
 ) -> Any:
-    """A table of some trials, of whichever library for data frames is there."""
+    """Return a table of some trials, as a data frame if pandas or polars is installed."""
     from windlass.comparison.data_frame import frame_of
     from windlass.comparison.tables import table_of
 
@@ -103,7 +103,7 @@ def compare(
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
-    """A table of an experiment's trials, without those that only build others."""
+    """Return a table of an experiment's trials, without the trials of generators."""
     from windlass.comparison.data_frame import frame_of
     from windlass.comparison.tables import table_of
 
@@ -112,7 +112,7 @@ def experiment_table(
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
-    """The trials of an experiment that ran something for its own sake, oldest first."""
+    """Return the trials of an experiment that run a program themselves, oldest first."""
     from windlass.comparison.experiments import ordinary
 
     refuse_dry(experiment.record)
@@ -120,7 +120,7 @@ def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
 
 
 def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
-    """The records of at least two different trials."""
+    """Return the records of at least two different trials."""
     from windlass.client.resources.trial.trial import Trial
 
     if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
@@ -138,12 +138,12 @@ def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list
 
 
 def newest_record(trial: Trial[Any]) -> TrialRecord:
-    """How a trial stands now: whoever holds one that went on may not have looked since."""
+    """Return the current record of a trial. A finished one needs no request."""
     return trial.record if trial.is_finished else trial.refresh().record
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
-    """Refuse what was a dry run: there is nothing to compare."""
+    """Refuse a dry run, which has nothing to compare."""
     if any(record.id == 0 for record in records):
         from windlass.client.dry_run.client import nothing_ran
 
@@ -151,7 +151,7 @@ def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
 
 
 def check_ids(ids: Sequence[object]) -> None:
-    """Refuse what is nothing to compare: fewer than two, or one of them twice."""
+    """Refuse fewer than two ids, and an id that is listed twice."""
     twice = [trial_id for position, trial_id in enumerate(ids) if trial_id in ids[:position]]
     if twice:
         raise InvalidArgument(
@@ -165,7 +165,7 @@ def check_ids(ids: Sequence[object]) -> None:
 
 
 def record_of(transport: Transport, trial_id: object) -> TrialRecord:
-    """The record of the trial with that id."""
+    """Fetch the record of the trial with that id."""
     if isinstance(trial_id, bool) or not isinstance(trial_id, int):
         raise InvalidArgument(
             f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"

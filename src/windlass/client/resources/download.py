@@ -44,7 +44,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def download_trial(
     transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the code of a trial to a folder; of roles with different code, each to its own."""
+    """Write the code of a trial to a folder, with a sub-folder for each role if they differ."""
     root = named_folder(folder, 'trial.download_code("code")')
     layout = _layout(record)
     if not layout:
@@ -83,7 +83,7 @@ def download_experiment(
 
 
 def _layout(record: TrialRecord) -> dict[str, str]:
-    """Which tree goes into which sub-folder; the one tree of all roles into none (`""`)."""
+    """Return the tree of each sub-folder; a tree that all roles share has no sub-folder (`""`)."""
     from windlass.comparison.settings import trees_of
 
     trees = {role: tree for role, tree in trees_of(record.spec).items() if tree is not None}
@@ -100,7 +100,7 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
 
 
 def named_folder(folder: object, example: str) -> Path:
-    """The folder that a user names; an example is shown to who names none."""
+    """Check the folder that a user named. The error for an invalid one shows an example."""
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
     try:
         is_path = b"\0" not in os.fsencode(path)
@@ -114,7 +114,7 @@ def named_folder(folder: object, example: str) -> Path:
 def _write_layout(
     transport: Transport, root: Path, layout: Mapping[str, str], place: str = ""
 ) -> None:
-    """Write trees to a folder, or a place in it: all is looked at before anything is written."""
+    """Write trees to a folder, or a place in it. All conflicts are found before any write."""
     trees = {role: fetch_tree(transport, digest, "code") for role, digest in layout.items()}
     if "" not in trees:
         _refuse_others(root / place, set(trees))
@@ -123,7 +123,7 @@ def _write_layout(
 
 
 def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], what: str) -> None:
-    """Write trees to places in a folder: all is looked at before anything is written."""
+    """Write trees to places in a folder. All conflicts are found before anything is written."""
     try:
         plans = [(inner, tree, _lacking(root, inner, tree)) for inner, tree in trees.items()]
         root.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], w
 
 
 def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
-    """The tree that a manifest on the server describes."""
+    """Fetch the tree that a manifest on the server describes."""
     manifests = fetch_lists(transport, [digest])
     if digest not in manifests:
         raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer there.")
@@ -154,14 +154,14 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:
-    """Refuse a folder that holds anything but what is to be in it."""
+    """Refuse a folder that contains anything but the expected names."""
     others = sorted({path.name for path in root.iterdir()} - expected) if root.is_dir() else []
     if others:
         raise _taken(root, [f"{shown(name)} is not of it" for name in others])
 
 
 def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
-    """What of a tree is not in the folder yet; `Conflict` if anything else is there."""
+    """Return the entries of a tree that the folder lacks; `Conflict` if it has other files."""
     wanted = {(folder, e.name): e for folder, entries in tree.folders.items() for e in entries}
     try:
         fd = _open_existing(root, inner)
@@ -191,7 +191,7 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
 
 
 def _open_existing(root: Path, inner: bytes) -> int:
-    """The folder that was named, which may be a link, or one in it, reached through none."""
+    """Open the named folder, which may be a link, or a folder in it without following links."""
     fd = os.open(os.path.realpath(root), _FOLDER)
     for name in inner.split(b"/") if inner else ():
         try:
@@ -203,12 +203,12 @@ def _open_existing(root: Path, inner: bytes) -> int:
 
 
 def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os.stat_result, int]]:
-    """What a folder holds, links not followed; folders that the tree has are looked into."""
+    """Yield the entries of a folder without following links, and of sub-folders in the tree."""
     for text in sorted(os.listdir(fd)):
         name = os.fsencode(text)
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if name.startswith(UNFINISHED) and stat.S_ISREG(status.st_mode):
-            os.unlink(name, dir_fd=fd)  # of a download that was killed
+            os.unlink(name, dir_fd=fd)  # left by a download that was killed
             continue
         inner = _joined(folder, name)
         if not stat.S_ISDIR(status.st_mode) or inner not in tree.folders:
@@ -222,7 +222,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
 
 
 def _is_entry(folder: int, entry: Entry, status: os.stat_result) -> bool:
-    """Whether what is there is that very file: content, and whether it may be executed."""
+    """Return whether the existing file has the same content and executable bit."""
     if entry.mode == "l":
         target = entry.content.encode("utf-8", "surrogateescape")
         return stat.S_ISLNK(status.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
@@ -282,14 +282,14 @@ def _write(
 
 
 def _part(data: bytes | None, entry: Entry) -> bytes | None:
-    """The content of a file, of what came for it; none if that cannot be it."""
+    """Return the content of a file from a fetched blob, or None if the size is wrong."""
     if data is not None and entry.check:
         data = data[entry.offset : entry.offset + entry.size]
     return data if data is not None and len(data) == entry.size else None
 
 
 def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:
-    """Fetch a file in pieces, however large it is; false if the server does not have it."""
+    """Fetch a file of any size in pieces; return false if the server does not have it."""
     kind = kind_of(entry.content)
     hasher = kind.hasher()
 
@@ -314,7 +314,7 @@ def _joined(folder: bytes, name: bytes) -> bytes:
 
 
 def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
-    """Write a file or link, never through a link and never over anything."""
+    """Write a file or link, never through a link and never over an existing file."""
     if entry.mode != "l":
         return _write_file(root, folder, entry, lambda write: write(data))
     parent = open_folder(root, folder, replacing=False)
@@ -331,7 +331,7 @@ def _write_file(
     entry: Entry,
     pieces: Callable[[Callable[[bytes | memoryview], None]], None],
 ) -> None:
-    """Write a file, whose pieces are given one by one, and give it its name when it is whole."""
+    """Write a file from pieces, and give it its name once it is complete."""
     parent = open_folder(root, folder, replacing=False)
     try:
         temporary = UNFINISHED + os.urandom(8).hex().encode()
@@ -346,7 +346,7 @@ def _write_file(
             finally:
                 os.close(fd)
             _give_name(parent, temporary, entry.name)
-        except BaseException:  # Ctrl-C, too, leaves no half file
+        except BaseException:  # also on Ctrl-C, leave no partial file
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
@@ -360,7 +360,7 @@ def _give_name(folder: int, temporary: bytes, name: bytes) -> None:
     except FileNotFoundError:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
-    # Two names that are one here, where upper and lower case are the same.
+    # The file system ignores case, and two names of the tree are the same here.
     raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} is there already")
 
 

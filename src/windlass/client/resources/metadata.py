@@ -93,7 +93,7 @@ class Described(Labelled[DescribedT]):
 
     @property
     def description(self) -> str:
-        """A text that says what it is about."""
+        """A text that describes it."""
         return self._record.description
 
     @property

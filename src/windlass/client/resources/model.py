@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRecord]):
-    """A named line of versions in the registry, each of them a checkpoint.
+    """A named line of versions in the model registry, each of them a checkpoint.
 
     ```python
     model = wl.create_model("classifier", description="Cats or dogs.", exist_ok=True)
@@ -69,26 +69,26 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def user(self) -> str:
-        """Who made it."""
+        """The user who created it."""
         return self._record.user
 
     @property
     def versions(self) -> int:
-        """How many versions it has."""
+        """The number of its versions."""
         return self._record.versions
 
     @property
     def latest(self) -> int | None:
-        """The number of its latest version; none if it has none."""
+        """The number of its latest version, or None if it has none."""
         return self._record.latest
 
     @property
     def aliases(self) -> dict[str, int]:
-        """Which versions have names of their own: `{"production": 3}`."""
+        """The version of each alias: `{"production": 3}`."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
-        """Call it otherwise; no other model has that name.
+        """Rename it. Names of models are unique.
 
         ```python
         wl.create_model("clasifier", exist_ok=True).set_name("cats-or-dogs").delete()
@@ -98,7 +98,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self._change(name=name)
 
     def move_to(self, project: Project | str) -> Self:
-        """Have it belong to another project, which is made if there is none of that name.
+        """Move it to another project, which is created if none has that name.
 
         ```python
         wl.create_model("classifier", exist_ok=True).move_to("vision")
@@ -115,10 +115,11 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         labels: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> ModelVersion:
-        """Have a checkpoint (or its id, or uid) be the next version of it.
+        """Register a checkpoint (or its id, or uid) as the next version.
 
-        A checkpoint that is a version of it already is that one, as it is. One that a version
-        needs cannot be deleted. Inside a trial: `register_version(wl.save_checkpoint(path))`.
+        If the checkpoint is a version already, that version is returned unchanged. A checkpoint
+        with a version cannot be deleted. Inside a trial:
+        `register_version(wl.save_checkpoint(path))`.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -150,7 +151,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return ModelVersion(self._transport, record)
 
     def get_version(self, which: int | str = LATEST) -> ModelVersion:
-        """The version of a number, or that an alias names; `"latest"` is the newest.
+        """Return a version by its number or alias; `"latest"` is the newest.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -174,7 +175,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         sort_by: str = "version",
         limit: int | None = None,
     ) -> Listing[ModelVersion]:
-        """Its versions, lazily; with `labels`, those that have all of them.
+        """List its versions, lazily; with `labels`, only versions that have all these labels.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -187,7 +188,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return pages.map(lambda record: ModelVersion(self._transport, record))
 
     def set_alias(self, alias: str, version: int | ModelVersion) -> Self:
-        """Have an alias name a version, whichever it named before: nobody ever finds none.
+        """Point an alias to a version, in one step: an existing alias never points nowhere.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -209,14 +210,14 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self
 
     def remove_alias(self, alias: str) -> Self:
-        """Have an alias name nothing any more; one that does not is no matter."""
+        """Remove an alias. An alias that does not exist is ignored."""
         names.check(alias_flaw(alias), "alias: ")
         path = path_of("models", self.id, "aliases", alias)
         self._record = self._transport.ask("DELETE", path, ModelRecord)
         return self
 
     def delete(self) -> None:
-        """Delete it with all its versions; the checkpoints stay, and may then be deleted."""
+        """Delete it with all its versions. The checkpoints stay, and can be deleted afterwards."""
         super().delete()
 
     def __repr__(self) -> str:
@@ -226,7 +227,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
 
 class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]):
-    """One version of a model: a checkpoint under a number, with what was noted on it.
+    """One version of a model: a checkpoint with a number, notes and metadata.
 
     ```python
     model = wl.create_model("classifier", exist_ok=True)
@@ -245,63 +246,63 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def version(self) -> int:
-        """Its number: the first is 1, and none is given twice."""
+        """Its number: the first is 1, and numbers are never reused."""
         return self._record.version
 
     @property
     def checkpoint_id(self) -> int:
-        """The checkpoint that it is."""
+        """The id of its checkpoint."""
         return self._record.checkpoint_id
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint that it is, asked for now."""
+        """Its checkpoint, fetched now."""
         from windlass.client.resources.checkpoint import get_checkpoint
 
         return get_checkpoint(self._transport, self.checkpoint_id)
 
     @property
     def trial_id(self) -> int:
-        """The trial that saved it."""
+        """The id of the trial that saved its checkpoint."""
         return self._record.trial_id
 
     @property
     def trial(self) -> Trial[Any]:
-        """The trial that saved it, asked for now."""
+        """The trial that saved its checkpoint, fetched now."""
         from windlass.client.resources.trial.trial import get_trial
 
         return get_trial(self._transport, self.trial_id)
 
     @property
     def step(self) -> int | None:
-        """The step it was saved at, if that was said."""
+        """The step at which the checkpoint was saved, or None."""
         return self._record.step
 
     @property
     def user(self) -> str:
-        """Who registered it."""
+        """The user who registered it."""
         return self._record.user
 
     @property
     def notes(self) -> str:
-        """What is to be known of it: any text."""
+        """Its notes: any text."""
         return self._record.notes
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The aliases that name it."""
+        """The aliases that point to it."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
-        """Call it something beside its number; an empty text is no name."""
+        """Name it, beside its number. An empty text removes the name."""
         return self._change(name=_check_name(name))
 
     def set_notes(self, text: str) -> Self:
-        """Have this text as its notes, in place of the one that was there."""
+        """Replace its notes."""
         return self._change(notes=check_text("notes", text))
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write its files to a folder, as `Checkpoint.download` does; where they are now.
+        """Write its files to a folder, as `Checkpoint.download` does; returns their path.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -311,9 +312,9 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
         return self.checkpoint.download(folder)
 
     def delete(self) -> None:
-        """Delete it; its number is not given again, its checkpoint stays.
+        """Delete it. Its number is not reused, and its checkpoint stays.
 
-        One that an alias names is refused: have the alias name another first.
+        A version with an alias is refused: point the alias to another version first.
         """
         super().delete()
 
@@ -366,14 +367,14 @@ def list_models(
 
 
 def own_name() -> str:
-    """Who we are, as far as the system knows."""
+    """Return the name of this user, as far as the system knows it."""
     from windlass.packaging.provenance import user_name
 
     return user_name()[:200]
 
 
 def _is_key(value: Any) -> bool:
-    """Whether it can be a number, or a text that names something."""
+    """Return whether a value can be a number or a name."""
     return isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
 
 

@@ -25,7 +25,7 @@ _NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 class Shell(Trial[None]):
     """A shell that was opened with `wl.open_shell`: attach to it, type to it, read it, kill it.
 
-    It goes on when nobody is attached, until it is killed, exits, or its time is up.
+    It continues while no client is attached, until it is killed, exits, or reaches its time limit.
 
     ```python
     shell = wl.open_shell(["/bin/sh"])
@@ -40,15 +40,15 @@ class Shell(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """What runs in it; nothing if that is the user's own shell."""
+        """Its command; empty for the user's own shell."""
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ShellCall) else []
 
     def attach(self) -> int | None:
-        """Sit at it, with this program's terminal, until it exits: its exit code.
+        """Attach this program's terminal to it until it exits; returns its exit code.
 
-        Ctrl-] pressed twice leaves it: then nothing is returned, and it goes on. Several can be
-        attached at once: all see the same, and all can type.
+        Ctrl-] pressed twice detaches: the result is None, and the shell continues. Several clients
+        can be attached at once: all see the same output, and all can type.
 
         ```python
         code = shell.attach()
@@ -61,7 +61,7 @@ class Shell(Trial[None]):
         return code
 
     def send(self, text: str | bytes) -> None:
-        """Type something; a line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
+        """Send keys; a line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -87,10 +87,10 @@ class Shell(Trial[None]):
             data = data[taken:]
 
     def read(self, until: str | None = None, timeout: float | str | None = None) -> str:
-        """What it has shown since this was last asked for, as plain text; some is waited for.
+        """Wait for new output since the last call, and return it as plain text.
 
-        With `until`, up to and with that text, or its end. `wl.WaitTimeout` if that takes longer
-        than `timeout`; then nothing counts as read.
+        With `until`, it reads up to and including that text, or to the end. Raises `wl.WaitTimeout`
+        if that takes longer than `timeout`; then the next call returns the same output.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -112,9 +112,9 @@ class Shell(Trial[None]):
         return plain_text(shown)
 
     def output(self, *, follow: bool = False) -> Iterator[bytes]:
-        """All that it has shown and that is kept, the last 16 MB of it, just as it came.
+        """Yield its output as raw bytes, at most the last 16 MB.
 
-        `follow` goes on until it ends.
+        `follow` continues until it ends.
 
         ```python
         shell = wl.open_shell(["/bin/echo", "hello"])
@@ -126,12 +126,12 @@ class Shell(Trial[None]):
                 yield news.data
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give its terminal another size: what runs in it is told."""
+        """Resize its terminal. Its programs get the usual signal."""
         self._keys = self._keys or Keys(self._transport, self.id)
         self._keys.resize(rows, columns)
 
     def kill(self, *, grace: float | str = 2.0) -> Self:
-        """End it and all that runs in it: it is hung up on, and killed after `grace`."""
+        """End it and all its processes: they get a hangup, and are killed after `grace`."""
         self.stop(grace=grace, reason="killed")
         return self.wait()
 

@@ -53,25 +53,25 @@ class Template(Resource[TemplateRecord]):
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its description."""
         return self._record.description
 
     @property
     def user(self) -> str:
-        """Who made it."""
+        """The user who created it."""
         return self._record.user
 
     def set_name(self, name: str) -> Self:
-        """Call it otherwise; no other template has that name."""
+        """Rename it. Names of templates are unique."""
         names.check(names.proper_flaw(name, "template"))
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Say what it is for."""
+        """Replace the description."""
         return self._change(description=check_text("description", text))
 
     def set_fields(self, **fields: Any) -> Self:
-        """Have these fields and no others. Trials that were made with it stay as they are."""
+        """Replace all fields. Trials that used the template stay as they are."""
         from windlass.authoring.public.templates import check_fields
 
         return self._change(fields=check_fields(fields, "template.set_fields"))
@@ -100,7 +100,7 @@ def create_template(
         record = transport.ask("POST", "/templates", TemplateRecord, body=request)
         return Template(transport, record)
     except WindlassError as error:
-        failure = error.with_traceback(None)  # our frames tell users nothing
+        failure = error.with_traceback(None)  # without our frames, which do not help users
     raise failure
 
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"TensorBoard \S+ at (http\S+)")
 _GRACE = 5.0
-_EVERY = 5.0  # seconds between looks: TensorBoard's own, and those at a server elsewhere
+_EVERY = 5.0  # seconds between updates: of TensorBoard itself, and of files from a remote server
 _MOST_LINES = 20
 
 
 class Board:
-    """A TensorBoard that runs while a `with` block does."""
+    """A TensorBoard process that runs while a `with` block does."""
 
     def __init__(
         self, trials: Sequence[Trial[Any]], *, port: int | None = None, host: str | None = None
@@ -60,15 +60,15 @@ class Board:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # Ctrl-C is ours: we end it
+                start_new_session=True,  # Ctrl-C goes to this process, which ends TensorBoard
                 preexec_fn=lambda: die_with_parent(signal.SIGTERM),
             )
-        except BaseException:  # Ctrl-C, too, leaves no folder
+        except BaseException:  # also on Ctrl-C, leave no folder
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         try:
             self._wait_for_url()
-        except BaseException:  # Ctrl-C, too, leaves nothing running
+        except BaseException:  # also on Ctrl-C, leave no process
             self.__exit__()
             raise
         return self
@@ -84,19 +84,19 @@ class Board:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def attend(self) -> int:
-        """Wait until it ends by itself or by Ctrl-C; the exit code."""
+        """Wait until it ends by itself or by Ctrl-C; return the exit code."""
         try:
             if not self._is_here:
                 threading.Thread(target=self._keep_up, daemon=True).start()
             for _ in self._lines():
-                pass  # it must not wait for anyone to read what it says
+                pass  # read all output: a full pipe would block TensorBoard
             return self._process.wait()
         except KeyboardInterrupt:
             return 0
 
     @property
     def _is_here(self) -> bool:
-        """Whether the files are on this machine: a path of a server elsewhere may be here, too."""
+        """Whether the files are on this machine. A path of a remote server may exist here, too."""
         return self._trials[0]._transport.endpoint.is_embedded
 
     def _lay_out(self) -> None:
@@ -114,11 +114,11 @@ class Board:
                 os.symlink(source, os.path.join(run, own) if len(replicas) > 1 else run)
 
     def _keep_up(self) -> None:
-        """Fetch what is new of trials that run elsewhere."""
+        """Fetch new files of trials on a remote server."""
         left = list(self._trials)
         while left and not self._done.wait(_EVERY):
             for trial in list(left):
-                with contextlib.suppress(WindlassError):  # it is tried again
+                with contextlib.suppress(WindlassError):  # the next update tries again
                     is_over = trial.refresh().is_finished
                     trial.download_tensorboard(os.path.join(self._folder, _run_name(trial)))
                     if is_over:
@@ -138,18 +138,18 @@ class Board:
         )
 
     def _lines(self) -> Any:
-        assert self._process.stderr is not None  # noqa: S101 -- a pipe was asked for
+        assert self._process.stderr is not None  # noqa: S101 -- stderr is a pipe
         return iter(self._process.stderr.readline, "")
 
 
 def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
-    """Write what trials wrote for TensorBoard to a folder, as it is shown: a run for each."""
+    """Write the TensorBoard files of trials to a folder, with one run per trial."""
     for trial in _with_files(trials):
         trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
 
 
 def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
-    """Those that wrote something for TensorBoard, or may yet."""
+    """Return the trials with TensorBoard files, and unfinished trials, which may write some yet."""
     with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
     if not with_files:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"
@@ -170,7 +170,7 @@ def _run_name(trial: Trial[Any]) -> str:
 
 
 def _program() -> list[str]:
-    """How TensorBoard is started: that of this environment, else the one on the path."""
+    """Return the command that starts TensorBoard: of this environment, else of the path."""
     if importlib.util.find_spec("tensorboard") is not None:
         return [sys.executable, "-m", "tensorboard.main"]
     program = shutil.which("tensorboard")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Workspace(Archivable[WorkspaceRecord]):
-    """A named set of projects: a team's, a topic's.
+    """A named set of projects, for a team or a topic.
 
     ```python
     lab = wl.create_workspace("lab", exist_ok=True)
@@ -38,7 +38,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     print([project.name for project in lab.list_projects()])
     ```
 
-    One called `default` always exists.
+    The workspace `default` always exists.
     """
 
     _collection = "workspaces"
@@ -47,28 +47,28 @@ class Workspace(Archivable[WorkspaceRecord]):
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its description."""
         return self._record.description
 
     @property
     def project_count(self) -> int:
-        """How many projects it has."""
+        """The number of its projects."""
         return self._record.projects
 
     def set_name(self, name: str) -> Self:
-        """Call it otherwise; no other has that name. All that names its projects changes along."""
+        """Rename it. Names of workspaces are unique. References to its projects change as well."""
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Say what it is for."""
+        """Replace the description."""
         return self._change(description=check_text("description", text))
 
     @users_call("workspace.create_project")
     def create_project(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Project:
-        """A new project in it; `exist_ok` takes the one of that name, if there is one, as it is.
+        """Create a project in it; with `exist_ok`, return an existing project of that name.
 
         ```python
         wl.get_workspace("default").create_project("vision", "Whatever has eyes.", exist_ok=True)
@@ -76,7 +76,7 @@ class Workspace(Archivable[WorkspaceRecord]):
         """
         names.check(names.proper_flaw(name, "project"))
         request = CreateProject(
-            key=uuid.uuid4().hex,  # a request that is sent twice makes one
+            key=uuid.uuid4().hex,  # a request that is sent twice creates one project
             workspace_id=self.id,
             name=name,
             description=check_text("description", description),
@@ -88,7 +88,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """Its projects, lazily; archived ones are left out, unless `archived` is True or None."""
+        """List its projects, lazily, without archived ones unless `archived` is True or None."""
         return list_projects(
             self._transport, workspace=self, archived=archived, sort_by=sort_by, limit=limit
         )
@@ -107,7 +107,8 @@ class Project(Archivable[ProjectRecord]):
     print(vision.place, vision.experiment_count)
     ```
 
-    Elsewhere it is named by its `place`: `vision`, or `lab/vision` outside the default workspace.
+    Other objects refer to it by its `place`: `vision`, or `lab/vision` outside the default
+    workspace.
     """
 
     _collection = "projects"
@@ -116,7 +117,7 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def place(self) -> str:
-        """The text that names it: `vision`, or `lab/vision` outside the default workspace."""
+        """The text that refers to it: `vision`, or `lab/vision` outside the default workspace."""
         return self._record.place
 
     @property
@@ -126,23 +127,23 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its description."""
         return self._record.description
 
     @property
     def experiment_count(self) -> int:
-        """How many experiments it holds, archived ones too."""
+        """The number of its experiments, including archived ones."""
         return self._record.experiments
 
     @property
     def model_count(self) -> int:
-        """How many models it holds, archived ones too."""
+        """The number of its models, including archived ones."""
         return self._record.models
 
     def set_name(self, name: str) -> Self:
-        """Call it otherwise; no other in its workspace has that name.
+        """Rename it. Names of projects are unique within a workspace.
 
-        Experiments, trials and models tell the new one from now on.
+        Experiments, trials and models show the new name from now on.
 
         ```python
         wl.get_workspace("default").create_project("eyes", exist_ok=True).set_name("sight").delete()
@@ -152,17 +153,17 @@ class Project(Archivable[ProjectRecord]):
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Say what it is for."""
+        """Replace the description."""
         return self._change(description=check_text("description", text))
 
     def move_to(self, workspace: Workspace | str) -> Self:
-        """Have it, with all it holds, in another workspace, which exists."""
+        """Move it, with all its experiments and models, to another workspace, which must exist."""
         name: Any = workspace.refresh().name if isinstance(workspace, Workspace) else workspace
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(workspace=name)
 
     def delete(self) -> None:
-        """Delete it, if it holds nothing; else `wl.Conflict` says how much it holds."""
+        """Delete it if it is empty; else `wl.Conflict` reports how much it contains."""
         super().delete()
 
     def list_experiments(self, **filters: Any) -> Listing[Experiment]:

@@ -1,8 +1,8 @@
 """Connecting to a cluster: which one, as whom, in which namespace.
 
-The first that there is of: what is asked for by argument; what somebody logged in with
-(`kube/api/stored_login.py`); the files that `KUBECONFIG` names; `~/.kube/config`; the account of
-the pod this process runs in.
+Windlass uses the first of these that exists: the arguments; the stored login
+(`kube/api/stored_login.py`); the files of `KUBECONFIG`; `~/.kube/config`; the account of the pod in
+which this process runs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class CommonTry(Generic[T]):
-    """Has something done in a thread of its own, by one try at a time, whose outcome all share.
+    """Runs a function in its own thread, one attempt at a time; all callers share its outcome.
 
     >>> connecting = CommonTry(lambda: "a connection")
     >>> connecting.result()
@@ -29,9 +29,9 @@ class CommonTry(Generic[T]):
         return self._joined()[0].result()
 
     def soon(self, seconds: float) -> T | None:
-        """The same, unless the try takes longer than that from its beginning: then none.
+        """Return the result, or None if the attempt takes longer than this from its start.
 
-        So whoever comes later waits for less, and for one that hangs not at all.
+        So later callers wait for a shorter time, and not at all for an attempt that hangs.
         """
         outcome, began = self._joined()
         wait([outcome], timeout=max(began + seconds - time.monotonic(), 0.0))

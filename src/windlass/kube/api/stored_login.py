@@ -1,7 +1,7 @@
 """The stored login of the server: a file in the home that only its owner can read.
 
-The process that talks to the cluster is the server; a script only says how. So `login()` writes
-this file, `logout()` removes it, and whoever connects looks at it first.
+The server talks to the cluster; a script only configures the login. So `login()` writes this file,
+`logout()` removes it, and every connection reads it first.
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ class WatchEnded(WindlassError):
 
 
 def _is_transport_error(error: Exception) -> bool:
-    """Whether an error comes from the transport."""
+    """Return whether an error comes from the transport."""
     return type(error).__module__.partition(".")[0] in ("urllib3", "http", "ssl")
 
 

@@ -1,8 +1,8 @@
 """Refuses resource requests that exceed every machine of a cluster.
 
-Nodes that come on demand may be larger than those that are there. Who makes them cannot be asked
-by everybody, but the nodes that are there bear the mark of their group: where any does, nothing is
-refused, and the scheduler says what it waits for.
+Autoscaled nodes may be larger than the existing ones. Not every account may query the autoscaler,
+but existing nodes have the label of their node group: if any node has one, nothing is refused, and
+the scheduler reports why a pod waits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # that much every machine has
 
 
 def may_exceed_machines(requested: Resources) -> bool:
-    """Whether a request may exceed some machines.
+    """Return whether a request may exceed some machines.
 
     >>> may_exceed_machines(Resources(cpus=1)), may_exceed_machines(Resources(cpus=64))
     (False, True)

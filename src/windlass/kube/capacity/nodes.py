@@ -379,7 +379,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
 
 
 def _is_slice(title: str) -> bool:
-    """Whether a device is a part of one, which is no whole GPU of that model."""
+    """Return whether a device is a part of one, which is no whole GPU of that model."""
     return "-MIG-" in title.upper()
 
 

@@ -1,7 +1,7 @@
 """Explains why a pod does not run, from the pod and its events, with a remedy.
 
-Pure: pods and events are dicts, as the API has them. What is looked for is what the scheduler, the
-kubelet and the container runtimes say; what nobody knows is told as it is said.
+Pure: pods and events are dicts, as in the API. The module recognizes the messages of the scheduler,
+the kubelet and the container runtimes; unknown messages are reported unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
 
 
 def needs_events(pod: Pod) -> bool:
-    """Whether there may be more to say of a pod that waits than the pod itself does.
+    """Return whether there may be more to say of a pod that waits than the pod itself does.
 
     Whether it gets a machine, and why not, is in the pod; what that machine does for it is not.
 

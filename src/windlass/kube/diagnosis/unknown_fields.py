@@ -1,7 +1,7 @@
 """Fields that an object of the cluster does not have.
 
-The API drops what it does not know without a word. So what was sent is compared with what came
-back of it; which name was meant is told from the models of the official client.
+The API silently drops unknown fields. So the sent object is compared with the returned one; the
+models of the official client supply suggestions for the right name.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def meant(path: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether it says nothing: an object without it is the same."""
+    """Return whether it says nothing: an object without it is the same."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value

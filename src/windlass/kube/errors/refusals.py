@@ -1,7 +1,7 @@
 """Explains refusals of a cluster with a remedy, from the response alone.
 
-The texts that are looked for are those of the API server and its admission plugins; what none of
-them fits is told as the cluster says it.
+The module recognizes the messages of the API server and its admission plugins; other messages are
+reported unchanged.
 """
 
 from __future__ import annotations

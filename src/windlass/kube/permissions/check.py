@@ -1,9 +1,9 @@
 """Checks that the cluster answers, accepts the account, has the namespace and grants permissions.
 
-Rights are asked for in one request (`SelfSubjectRulesReview`). Its answer may lack what a rule
-outside of roles allows, so that what it does not grant is asked again one by one
-(`SelfSubjectAccessReview`): the usual case is one round trip, and no right is said to be missing
-that is there.
+One request (`SelfSubjectRulesReview`) returns all permissions. Its response may lack permissions
+from rules outside of roles, so missing permissions are checked again one by one
+(`SelfSubjectAccessReview`). The usual case is one round trip, and an existing permission is never
+reported as missing.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def denied_permissions(
 
 
 def is_allowed(connection: Connection, permission: Permission) -> bool:
-    """Whether the account has a permission."""
+    """Return whether the account has a permission."""
     resource, _, part = permission.resource.partition("/")
     review = {
         "apiVersion": "authorization.k8s.io/v1",

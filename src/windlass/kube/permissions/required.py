@@ -69,7 +69,7 @@ HELPFUL: tuple[PermissionRule, ...] = (
 
 
 def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bool:
-    """Whether rules of a role, or of a `SelfSubjectRulesReview`, allow it.
+    """Return whether rules of a role, or of a `SelfSubjectRulesReview`, allow it.
 
     >>> rules = [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/log"]}]
     >>> is_granted(rules, Permission(verb="get", resource="pods/log", namespace="lab"))

@@ -82,7 +82,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_ours(thing: Object) -> bool:
-    """Whether an object is for this operator, not for another in its `managedBy`."""
+    """Return whether an object is for this operator, not for another in its `managedBy`."""
     policy = (thing.get("spec") or {}).get("runPolicy")
     manager = policy.get("managedBy") if isinstance(policy, Mapping) else ""
     return (manager or "") in OUR_NAMES

@@ -36,7 +36,7 @@ def status_of(
 
 
 def is_same_status(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two statuses are equal but for `lastReconcileTime`."""
+    """Return whether two statuses are equal but for `lastReconcileTime`."""
     return _essence(one) == _essence(other)
 
 

@@ -219,7 +219,7 @@ class JobObjectStore:
                 raise
 
     def _is_unfinished(self, thing: Object, status: JobStatus) -> bool:
-        """Whether a settled job has an outdated object status or a time to live."""
+        """Return whether a settled job has an outdated object status or a time to live."""
         return (
             self._is_status_outdated(thing, status)
             or self._spec_of(thing).ttl_after_finished is not None
@@ -250,7 +250,7 @@ class JobObjectStore:
         wake(uid_of(thing))
 
     def _is_written_by_another(self, before: Object, after: Object) -> bool:
-        """Whether another process changed the stored status of a job."""
+        """Return whether another process changed the stored status of a job."""
         text = _memory_of(after)
         with self._lock:
             return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
@@ -375,7 +375,7 @@ class JobObjectStore:
             self._project(thing, self._spec_of(thing), status, None)
 
     def _is_status_outdated(self, thing: Object, status: JobStatus) -> bool:
-        """Whether an object's status differs from the stored status."""
+        """Return whether an object's status differs from the stored status."""
         kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
         projected = status_of(kind, name, JobSpec(roles=()), status, ())
         return bool(
@@ -424,7 +424,7 @@ def _is_of(thing: Object, labels: dict[str, str]) -> bool:
 
 
 def _is_news(before: Object, after: Object) -> bool:
-    """Whether the spec of an object changed or its deletion began."""
+    """Return whether the spec of an object changed or its deletion began."""
     if before["metadata"].get("generation") != after["metadata"].get("generation"):
         return True
     return "deletionTimestamp" in after["metadata"] and (

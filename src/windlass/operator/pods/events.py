@@ -1,4 +1,4 @@
-"""Pod events: what a cluster says of pods that do not start and say nothing of it themselves.
+"""Pod events: the cluster's reasons why pods do not start, where the pod has none itself.
 
 The kubelet reports problems of volumes as events only. Events are listed for a whole namespace,
 only while pods wait there without a reason in their status, and at growing intervals.
@@ -35,7 +35,7 @@ class _PendingNamespace:
 
 
 class PodEvents:
-    """What was said of pods that wait; see `of` and `stop`. May be used from any thread.
+    """The events of waiting pods; see `of` and `stop`. May be used from any thread.
 
     `wake` is called with the uid of a job of whose pods there may be news; `waits` says whether
     the pod of a uid still does.
@@ -52,7 +52,7 @@ class PodEvents:
         self._wake = wake
         self._waits = waits
         self._namespaces: dict[str, _PendingNamespace] = {}
-        self._forbidden: set[str] = set()  # namespaces whose events may not be read, as was said
+        self._forbidden: set[str] = set()  # namespaces without permission for events
         self._changed = threading.Condition()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="pod-events", daemon=True)

@@ -100,11 +100,11 @@ def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explana
 
 
 def is_waiting(pod: Object) -> bool:
-    """Whether a pod is pending and not in deletion."""
+    """Return whether a pod is pending and not in deletion."""
     status = pod.get("status") or {}
     return status.get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
 def has_node(pod: Object) -> bool:
-    """Whether a pod is assigned to a node."""
+    """Return whether a pod is assigned to a node."""
     return bool((pod.get("spec") or {}).get("nodeName"))

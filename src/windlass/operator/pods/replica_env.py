@@ -1,4 +1,4 @@
-"""What a replica of an object finds in its environment: its framework's variables, and ours."""
+"""The environment of an object's replica: the variables of its framework, and ours."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class PodRuntime:
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Whether a pod must be deleted before an attempt can have its name."""
+        """Return whether a pod must be deleted before an attempt can have its name."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True
@@ -208,7 +208,7 @@ class PodRuntime:
         )
 
     def _is_not_needed(self, uid: str, replica: ReplicaId) -> bool:
-        """Whether a replica will not start again and needs no service."""
+        """Return whether a replica will not start again and needs no service."""
         status, translation = self._jobs.status(uid), self._jobs.translation(uid)
         if status is None or translation is None:
             return True
@@ -404,7 +404,7 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
 
 
 def _is_refusal(error: WindlassError) -> bool:
-    """Whether an error concerns one object only, such as a taken name or an exhausted quota.
+    """Return whether an error concerns one object only, such as a taken name or an exhausted quota.
 
     Other errors mean that the cluster is unreachable or busy.
     """

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from windlass.model.status import ReplicaId
 
-_MOST = 50_000  # attempts: those that were silent for longest are forgotten first
+_MOST = 50_000  # attempts; the agents that have been silent for longest are dropped first
 
 
 class AgentsLastSeen:
-    """When the agent of each attempt last asked for anything. From any thread.
+    """The time of the last request of each attempt's agent. May be used from any thread.
 
     >>> heard, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
     >>> heard.last("c0ffee", first)
@@ -25,10 +25,10 @@ class AgentsLastSeen:
         self._clock = clock
         self._most = most
         self._lock = threading.Lock()
-        self._times: dict[tuple[str, ReplicaId], float] = {}  # the newest is the last
+        self._times: dict[tuple[str, ReplicaId], float] = {}  # the newest entry is the last
 
     def note(self, uid: str, replica: ReplicaId) -> None:
-        """The agent of an attempt has asked, whichever way it came by."""
+        """Note a request of an attempt's agent, made directly or through a tunnel."""
         with self._lock:
             self._times.pop((uid, replica), None)
             self._times[uid, replica] = self._clock()
@@ -36,10 +36,10 @@ class AgentsLastSeen:
                 del self._times[next(iter(self._times))]
 
     def last(self, uid: str, replica: ReplicaId) -> float | None:
-        """When that was, by the clock; none if it never was."""
+        """Return the clock's time of the agent's last request, or None if it made none."""
         with self._lock:
             return self._times.get((uid, replica))
 
 
 AGENTS_LAST_SEEN = AgentsLastSeen()
-"""What the server of this process has heard."""
+"""The last requests that the server of this process received."""

@@ -17,14 +17,16 @@ from windlass.runtimes.kubernetes.port_forward import Tunnels
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
-UNHEARD = 10.0  # seconds until a new agent counts as one that cannot reach the server
-SILENT = 40.0  # the same of one that was heard of: it asks for orders every 25 seconds
+UNHEARD = 10.0  # seconds until a new agent counts as unable to reach the server
+# The same for an agent that made requests before: it polls for orders every 25 seconds.
+SILENT = 40.0
 
 
 class AgentTunnels:
-    """Opens tunnels to agents that are not heard of, and drops those of pods that ended.
+    """Opens tunnels to silent agents, and closes the tunnels of finished pods.
 
-    A tunnel stays for as long as its pod runs: what comes by it says nothing of other ways.
+    A tunnel stays open for as long as its pod runs: requests that arrive through a tunnel do not
+    show that the agent could reach the server without it.
     """
 
     def __init__(
@@ -42,12 +44,13 @@ class AgentTunnels:
         self._attempts = attempts
         self._retries = retries
         self._view = view
-        # By the uids of pods: since when each is seen to run, and which have no other way to us.
+        # By pod uid: since when each pod is seen to run, and the pods without another way to the
+        # server.
         self._since: dict[str, float] = {}
         self._cut_off: set[str] = set()
 
     def observe(self, uid: str, pod: Object, *, is_there: bool) -> None:
-        """A pod of a job has changed, or is gone."""
+        """Handle a changed or deleted pod of a job."""
         if not is_there:
             self._forget(pod)
         elif not _is_running(pod):
@@ -61,28 +64,29 @@ class AgentTunnels:
             self._check_later(uid, pod, since + UNHEARD - now)
 
     def check(self, uid: str, pod: Object) -> None:
-        """Open a tunnel to a pod whose agent is silent, and look again for as long as it runs."""
+        """Open a tunnel to a pod with a silent agent, and check again for as long as it runs."""
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
             self._forget(pod)
             return
         watcher = self._view.now(record.namespace)
         if watcher is None or not watcher.synced.is_set():
-            self._check_later(uid, pod, SILENT)  # nobody can tell whether it is there
+            # Without a synced watch, the pod may or may not exist.
+            self._check_later(uid, pod, SILENT)
             return
         there = watcher.get(uid_of(pod))
         if there is None:
             self._forget(pod)
-        elif _is_running(there):  # else it is seen once it does again
+        elif _is_running(there):  # a pod that starts to run again is observed then
             self._check_later(uid, there, self._open_if_silent(uid, there, record, replica))
 
     def _open_if_silent(
         self, uid: str, pod: Object, record: JobRecord, replica: ReplicaId
     ) -> float:
-        """Open a tunnel if it is time for that; the seconds until it may be."""
+        """Open a tunnel if it is due, and return the seconds until the next check."""
         attempt = self._attempts.one(record, None, replica)
         if attempt.has_ended:
-            return SILENT  # it will not run for much longer
+            return SILENT  # the pod will not run for much longer
         now = self._context.clock()
         since = self._since.setdefault(uid_of(pod), now)
         heard = self._context.heard.last(uid, replica)
@@ -114,7 +118,7 @@ class AgentTunnels:
             )
 
     def _is_ours(self, uid: str, pod: Object) -> bool:
-        """Whether it is where that trial's is: a stranger's with our labels is told no token."""
+        """Whether a pod is the one that its trial created. Tokens never go to a stranger's pod."""
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
             return False
@@ -123,10 +127,11 @@ class AgentTunnels:
 
 
 def given_up_at(since: float, heard: float | None, *, is_new: bool) -> float:
-    """When an agent counts as one that cannot reach the server, if nothing more is heard of it.
+    """Return the time at which a silent agent counts as unable to reach the server.
 
-    Its pod runs `since` then, as far as this process has seen. One that was heard of by a server
-    before has more time than a new one: it may have to find out first that this is another.
+    `since` is the time at which this process first saw its pod run. An agent that contacted an
+    earlier server process has more time than a new one: it may first have to notice that the server
+    is another process.
 
     >>> given_up_at(100.0, None, is_new=True), given_up_at(100.0, None, is_new=False)
     (110.0, 140.0)

@@ -12,15 +12,15 @@ from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes.names import ATTEMPT, UID
 
 SECRETS = Kind("", "v1", "secrets", "Secret")
-_QUICK = 20.0  # seconds that an answer may take
+_QUICK = 20.0  # seconds that a response may take
 _MISSING, _TAKEN = 404, 409
-_MOST_PAGES = 20  # of events: others may have any number of them
-# What happens to every pod, and explains nothing.
+_MOST_PAGES = 20  # of events: a namespace may contain any number of them
+# Events of every pod, which explain nothing.
 _USUAL = ("Scheduled", "Created", "Started", "Killing")
 
 
 class NameTaken(KubernetesError):
-    """Something of somebody else's has the name of an object of ours."""
+    """An object of another owner has the name of one of our objects."""
 
     def __init__(self, kind: Kind, namespace: str, name: str) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class NameTaken(KubernetesError):
 
 
 def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
-    """The object, new or as it was made before; one of that name of somebody else is an error."""
+    """Create an object, or return the existing one. A foreign object of that name is an error."""
     namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
     for _ in range(3):
         try:
@@ -46,7 +46,7 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
                 raise
             there = find(connection, kind, namespace, name)
             if there is None:
-                continue  # it went between the two
+                continue  # the object was deleted between the two requests
             _check_ours(kind, there, wanted)
             return there
         return made
@@ -54,7 +54,7 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
 
 
 def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:
-    """The object of that name, if there is one."""
+    """Return the object of that name, or None."""
     try:
         item: Object = connection.request("GET", kind.path(namespace, name), timeout=_QUICK)
     except KubernetesError as error:
@@ -65,7 +65,7 @@ def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Objec
 
 
 def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | None = None) -> None:
-    """Have this very object go, and all that it owns; nothing if it has gone."""
+    """Delete exactly this object and all objects that it owns. A missing object is not an error."""
     metadata = thing["metadata"]
     body: dict[str, Any] = {
         "apiVersion": "v1",
@@ -79,7 +79,7 @@ def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | No
     try:
         connection.request("DELETE", path, body, timeout=_QUICK)
     except KubernetesError as error:
-        # Gone, or another has its name by now.
+        # The object is deleted, or another object has its name by now.
         if error.status not in (_MISSING, _TAKEN):
             raise
 
@@ -87,7 +87,7 @@ def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | No
 def events_of(
     connection: Connection, namespace: str, pods: Iterable[str]
 ) -> dict[str, list[Object]]:
-    """What the cluster says happened to pods, by their uids: one request for all of them."""
+    """Return the unusual events of pods, by pod uid, with one request for all pods."""
     by_pod: dict[str, list[Object]] = {uid: [] for uid in pods}
     which = "kind=Pod" if len(by_pod) > 1 else f"uid={next(iter(by_pod))}"
     selector = ",".join((f"involvedObject.{which}", *(f"reason!={reason}" for reason in _USUAL)))

@@ -15,15 +15,15 @@ from windlass.runtimes.kubernetes.pod_attempt import PodAttempt
 
 
 class AttemptIndex:
-    """The attempts of a home that are in pods, by job."""
+    """The attempts of a home that run in pods, by job."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
         self._clock = clock
-        self._attempts: dict[str, dict[Path, PodAttempt]] = {}  # of each job
+        self._attempts: dict[str, dict[Path, PodAttempt]] = {}  # by job
 
     def one(self, record: JobRecord, spec: JobSpec | None, replica: ReplicaId) -> PodAttempt:
-        """An attempt, whether or not it was asked for."""
+        """Return an attempt, whether or not it was requested."""
         path = paths.attempt_dir(self._home, record.trial_id, replica)
         attempts = self._attempts.setdefault(record.uid, {})
         if path not in attempts:
@@ -36,16 +36,16 @@ class AttemptIndex:
         return attempts[path]
 
     def all(self, record: JobRecord, spec: JobSpec) -> Iterable[PodAttempt]:
-        """Those of a job that were asked for."""
+        """Yield the requested attempts of a job."""
         for replica, _ in paths.attempts(self._home, record.trial_id):
             attempt = self.one(record, spec, replica)
             if attempt.was_asked_for and attempt.is_of(record.uid):
                 yield attempt
 
     def jobs_with(self, folder: Path) -> list[str]:
-        """The uid of the job whose attempt that folder is of."""
+        """Return the uid of the job to which an attempt's folder belongs."""
         return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
 
     def forget(self, uid: str) -> None:
-        """A job is over."""
+        """Drop the attempts of a finished job."""
         self._attempts.pop(uid, None)

@@ -24,13 +24,13 @@ from windlass.runtimes.kubernetes.other_cluster import (
 )
 from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, Failure, RetryQueue, failure_of
 
-_SOON = 2.0  # seconds that a connection may take for those who look after other jobs, too
-_SHARED = 1.0  # seconds in which one that took longer, and failed, is not tried again
-_LONGEST = 400  # characters of what is wrong: what can be done is said after it
+_SOON = 2.0  # seconds that a connection may take for callers that serve other jobs as well
+_SHARED = 1.0  # seconds in which a slow failed login is not repeated
+_LONGEST = 400  # characters of an error message; the hint follows after it
 
 
 class ClusterView:
-    """The connection and the watches, made when they are first needed, and anew after a login."""
+    """The connection and the watches, created on first use, and again after a login."""
 
     def __init__(
         self,
@@ -50,24 +50,25 @@ class ClusterView:
         self._on_login = on_login
         self._notify = notify
         self._other_clusters = OtherClusters()
-        # Held for moments: whoever looks at a job takes it, and must not wait for a login.
+        # Held for moments only: every reconciliation takes this lock, and must not wait for a
+        # login.
         self._lock = threading.RLock()
         self._renewal = CommonTry(self._renew)
-        self._failure: KubernetesError | None = None  # why there is no connection of today
+        self._failure: KubernetesError | None = None  # why the newest attempt to connect failed
         self._shared_until = 0.0
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
 
     @property
     def connection(self) -> Connection | None:
-        """The connection, if there is one by now."""
+        """The current connection, or None before the first one."""
         return self._connection
 
     def connected(self) -> Connection:
-        """The connection, made when it is first needed, and anew after a login.
+        """Return the connection, created on first use, and again after a login.
 
-        That may take as long as a program has to log in: this is for those who can wait. Those
-        who wait in a queue for that fail together, and not one login after the other.
+        This may take as long as a login program runs, so it is for callers that can wait. Callers
+        that wait at the same time share one login and its failure.
         """
         if connection := self._current():
             return connection
@@ -76,9 +77,9 @@ class ClusterView:
         return self._renewal.result()
 
     def connected_soon(self) -> Connection:
-        """The same for those who cannot: where it takes longer, the connection that was there.
+        """Return the connection within seconds, or the previous one if a new login takes longer.
 
-        It is an error if there was none. What is done later in the cluster has the newest.
+        Raises an error if there was no connection before. Later actions use the newest connection.
         """
         if connection := self._current():
             return connection
@@ -86,7 +87,7 @@ class ClusterView:
             "There is no connection to the cluster yet: who logs us in takes longer than usual."
         )
         try:
-            # After a failure nobody waits: what comes of another try is for whoever asks next.
+            # After a failure, do not wait: the next caller gets the result of this attempt.
             connection = self._renewal.soon(0.0 if self._failure else _SOON)
         except KubernetesError as error:
             failure = error
@@ -100,11 +101,11 @@ class ClusterView:
 
     def _renew(self) -> Connection:
         if current := self._current():
-            return current  # made by a try that ended a moment ago
+            return current  # created by an attempt that ended a moment ago
         began = time.monotonic()
         try:
             connection = self._connect()
-        except KubernetesError as error:  # which leaves everything as it is
+        except KubernetesError as error:  # everything stays as it is
             ended = time.monotonic()
             self._shared_until = ended + _SHARED if ended - began > _SOON else 0.0
             self._failure = error
@@ -113,15 +114,15 @@ class ClusterView:
             self._failure = None
             self._connection = connection
             outdated, self._watchers = list(self._watchers.values()), {}
-            if outdated:  # before anything is begun with the new one
+            if outdated:  # before anything starts with the new connection
                 self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.notify_namespace(watcher.namespace)  # whoever still has a job there looks again
+            self.notify_namespace(watcher.namespace)  # jobs in this namespace reconcile again
         return connection
 
     def connected_for(self, record: JobRecord) -> Connection:
-        """The connection to the cluster in which a job is; an error if that is another."""
+        """Return the connection to the cluster of a job. Raises if the job is in another."""
         connection = self.connected()
         if self._is_abroad(record, connection):
             raise KubernetesError(
@@ -130,7 +131,7 @@ class ClusterView:
         return connection
 
     def elsewhere(self, record: JobRecord) -> str | None:
-        """What is said of a job of another cluster, nothing of others; none until it is known."""
+        """Return a message if a job is in another cluster, else ""; None until that is known."""
         connection = self._connection
         is_elsewhere = (
             None if connection is None else self._other_clusters.is_elsewhere(record, connection)
@@ -143,7 +144,7 @@ class ClusterView:
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
     def trouble(self, record: JobRecord) -> Failure:
-        """Why nothing new is known of a job, if that was tried; else nothing."""
+        """Return why the state of a job is outdated, if an attempt to read it failed."""
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
             return _shortened(failure_of(watcher.trouble))
@@ -154,7 +155,7 @@ class ClusterView:
         return _shortened(next((failure for failure in failures if failure.message), Failure()))
 
     def reach(self, record: JobRecord) -> None:
-        """See whether the cluster of a job answers: a watch is silent for long before it fails."""
+        """Check that the cluster of a job responds: a watch is silent for long before it fails."""
         self._retries.do(("reach", record.uid), partial(self._reach, record.uid))
 
     def _reach(self, uid: str) -> None:
@@ -164,7 +165,7 @@ class ClusterView:
             try:
                 api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
             except KubernetesError as error:
-                if error.status != TOO_MANY:  # it is there, and busy
+                if error.status != TOO_MANY:  # the cluster responds, but is busy
                     raise
 
     def _find_cluster(self, record: JobRecord) -> None:
@@ -174,28 +175,30 @@ class ClusterView:
     def _is_abroad(self, record: JobRecord, connection: Connection) -> bool:
         if self._other_clusters.check(record, connection):
             return True
-        if record.is_begun:  # from now on it is known by this address, without a look
+        # From now on this address identifies the job's cluster, without a request.
+        if record.is_begun:
             self._records.change(record.uid, server=connection.place)
         return False
 
     def now(self, namespace: str) -> Watcher | None:
-        """The watch of a namespace, if there is one."""
+        """Return the watch of a namespace, if it exists."""
         with self._lock:
             return self._watchers.get(namespace)
 
     def watch(self, namespace: str) -> None:
-        """Have the pods of a namespace seen, as soon as that can be."""
+        """Watch the pods of a namespace, as soon as there is a connection."""
         key = ("watch", namespace)
         if self.now(namespace) is None and not self._retries.is_wanted(key):
             self._retries.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
-        """The watch of a namespace, begun if there is none."""
+        """Return the watch of a namespace, started if necessary."""
         connection = self.connected()
         with self._lock:
             if namespace in self._watchers:
                 return self._watchers[namespace]
-            connection = self._connection or connection  # there may be a newer one by now
+            # Another thread may have connected in the meantime.
+            connection = self._connection or connection
             made = Watcher(
                 connection,
                 PODS,
@@ -203,17 +206,17 @@ class ClusterView:
                 selector=f"{pod_names.HOME}={self._records.identity}",
                 on_change=self._on_pod,
                 on_trouble=lambda _error: self.notify_namespace(namespace),
-                on_open=self._retries.wake,  # the cluster is back: what failed need not wait
+                on_open=self._retries.wake,  # the cluster is back: failed tasks run at once
             )
             self._watchers[namespace] = made
         made.start()
-        # All that went while nobody looked is known to be gone only then.
+        # Only a synced watch shows which pods were deleted before it started.
         self._retries.do(("synced", namespace), partial(self._notify_when_synced, made))
         return made
 
     def close(self) -> None:
-        """Let go of the cluster."""
-        end_logins()  # whoever waits for one is not waited for
+        """Stop all watches and close the connection."""
+        end_logins()  # unblocks threads that wait for a login
         with self._lock:
             watchers, self._watchers = list(self._watchers.values()), {}
             connection, self._connection = self._connection, None
@@ -230,7 +233,7 @@ class ClusterView:
             self._retries.do(("synced", watcher.namespace), again, after=0.2)
 
     def notify_namespace(self, namespace: str) -> None:
-        """Have all jobs of a namespace looked at."""
+        """Reconcile all jobs of a namespace."""
         for record in self._records.all():
             if record.namespace == namespace:
                 self._notify(record.uid)

@@ -16,13 +16,13 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes.kubernetes.manifests import build_pod, job_record
 
 _NOBODY = "0" * 32
-_QUICK = 20.0  # seconds that an answer may take
-# What no patience mends: somebody has to make it, or another is to be named.
+_QUICK = 20.0  # seconds that a response may take
+# Errors that do not pass with time: somebody has to create the object, or name another.
 _MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 
 def needs_try(options: KubernetesOptions) -> bool:
-    """Whether a user says something of pods that only the cluster can judge."""
+    """Return whether the pod options contain anything that only the cluster can validate."""
     return bool(options.service_account or options.priority_class or options.pod_patch)
 
 
@@ -35,11 +35,11 @@ def check_pod(
     placement: Placement,
     image: str,
 ) -> None:
-    """Refuse a pod that names what is not there, or a `pod_patch=` that would be dropped.
+    """Refuse a pod that refers to missing objects, or whose `pod_patch=` would be dropped.
 
-    That is an account, a priority class, or a field that pods do not have. All else that the
-    cluster has against a pod is told when it is made, since it may pass: a quota, a rule. Where no
-    dry run is to be had nothing is known.
+    Missing objects are a service account or a priority class; fields that pods do not have are
+    dropped. The cluster's other objections (a quota, an admission rule) may pass, so they are
+    reported when the pod is created. If the cluster allows no dry run, the check passes.
     """
     pod = _pod(spec, role, namespace, placement, image)
     query = {"dryRun": "All"}
@@ -61,7 +61,7 @@ def check_pod(
 
 
 def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
-    """The pod of a first attempt, of a trial that has no number yet."""
+    """Build the pod of a first attempt, for a trial that has no number yet."""
     job = Job(uid=_NOBODY, trial_id=0, spec=spec)
     record = job_record(job, namespace, "0")
     first = ReplicaId(role.name, 0, 1)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class JobLocks:
-    """By job: many may make something for it at a time, whoever releases it is alone.
+    """Shared locks for the creation of a job's objects, exclusive locks for their release.
 
     >>> turns = JobLocks()
     >>> with turns.shared("a"), turns.shared("a"), turns.exclusive("b"):
@@ -28,7 +28,7 @@ class JobLocks:
 
     @contextmanager
     def shared(self, uid: str) -> Iterator[None]:
-        """While something is made for a job."""
+        """Hold the shared lock of a job, while an object is created for it."""
         with self._changed:
             self._changed.wait_for(lambda: uid not in self._alone)
             self._together[uid] += 1
@@ -43,7 +43,7 @@ class JobLocks:
 
     @contextmanager
     def exclusive(self, uid: str) -> Iterator[None]:
-        """While all that a job has is removed."""
+        """Hold the exclusive lock of a job, while all its objects are deleted."""
         with self._changed:
             self._changed.wait_for(lambda: uid not in self._alone and uid not in self._together)
             self._alone.add(uid)

@@ -26,14 +26,15 @@ class JobRecords:
     """The records of all jobs of a home. All methods may be called from any thread."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = paths.job_records_dir(home)  # a file for each job that has anything there
+        # One file for each job that has objects in a cluster.
+        self._folder = paths.job_records_dir(home)
         self._lock = threading.Lock()
         self._cache: dict[str, JobRecord | None] = {}
         self._identity = ""
 
     @property
     def identity(self) -> str:
-        """Whose all of it is: the same for the life of the home."""
+        """The id that marks all objects of this home. It never changes."""
         with self._lock:
             if not self._identity:
                 path = self._folder / _IDENTITY
@@ -60,14 +61,14 @@ class JobRecords:
             self._cache[record.uid] = record
 
     def change(self, uid: str, **changes: object) -> None:
-        """Change fields of a record; nothing if there is none."""
+        """Change fields of a record, if it exists."""
         with self._lock:
             before = self._cache.get(uid) or self._read(uid)
             if before is not None:
                 self._replace(before, msgspec.structs.replace(before, **changes))
 
     def place(self, uid: str, role: str, where: Placement) -> None:
-        """Store the placement of a role's pods; nothing if there is no record."""
+        """Store the placement of a role's pods in the job's record, if it exists."""
         with self._lock:
             before = self._cache.get(uid) or self._read(uid)
             if before is not None:
@@ -75,7 +76,7 @@ class JobRecords:
                 self._replace(before, msgspec.structs.replace(before, placements=placements))
 
     def drop(self, uid: str) -> None:
-        """Nothing of a job is left in the cluster."""
+        """Delete the record of a job that has no objects left in the cluster."""
         with self._lock:
             remove_if_there(str(self._path(uid)))
             self._cache.pop(uid, None)

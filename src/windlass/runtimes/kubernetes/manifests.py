@@ -28,30 +28,30 @@ from windlass.runtimes.kubernetes.merge_patch import merged
 
 Object = dict[str, Any]
 
-CONTAINER = "main"  # the one in which the program runs
-AGENT_PORT = 8477  # at which the agent listens, where it cannot reach the server itself
-GRACE = 60  # seconds that a pod has which the cluster takes away
-_THEIR_GRACE = 30  # where a pod does not say
+CONTAINER = "main"  # the container that runs the program
+AGENT_PORT = 8477  # the port of the agent, for tunnels from the server
+GRACE = 60  # seconds that a pod has to end if the cluster evicts it
+_THEIR_GRACE = 30  # the default of Kubernetes
 WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
 _AGENT_GRACE = "WINDLASS_AGENT_GRACE"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_USER = 1000  # in images of ours, which need no other
+_USER = 1000  # the user in our default images, which do not need root
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Where everything of a job is in the cluster."""
+    """The location of a job's objects in a cluster."""
 
     uid: str
     trial_id: int
     namespace: str
-    base: str  # what all its names begin with
-    home: str  # the server it belongs to
-    server: str = ""  # which cluster it is in: `Connection.place`; empty until it is begun
-    is_begun: bool = False  # whether any object was requested: before that no cluster has any
-    is_given_up: bool = False  # whether nobody waits any more for a cluster that does not answer
-    placements: dict[str, Placement] = {}  # where pods of its roles with accelerators were last put
+    base: str  # the prefix of all its names
+    home: str  # the server that owns the job
+    server: str = ""  # the cluster: `Connection.place`; empty until the job starts
+    is_begun: bool = False  # whether any object was requested; before that, no cluster has any
+    is_given_up: bool = False  # whether the job ends without a cluster that does not respond
+    placements: dict[str, Placement] = {}  # the last placement of each role with accelerators
 
     @property
     def labels(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobRecord:
-    """The claim of a job in a namespace of the cluster whose API is there."""
+    """Return the record of a job in a namespace, for the cluster at the address `server`."""
     return JobRecord(
         uid=job.uid,
         trial_id=job.trial_id,
@@ -71,7 +71,7 @@ def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobReco
 
 
 def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) -> Object:
-    """The Secret of a job: what its agents begin with, and the owner of all else."""
+    """Build the Secret of a job: it contains the agents' settings, and owns all other objects."""
     data = {WORKER: worker, SETTINGS: json.dumps(settings).encode()}
     return {
         "apiVersion": "v1",
@@ -87,7 +87,7 @@ def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) 
 
 
 def build_service(record: JobRecord, role: str, index: int, owner: str) -> Object:
-    """The headless service of a replica: its name is the replica's address over all attempts."""
+    """Build the headless service of a replica, whose name is its address over all attempts."""
     labels = {**record.labels, **pod_names.replica_labels(role, index)}
     chosen = (pod_names.UID, pod_names.ROLE, pod_names.INDEX)
     return {
@@ -103,7 +103,7 @@ def build_service(record: JobRecord, role: str, index: int, owner: str) -> Objec
             "clusterIP": "None",
             "selector": {name: labels[name] for name in chosen},
             "ports": [{"name": "main", "port": pod_names.PORT, "targetPort": pod_names.PORT}],
-            # Replicas look for each other before any of them is ready.
+            # Replicas connect to each other before any of them is ready.
             "publishNotReadyAddresses": True,
         },
     }
@@ -118,7 +118,7 @@ def build_pod(
     placement: Placement | None = None,
     image: str = "",
 ) -> Object:
-    """The pod of an attempt. `image` is what jobs run in that name none."""
+    """Build the pod of an attempt. `image` is the default for jobs that set no image."""
     role = job.spec.role(replica.role)
     options = role.kubernetes or KubernetesOptions()
     placement = placement or Placement()
@@ -151,12 +151,12 @@ def build_pod(
 
 
 def has_services(spec: JobSpec) -> bool:
-    """Whether the replicas of a job meet each other; one that is alone meets nobody."""
+    """Whether the replicas of a job need addresses: one replica without a framework does not."""
     return bool(spec.framework) or sum(role.replicas for role in spec.roles) > 1
 
 
 def default_image(spec: JobSpec) -> str:
-    """What a job runs in that names no image: one with its Python.
+    """Return the image for a job that sets none, with the Python version of the job.
 
     >>> from windlass.model.job import ProcessCall, Python
     >>> role = Role(executable=ProcessCall(argv=("true",)))
@@ -167,7 +167,7 @@ def default_image(spec: JobSpec) -> str:
 
 
 def image_problems(spec: JobSpec, image: str = "") -> list[str]:
-    """What is known to be wrong with the images of a job: pickles are of one Python."""
+    """Return the problems of a job's images: pickled code needs the Python version that made it."""
     problems = []
     for role in spec.roles:
         named = (role.kubernetes.container_image if role.kubernetes else "") or image
@@ -200,12 +200,12 @@ def _pod_spec(
         "resources": _resources(role.resources, placement.resources),
         "volumeMounts": mounts,
         "securityContext": {"allowPrivilegeEscalation": False},
-        # What it says before our part of it begins is all there is to say why it did not.
+        # If the agent does not start, the output of the container is the only explanation.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     security: Object = {"seccompProfile": {"type": "RuntimeDefault"}}
     if is_ours:
-        # As strict as namespaces may ask for; images of others may need to be root.
+        # As strict as the restricted pod security standard. Other images may need root.
         container["securityContext"]["capabilities"] = {"drop": ["ALL"]}
         security |= {"runAsNonRoot": True, "runAsUser": _USER, "runAsGroup": _USER}
         security |= {"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -217,7 +217,8 @@ def _pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE,
         "automountServiceAccountToken": bool(options.service_account),
-        "enableServiceLinks": False,  # else every service of the namespace is in its environment
+        # Otherwise the environment contains every service of the namespace.
+        "enableServiceLinks": False,
         "securityContext": security,
         "containers": [container],
         "volumes": volumes,
@@ -238,15 +239,16 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
     if placement.together:
         is_slice = {"key": pod_names.SLICE, "operator": "Exists"}
         is_another = {"key": pod_names.SLICE, "operator": "NotIn", "values": [slice_name]}
-        # The first of them fits anywhere, since it is what it asks for; the others go where it is.
+        # The first pod matches its own selector, so it fits anywhere; the others follow it.
         own = {
             "labelSelector": {"matchLabels": {pod_names.SLICE: slice_name}},
             "topologyKey": placement.together,
         }
-        # Those of other jobs stay away: two that had half of a TPU each would wait for ever.
+        # Keep pods of other jobs away: two jobs with half of a TPU each would wait for ever.
         others = {
             "labelSelector": {"matchExpressions": [is_slice, is_another]},
-            "namespaceSelector": {},  # in all of them; clusters before 1.21 look at its own alone
+            # All namespaces; clusters before 1.21 apply it to the pod's own namespace only.
+            "namespaceSelector": {},
             "topologyKey": placement.together,
         }
         made["podAffinity"], made["podAntiAffinity"] = {_REQUIRED: [own]}, {_REQUIRED: [others]}
@@ -254,10 +256,10 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
 
 
 def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
-    """Which of a TPU's machines it is, and where they all are.
+    """Return the variables by which the machines of one TPU find each other.
 
-    By these the machines find each other. GKE sets them for pods of its own kinds of jobs alone;
-    all else of a TPU (its grid, its chips) it tells every pod.
+    GKE sets these variables only for its own kinds of jobs. It sets all other TPU variables
+    (topology, chips) for every pod.
     """
     hosts = [
         pod_names.host_of(record.base, record.namespace, role.name, host_index)
@@ -272,7 +274,8 @@ def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
 def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
     variables = {"WINDLASS_AGENT_HOME": POD_HOME, _AGENT_GRACE: str(GRACE)}
     if is_ours:
-        # The user has no entry in the image: many programs ask who they are, and where at home.
+        # The user has no entry in the image's /etc/passwd, but many programs need a name and a
+        # home.
         variables |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
     if POD_CACHE in map(posixpath.normpath, options.volumes):
         variables |= {"WINDLASS_AGENT_CACHE": POD_CACHE, "UV_CACHE_DIR": f"{POD_CACHE}/uv"}
@@ -280,7 +283,7 @@ def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
 
 
 def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
-    """CPUs are set aside and not enforced, as on a machine; memory is both."""
+    """Build the resources of a container. CPUs are requested only, memory is also limited."""
     requests = {"cpu": f"{max(round(resources.cpus * 1000), 1)}m", **accelerators}
     limits = dict(accelerators)
     if resources.memory:
@@ -289,7 +292,7 @@ def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
 
 
 def _volumes(record: JobRecord, options: KubernetesOptions) -> tuple[list[Object], list[Object]]:
-    """What there is to see, and where in the container."""
+    """Return the volumes of a pod, and their mounts in the container."""
     volumes: list[Object] = [
         {"name": "windlass", "secret": {"secretName": record.base, "defaultMode": 0o444}},
         {"name": "windlass-home", "emptyDir": {}},
@@ -298,7 +301,7 @@ def _volumes(record: JobRecord, options: KubernetesOptions) -> tuple[list[Object
         {"name": "windlass", "mountPath": MOUNT, "readOnly": True},
         {"name": "windlass-home", "mountPath": POD_HOME},
     ]
-    named: dict[str, str] = {}  # of one claim several folders may be seen
+    named: dict[str, str] = {}  # several folders of one claim may be mounted
     for target, text in options.volumes.items():
         source = read_source(text)
         what = json.dumps(_volume(source), sort_keys=True)
@@ -330,7 +333,7 @@ def _volume(source: PodSource) -> Object:
 
 
 def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> None:
-    """Have Kueue let it in, all replicas of a job together."""
+    """Add a pod to a Kueue queue. Kueue admits all replicas of a job together."""
     if not queue:
         return
     metadata["labels"][pod_names.QUEUE] = queue
@@ -341,10 +344,10 @@ def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> No
 
 
 def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
-    """The pod with what a user wrote laid over its specification, or over all of it."""
+    """Merge a user's patch into the specification of a pod, or into the whole pod."""
     if not patch:
         return pod
-    if flaw := patch_flaw(patch):  # of who asks for nothing but to see it
+    if flaw := patch_flaw(patch):  # of a preview: submitted jobs are checked before
         raise InvalidArgument(f"pod_patch: {flaw}.")
     is_whole = set(patch) <= {"metadata", "spec"}
     laid: Object = merged(pod, patch if is_whole else {"spec": patch})
@@ -352,7 +355,7 @@ def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
 
 
 def _ours(pod: Object, made: Object, owner: Object) -> Object:
-    """What nobody may change: by these it is found, and goes when the job does."""
+    """Restore the fields that a patch must not change: they identify the pod and its owner."""
     made_metadata = made["metadata"]
     metadata: Object = {
         **(pod.get("metadata") or {}),
@@ -366,10 +369,10 @@ def _ours(pod: Object, made: Object, owner: Object) -> Object:
 
 
 def _agreed(spec: Object) -> Object:
-    """A specification by which the agent and the cluster know of each other's part, patch or not.
+    """Complete a patched specification with the values that the agent and the cluster share.
 
-    The agent is told how long it has to end. On the network of its machine it has a port of that:
-    the cluster is told, and puts no other there which wants it, too.
+    The agent gets the termination grace period. On the host network, the container declares the
+    port of the agent, so that the scheduler keeps other pods with that port away.
     """
     grace = spec.get("terminationGracePeriodSeconds", _THEIR_GRACE)
     required: Object = {"env": [{"name": _AGENT_GRACE, "value": str(grace)}]}
@@ -377,7 +380,7 @@ def _agreed(spec: Object) -> Object:
         required["ports"] = [{"containerPort": AGENT_PORT, "protocol": "TCP"}]
     containers = spec.get("containers")
     if not isinstance(containers, list):
-        return spec  # the cluster says what is wrong with that
+        return spec  # the cluster reports what is wrong
     return {**spec, "containers": [_laid(container, required) for container in containers]}
 
 
@@ -393,12 +396,12 @@ def _owner(record: JobRecord, uid: str) -> Object:
         "name": record.base,
         "uid": uid,
         "controller": True,
-        "blockOwnerDeletion": False,  # that would take a right on the Secret's finalizers
+        "blockOwnerDeletion": False,  # it would need permission to update the finalizers of Secrets
     }
 
 
 def elided(objects: Sequence[Object]) -> list[Object]:
-    """The objects as they may be shown: without what the Secret holds."""
+    """Return the objects for display, without the contents of the Secret."""
     shown = []
     for manifest in objects:
         if manifest.get("kind") == "Secret":

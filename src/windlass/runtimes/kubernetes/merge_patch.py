@@ -10,10 +10,10 @@ from windlass.model.kubernetes.pod_lists import identity
 
 
 def merged(base: Any, patch: Any, field: str = "") -> Any:
-    """An object with a patch laid over it; neither is changed. None takes something away.
+    """Return an object merged with a patch; neither is changed. None deletes a key.
 
-    `field` is what it is called where it is: by that lists of named things are known. All others
-    are taken as they are.
+    `field` is the key under which the object is stored. It determines which lists contain named
+    items. All other lists are replaced.
 
     >>> pod = {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}
     >>> more = {"containers": [{"name": "main", "env": [{"name": "B", "value": "2"}]}]}
@@ -35,7 +35,7 @@ def merged(base: Any, patch: Any, field: str = "") -> Any:
 
 
 def _joined(base: Sequence[Any], patch: Sequence[Any], field: str) -> list[Any]:
-    """Both lists; things of one name become one, unless a list itself has several of that name.
+    """Join two lists. Items of the same name merge, unless one list has the name more than once.
 
     >>> laid = [{"name": "A", "value": "2"}, {"name": "A", "value": "3"}]
     >>> [variable["value"] for variable in _joined([{"name": "A", "value": "1"}], laid, "env")]

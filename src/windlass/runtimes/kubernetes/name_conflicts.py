@@ -1,6 +1,6 @@
-"""Name conflicts: foreign pods with the name of a pod of ours, watched until they are deleted.
+"""Name conflicts: foreign pods with the name of one of our pods, watched until they are deleted.
 
-The watches of a namespace see our own pods alone.
+The watch of a namespace only contains our own pods.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class NameConflicts:
-    """Has a task done again as soon as the pod that it waits for is gone."""
+    """Repeats a task as soon as the pod that it waits for is deleted."""
 
     def __init__(self, retries: RetryQueue) -> None:
         self._retries = retries
@@ -24,7 +24,7 @@ class NameConflicts:
         self._watchers: dict[Hashable, Watcher] = {}  # by the key of the task
 
     def wait_for(self, key: Hashable, connection: Connection, namespace: str, name: str) -> None:
-        """Watch the pod of that name; one such watch is enough."""
+        """Watch the pod of that name, unless a watch for the task exists."""
         with self._lock:
             if key in self._watchers:
                 return
@@ -41,14 +41,14 @@ class NameConflicts:
         self._retries.do(("obstacle", key), look)
 
     def forget(self, key: Hashable) -> None:
-        """Nobody waits any more."""
+        """Stop the watch of a task."""
         with self._lock:
             watcher = self._watchers.pop(key, None)
         if watcher is not None:
             watcher.stop(timeout=0)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop all watches."""
         for key in list(self._watchers):
             self.forget(key)
 
@@ -57,7 +57,7 @@ class NameConflicts:
             self._retries.wake(key)
 
     def _see_if_gone(self, key: Hashable, watcher: Watcher, name: str) -> None:
-        """It may have gone before it was watched: then nothing tells of that."""
+        """Detect a pod that was deleted before the watch started, which causes no event."""
         with self._lock:
             is_over = self._watchers.get(key) is not watcher
         if is_over:

@@ -10,19 +10,19 @@ from windlass.model.status import ReplicaId
 DOMAIN = "windlass.dev"
 UID, TRIAL = f"{DOMAIN}/uid", f"{DOMAIN}/trial"
 ROLE, INDEX, ATTEMPT = f"{DOMAIN}/role", f"{DOMAIN}/index", f"{DOMAIN}/attempt"
-SLICE = f"{DOMAIN}/slice"  # of pods that have the machines of one TPU together: which TPU
-HOME = f"{DOMAIN}/home"  # which server's it is: several may share a namespace
+SLICE = f"{DOMAIN}/slice"  # the TPU slice, for pods that share the machines of one TPU
+HOME = f"{DOMAIN}/home"  # the server that owns the object: several may share a namespace
 MANAGED_BY, WINDLASS = "app.kubernetes.io/managed-by", "windlass"
 QUEUE = "kueue.x-k8s.io/queue-name"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
-PORT = 29500  # at which each replica is met by the others: every pod has an address of its own
-_LONGEST = 63  # of a name in DNS
-_LONGEST_ATTEMPT = 6  # with its dash; a pod's name is its host's, too
+PORT = 29500  # the port of each replica for the others; every pod has its own address
+_LONGEST = 63  # characters of a DNS name
+_LONGEST_ATTEMPT = 6  # characters, with the dash; a pod's name is also its host name
 
 
 def base_of(trial_id: int, uid: str) -> str:
-    """What all names of a job begin with; the name of its Secret.
+    """Return the prefix of all names of a job, which is also the name of its Secret.
 
     >>> base_of(7, "0123456789abcdef0123456789abcdef")
     'wl-7-01234567'
@@ -31,7 +31,7 @@ def base_of(trial_id: int, uid: str) -> str:
 
 
 def service_name(base: str, role: str, index: int) -> str:
-    """The name that a replica keeps over its attempts; a role of a long name is cut short.
+    """Return the name that a replica keeps over its attempts. A long role name is cut.
 
     >>> service_name("wl-7-01234567", "worker", 2)
     'wl-7-01234567-worker-2'
@@ -48,7 +48,7 @@ def service_name(base: str, role: str, index: int) -> str:
 
 
 def slice_name(base: str, role: str) -> str:
-    """What the pods of a role are called that have the machines of one TPU: like its first.
+    """Return the name shared by the pods of one TPU: that of the role's first replica.
 
     >>> slice_name("wl-7-01234567", "worker")
     'wl-7-01234567-worker-0'
@@ -66,7 +66,7 @@ def pod_name(base: str, replica: ReplicaId) -> str:
 
 
 def address_of(base: str, namespace: str, role: str, index: int) -> str:
-    """Where the others reach a replica.
+    """Return the address at which other replicas reach a replica.
 
     >>> address_of("wl-7-01234567", "lab", "worker", 2)
     'wl-7-01234567-worker-2.lab:29500'
@@ -75,7 +75,7 @@ def address_of(base: str, namespace: str, role: str, index: int) -> str:
 
 
 def host_of(base: str, namespace: str, role: str, index: int) -> str:
-    """The name of a replica's host, for those who have ports of their own.
+    """Return the host name of a replica, for frameworks that choose their own ports.
 
     >>> host_of("wl-7-01234567", "lab", "worker", 2)
     'wl-7-01234567-worker-2.lab'
@@ -84,17 +84,17 @@ def host_of(base: str, namespace: str, role: str, index: int) -> str:
 
 
 def job_labels(uid: str, trial_id: int, home: str) -> dict[str, str]:
-    """By what everything of a job is found."""
+    """Return the labels of all objects of a job."""
     return {MANAGED_BY: WINDLASS, HOME: home, UID: uid, TRIAL: str(trial_id)}
 
 
 def replica_labels(role: str, index: int) -> dict[str, str]:
-    """By what a replica is found among those of its job."""
+    """Return the labels that distinguish a replica from the others of its job."""
     return {ROLE: role, INDEX: str(index)}
 
 
 def replica_of(labels: Mapping[str, str]) -> ReplicaId | None:
-    """Which attempt of which replica a pod is of; none if it does not say.
+    """Return the attempt that a pod's labels name, or None if they name none.
 
     >>> replica_of({ROLE: "worker", INDEX: "2", ATTEMPT: "1"})
     ReplicaId(role='worker', index=2, attempt=1)

@@ -19,7 +19,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class AttemptObserver:
-    """Looks at attempts; what has to follow from a look by itself is had done."""
+    """Observes attempts, and requests the actions that follow from their state."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class AttemptObserver:
         actions: PodActions,
         notify: Callable[[str], None],
     ) -> None:
-        """`notify` is called with the uid of a job of which there is more to see."""
+        """Call `notify` with the uid of each job whose state may have changed."""
         self._retries = retries
         self._view = view
         self._actions = actions
@@ -44,14 +44,14 @@ class AttemptObserver:
         is_seen: bool,
         now: float,
     ) -> Replica:
-        """How it stands; `is_seen` is whether all pods are, that is whether none is gone."""
+        """Return the state of an attempt. `is_seen` is whether the watch contains all pods."""
         name = pod_names.pod_name(record.base, attempt.replica)
-        # Before the look: a pod that is made between the two is not one that is gone.
+        # Read before the watch: a pod that is created in between does not count as deleted.
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._view.now(record.namespace) is watcher
         pod = None if watcher is None else watcher.at(record.namespace, name)
         if pod is None and is_seen and not (attempt.has_ended or attempt.is_stop_requested):
-            # They are seen by their labels, which anybody may take away from one that runs on.
+            # The watch selects pods by label, and anybody may remove the labels of a running pod.
             is_seen = self._actions.is_gone(record, attempt)
         trouble = self._view.trouble(record)
         unseen = trouble.message_with_hint
@@ -65,7 +65,7 @@ class AttemptObserver:
             now=now,
         )
         if seen.phase.is_final and not attempt.is_stop_requested:
-            self._actions.forget_owner(record)  # it may be gone as well
+            self._actions.forget_owner(record)  # the Secret may be deleted as well
         if pod is None:
             return seen
         if (at := attempt.settles_at(pod)) is not None:
@@ -78,15 +78,15 @@ class AttemptObserver:
         return seen
 
     def forget(self, pod: Object) -> None:
-        """A pod is gone."""
+        """Drop the reason of a deleted pod."""
         self._reasons.forget(pod)
 
     def close(self) -> None:
-        """Look at nothing any more."""
+        """Stop observing."""
         self._reasons.close()
 
     def _waits_for(self, attempt: PodAttempt, pod: Object | None, unseen: str) -> str:
-        """What there is to say of one that has not begun."""
+        """Return why an attempt has not started."""
         trouble = self._actions.why_not_made(attempt)
         if pod is None and trouble:
             return trouble
@@ -94,13 +94,13 @@ class AttemptObserver:
         return unseen or reason
 
     def reconcile_after(self, uid: str, after: float) -> None:
-        """Have a job looked at again after so many seconds."""
+        """Reconcile a job again after this many seconds."""
         key: Hashable = ("look", uid)
         if not self._retries.is_wanted(key):
             self._retries.do(key, partial(self._notify, uid), after=after + 0.05)
 
 
 def _is_over_late(attempt: PodAttempt, pod: Object, now: float) -> bool:
-    """Whether a pod outlived its attempt for longer than it takes to leave."""
+    """Return whether a pod outlived its attempt for longer than the hand-over takes."""
     ended = attempt.observe(pod, is_seen=True, waits_for="", now=now).ended
     return ended is None or now > ended + HAND_OVER

@@ -1,10 +1,10 @@
 """Jobs in another cluster than the one that the server is connected to.
 
-A server may be restarted with another KUBECONFIG. If it took pods for gone that are only out of
-its sight, they would run twice. So a job record contains its cluster: the address of the API, and
-the certificate authority. In any other cluster the server must first find the job's Secret, which
-owns all its objects. Until then it judges nothing and creates nothing. A job that was never started
-is in no cluster, and may start in any.
+A server may restart with another KUBECONFIG. If it took pods as deleted that it merely cannot see,
+they would run twice. So a job record contains its cluster: the address of the API and the
+certificate authority. In any other cluster, the server must first find the job's Secret, which owns
+all its objects. Until then it judges nothing and creates nothing. A job that never started is in no
+cluster, and may start in any.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from windlass.runtimes.kubernetes import names as pod_names
 from windlass.runtimes.kubernetes.manifests import JobRecord
 
 _NOT_FOUND = 404
-_NOT_ALLOWED = (401, 403)  # which may pass: a cluster that has just started lets nobody in
-_FRESH = 30.0  # seconds until one that let nobody look is looked at again
+_NOT_ALLOWED = (401, 403)  # these may pass: a cluster that has just started refuses every login
+_FRESH = 30.0  # seconds until a cluster that refused the request is queried again
 
 
 class OtherClusters:
-    """Which jobs are in the cluster at an address. May be used from any thread."""
+    """Determines which jobs are in a cluster. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By job and place: whether it is abroad, and until when that holds.
+        # By job and cluster: whether the job is elsewhere, and until when the answer holds.
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
-        """Whether a job is in another cluster than that one; none if nobody has looked yet."""
+        """Return whether a job is in another cluster than this one; None before the first check."""
         if not record.is_begun or record.server == connection.place:
             return False
         with self._lock:
@@ -42,7 +42,7 @@ class OtherClusters:
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
-        """See whether it is in another cluster."""
+        """Query whether a job is in another cluster."""
         cached = self.is_elsewhere(record, connection)
         if cached is not None:
             return cached
@@ -65,7 +65,7 @@ HOW_TO_CONNECT_THERE = "windlass server stop, and start it with the KUBECONFIG t
 
 
 def elsewhere_message(record: JobRecord, server: str) -> str:
-    """What is said of such a job, where the server looks at the cluster of that address.
+    """Return the message for a job of another cluster than the connected one at `server`.
 
     >>> elsewhere_message(
     ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"
@@ -79,7 +79,7 @@ def elsewhere_message(record: JobRecord, server: str) -> str:
 
 
 def abandoned_message(record: JobRecord, why: str) -> str:
-    """What is said of one that is given up, while its pods may go on.
+    """Return the message for a job that is given up while its pods may continue to run.
 
     >>> record = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
     >>> abandoned_message(record, "https://a is away")

@@ -25,10 +25,10 @@ from windlass.runtimes.kubernetes.manifests import CONTAINER
 from windlass.runtimes.kubernetes.pod_attempt import PodAttempt
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
-SOON = 2.0  # seconds between looks while there is one of which nothing is known yet
+SOON = 2.0  # seconds between checks while a new pod has no reason yet
 AGAIN = 10.0
-_NEW = 30.0  # seconds after which one of which nothing is known is as the others
-_SHARE = 10  # of the time one part in so many is spent with looking, however much there is
+_NEW = 30.0  # seconds after which a pod without a reason is no longer new
+_SHARE = 10  # checks take at most one part in this many of the time
 
 _log = logging.getLogger(__name__)
 
@@ -36,29 +36,30 @@ _log = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     attempt: PodAttempt
     since: float
-    version: int  # of the pod when it was last seen
+    version: int  # of the pod at the last check
 
 
 class PendingReasons:
-    """Looks at those that wait, and remembers why each of them does."""
+    """Checks waiting pods, and stores why each of them waits."""
 
     def __init__(self, view: ClusterView, notify: Callable[[str], None]) -> None:
-        """`notify` is called with the uid of a job of which there is something new to say."""
+        """Call `notify` with the uid of each job that has a new reason."""
         self._view = view
         self._notify = notify
         self._checks = RetryQueue(workers=1)
         self._lock = threading.Lock()
-        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, by the uid of the pod
-        self._reasons: dict[str, str] = {}  # by the uid of the pod
-        self._due: dict[str, float] = {}  # when each namespace is looked at next
-        self._rested: dict[str, float] = {}  # when each may be, after the look before
+        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, by pod uid
+        self._reasons: dict[str, str] = {}  # by pod uid
+        self._due: dict[str, float] = {}  # the next check of each namespace
+        # The earliest next check of each namespace, after the previous one.
+        self._rested: dict[str, float] = {}
 
     def of(self, pod: Object) -> str:
-        """Why a pod does not start, as far as that was found."""
+        """Return why a pod does not start, or "" if the reason is not known."""
         return self._reasons.get(uid_of(pod), "")
 
     def wait_with(self, namespace: str, attempt: PodAttempt, pod: Object) -> None:
-        """A pod has not started yet: have it looked at, soon if it is new or has changed."""
+        """Schedule a check of a pod that has not started: soon if it is new or has changed."""
         uid, version, now = uid_of(pod), version_of(pod), time.monotonic()
         with self._lock:
             waiting = self._waiting.setdefault(namespace, {})
@@ -69,16 +70,16 @@ class PendingReasons:
         self._schedule_check(namespace, now + SOON)
 
     def forget(self, pod: Object) -> None:
-        """A pod is gone."""
+        """Drop the reason of a deleted pod."""
         with self._lock:
             self._reasons.pop(uid_of(pod), None)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop all checks."""
         self._checks.close()
 
     def _schedule_check(self, namespace: str, when: float) -> None:
-        """Have a namespace looked at then, unless it is anyway before."""
+        """Schedule a check of a namespace at `when`, unless an earlier one is scheduled."""
         with self._lock:
             when = max(when, self._rested.get(namespace, 0.0))
             if self._due.get(namespace, float("inf")) <= when:
@@ -112,7 +113,7 @@ class PendingReasons:
             self._notify(job)
 
     def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
-        """Those that still wait, as they are now."""
+        """Return the pods that still wait, in their current state."""
         watcher = self._view.now(namespace)
         pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
         return {
@@ -127,14 +128,14 @@ class PendingReasons:
             return {}
         try:
             return api_objects.events_of(self._view.connected(), namespace, map(uid_of, pods))
-        except WindlassError as error:  # the pods themselves say enough, mostly
+        except WindlassError as error:  # mostly the pods themselves contain enough
             _log.info("events of %s: %s", namespace, error.message)
             return {}
 
     def _drop(
         self, namespace: str, looked: Mapping[str, _Waiting], left: Mapping[str, Object]
     ) -> None:
-        """Forget those that wait no more."""
+        """Forget the pods that no longer wait."""
         with self._lock:
             waiting = self._waiting.get(namespace, {})
             for uid in looked:

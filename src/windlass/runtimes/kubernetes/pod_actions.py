@@ -37,13 +37,13 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
-_SHORT = 5  # seconds for a pod whose program never began
-_INVALID = (400, 422)  # what the API will not have however often it is asked
-_REFUSED = range(400, 500)  # it was understood, and nothing was made
+_SHORT = 5  # seconds for a pod whose program never started
+_INVALID = (400, 422)  # the API refuses these requests however often they are repeated
+_REFUSED = range(400, 500)  # the API understood the request, and created nothing
 
 
 class PodActions:
-    """Makes, ends and releases; whoever asks for it does not wait."""
+    """Creates, stops and releases pods in the background; callers do not wait."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PodActions:
         checks: SubmitChecks,
         notify: Callable[[str], None],
     ) -> None:
-        """`notify` is called with the uid of a job for which something was done."""
+        """Call `notify` with the uid of each job for which an action ended."""
         self._context = context
         self._records = records
         self._retries = retries
@@ -64,16 +64,16 @@ class PodActions:
         self._locks = JobLocks()
         self._owner_locks = JobLocks()
         self._conflicts = NameConflicts(retries)
-        self._owners: dict[str, str] = {}  # the uid of the Secret of each job
-        self._gone: set[Path] = set()  # the folders of attempts whose pods were looked for
+        self._owners: dict[str, str] = {}  # the uid of each job's Secret
+        self._gone: set[Path] = set()  # the folders of attempts whose pods were searched in vain
 
     def make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
-        """Have a pod made for an attempt, with all that it needs."""
+        """Create the pod of an attempt, with all objects that it needs."""
         self._retries.forget(("release", record.uid))
         self._retries.do(("make", attempt.path), partial(self._make, record, job, attempt))
 
     def why_not_made(self, attempt: PodAttempt) -> str:
-        """Why there is no pod for it yet, if that was tried, and what to do."""
+        """Return why the attempt has no pod yet, with a hint, or "" if creation has not failed."""
         return self._retries.failure(("make", attempt.path)).message_with_hint
 
     def end(
@@ -84,14 +84,15 @@ class PodActions:
         after: float = 0.0,
         grace: int | None = None,
     ) -> None:
-        """Have the pod of an attempt go, after so many seconds."""
+        """Delete the pod of an attempt, after this many seconds."""
         end = partial(self._end, record, attempt, grace)
         self._retries.do(("end", attempt.path), end, after=after)
 
     def is_gone(self, record: JobRecord, attempt: PodAttempt) -> bool:
-        """Whether a pod that is not seen is not there; if that is not known yet, it is looked for.
+        """Whether a pod that the watch does not contain is deleted; starts a search if unknown.
 
-        One that runs on unseen is ended first: two attempts of a replica never run at a time.
+        A pod that still runs is stopped first: two attempts of a replica never run at the same
+        time.
         """
         if attempt.path in self._gone:
             self._gone.discard(attempt.path)
@@ -102,15 +103,15 @@ class PodActions:
         return False
 
     def release(self, record: JobRecord) -> None:
-        """Have all that a job has go."""
+        """Delete all objects of a job."""
         self._retries.do(("release", record.uid), partial(self._release, record))
 
     def forget_owner(self, record: JobRecord) -> None:
-        """What owns all that a job has may be gone: see when it is next needed."""
+        """Forget the Secret of a job, which may be deleted. The next use looks it up again."""
         self._owners.pop(record.uid, None)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no more actions."""
         self._retries.close()
         self._conflicts.close()
 
@@ -124,7 +125,7 @@ class PodActions:
                 if now is not None and is_to_be:
                     self._create_now(now, job, attempt)
             except api_objects.NameTaken as error:
-                if error.kind is PODS:  # of other kinds nobody may be allowed to watch any
+                if error.kind is PODS:  # for other kinds there may be no permission to watch
                     connection = self._view.connected()
                     self._conflicts.wait_for(key, connection, error.namespace, error.name)
                 raise
@@ -136,7 +137,8 @@ class PodActions:
         for before in attempt.left_before():
             self._ensure_gone(connection, record, before)
         if attempt.was_taken_up:
-            # Whoever made it was killed before that was noted: made again it would run twice.
+            # The process that created the pod was killed before it stored that. A second one would
+            # run twice.
             pod = self._find(connection, record, attempt)
             gone = "its pod is gone, and nobody here had it removed"
             end = None if pod is not None else ("Lost", gone)
@@ -145,14 +147,17 @@ class PodActions:
         if end is not None:
             attempt.record_end(*end)
         if pod is not None:
-            watcher.observe(pod)  # first: whoever knows that it was made is to see it
+            watcher.observe(pod)  # first: an attempt that counts as created must be in the watch
             attempt.note_made(pod)
-            if attempt.is_unwanted():  # by now
+            if attempt.is_unwanted():  # in the meantime
                 self.end(record, attempt)
         self._notify(record.uid)
 
     def _ensure_gone(self, connection: Connection, record: JobRecord, attempt: PodAttempt) -> None:
-        """Two attempts of a replica never run at a time: this one was not seen to end."""
+        """Delete the pod of an earlier attempt that was not seen to end.
+
+        Two attempts of a replica never run at the same time.
+        """
         pod = self._find(connection, record, attempt)
         if pod is not None and not state_of(pod, CONTAINER).phase.is_final:
             api_objects.remove(connection, PODS, pod)
@@ -169,7 +174,7 @@ class PodActions:
     def _make_pod(
         self, connection: Connection, record: JobRecord, job: Job, replica: ReplicaId
     ) -> tuple[Object | None, tuple[str, str] | None]:
-        """The pod of an attempt, or why there will never be one: reason and message."""
+        """Return the pod of an attempt, or the reason and message if it can never be created."""
         owner = self._owner(connection, record)
         if has_services(job.spec):
             service = build_service(record, replica.role, replica.index, owner)
@@ -186,10 +191,11 @@ class PodActions:
         except KubernetesError as error:
             if error.status not in _INVALID:
                 raise
-            return None, ("StartFailed", one_line_error(error))  # asked again it would be the same
+            # A retry would fail in the same way.
+            return None, ("StartFailed", one_line_error(error))
 
     def _owner(self, connection: Connection, record: JobRecord) -> str:
-        """The uid of the Secret that owns all that a job has."""
+        """Return the uid of the Secret that owns all objects of a job."""
         with self._owner_locks.exclusive(record.uid):
             owner = self._owners.get(record.uid)
             if owner is None:
@@ -205,10 +211,11 @@ class PodActions:
             "port": AGENT_PORT,
         }
         secret = build_secret(record, self._context.worker(), settings)
-        now = self._records.find(record.uid)  # another replica's try may have changed it
+        # Another replica's attempt may have changed the record.
+        now = self._records.find(record.uid)
         is_first = now is not None and not now.is_begun
         if is_first:
-            # One that does not answer this is not asked for more: nothing of the job is there.
+            # If this request fails, nothing is created: the job has no objects in the cluster yet.
             api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
             self._records.change(record.uid, is_begun=True, server=connection.place)
         try:
@@ -237,7 +244,7 @@ class PodActions:
             self._notify(record.uid)
 
     def _is_seen(self, record: JobRecord, pod: Object) -> bool:
-        """Whether the watch tells of a pod again: then nobody need look for it."""
+        """Return whether the watch contains a pod again, so that no search is needed."""
         watcher = self._view.now(record.namespace)
         return watcher is not None and watcher.get(uid_of(pod)) is not None
 
@@ -246,7 +253,7 @@ class PodActions:
         if not record.is_begun:
             return
         connection = self._view.connected_for(record)
-        # The watch tells why a silent cluster is waited for.
+        # The watch shows why a silent cluster does not respond.
         watcher = self._view.begin_watch(record.namespace)
         name = pod_names.pod_name(record.base, attempt.replica)
         pod = api_objects.find(connection, PODS, record.namespace, name)
@@ -261,7 +268,7 @@ class PodActions:
         self._notify(record.uid)
 
     def _release(self, record: JobRecord) -> None:
-        with self._locks.exclusive(record.uid):  # when nothing more is being made for it
+        with self._locks.exclusive(record.uid):  # waits until no object of the job is being created
             now = self._records.find(record.uid)
             if now is not None and now.is_begun:
                 self._remove_owner(now)
@@ -277,11 +284,10 @@ class PodActions:
 
 
 def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
-    """How many seconds a pod has to leave in; none for those that its agent was told of.
+    """Return the seconds that a pod has to end, or None for the pod's own grace period.
 
-    No time at all if no program was started in it: a kubelet that waits for an image may take a
-    minute to see that it is not wanted any more. One that starts nevertheless is told so by the
-    server.
+    A pod whose program never started has none: a kubelet that waits for an image may take a minute
+    to notice the deletion. If its agent starts nevertheless, the server tells it to stop.
     """
     if attempt.was_begun and not attempt.has_ended:
         return None

@@ -23,15 +23,16 @@ from windlass.runtimes.attempt_files import AttemptFiles, storable
 from windlass.runtimes.kubernetes.manifests import CONTAINER
 from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
 
-POD = "pod.json"  # which pod it has, or had: written once that is made, and as it is found
+# The pod of the attempt: written when it is created, and updated as it is observed.
+POD = "pod.json"
 _LEFT = "left-abroad.json"
-SETTLING = 2.0  # seconds that what was on its way has to be taken in after the pod's end
-HAND_OVER = 30.0  # seconds that an agent has to hand over what is left, before it is ended
-STUCK = 60.0  # seconds after which one that was to be gone counts as gone: its node is
+SETTLING = 2.0  # seconds for uploads in flight after the end of the pod
+HAND_OVER = 30.0  # seconds that an agent has to upload its results before its pod is deleted
+STUCK = 60.0  # seconds after which a pod that should be deleted counts as deleted: its node is lost
 
 
 class _PodRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is noted of a pod: it outlives the pod, and whoever saw it."""
+    """The stored facts of a pod, which outlive the pod and the process that saw it."""
 
     name: str
     uid: str
@@ -50,8 +51,8 @@ class _Facts(msgspec.Struct, frozen=True):
 class PodAttempt(AttemptFiles):
     """The files of one attempt that runs in a pod.
 
-    How long ago something happened in the cluster is counted from when it was first seen, by
-    `clock`: the cluster's own clock may be another. A process that comes after this counts anew.
+    The age of an event in the cluster is counted from the moment at which this process first saw
+    it, by `clock`: the cluster's own clock may differ. Another process starts to count again.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class PodAttempt(AttemptFiles):
         self._address = address
         self._noted: _PodRecord | None = None
         self._facts: _Facts | None = None
-        self._waits_for = ""  # why it has not begun, if that is known
+        self._waits_for = ""  # why the attempt has not started, if known
         self._final_seen = _FirstSight(clock)
         self._leaving_seen = _FirstSight(clock)
-        self._settles_at = 0.0  # by the clock that `observe` was last told of
+        self._settles_at = 0.0  # by the clock that was last passed to `observe`
 
     @property
     def node(self) -> str:
@@ -78,7 +79,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """Its pod, with what its agent said of the place once it was there."""
+        """Its pod, with the facts that the agent reported when it started."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -101,7 +102,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_made(self) -> bool:
-        """Whether there is, or was, a pod for it."""
+        """Whether the attempt has, or had, a pod."""
         return (self.path / POD).exists()
 
     @property
@@ -110,46 +111,46 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_taken_up(self) -> bool:
-        """Whether an agent asked what it is to do: then there was a pod for it."""
+        """Whether an agent requested its task, which shows that there was a pod."""
         return (self.path / paths.TAKEN_UP).exists() or self.was_begun
 
     def is_unwanted(self) -> bool:
-        """Whether nobody waits for it any more: it has ended, or is to, or its trial is deleted."""
+        """Return whether the attempt has ended, is to stop, or belongs to a deleted trial."""
         return self.has_ended or self.is_stop_requested or not self.was_asked_for
 
     def has_pod(self, pod: Object) -> bool:
-        """Whether that very pod is its own, whatever labels it has."""
+        """Return whether this is the pod of the attempt, whatever its labels are."""
         noted = self._known_pod()
         return noted is not None and noted.uid == uid_of(pod)
 
     def note_made(self, pod: Object) -> None:
-        """It has a pod; where that runs, and in what, is seen later."""
+        """Store that the attempt has a pod. Its node and image are stored later."""
         self._note(_noted_of(pod))
 
     def request_stop(self, grace: float) -> None:
-        """Leave word for its agent; with why it has not begun, which nobody could say later."""
+        """Store a stop request for the agent, with the reason why the attempt has not started."""
         order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
         write_json(self._file(paths.STOP), order)
 
     def record_never_started(self) -> None:
-        """Write the end of one that was told to stop before its pod began."""
+        """Write the exit record of an attempt that was stopped before its pod started."""
         waited_for = (read_json(self._file(paths.STOP)) or {}).get("waited_for")
         why = f": {waited_for}" if isinstance(waited_for, str) and waited_for else ""
         self.record_end("Stopped", f"stopped before it was started{why}")
 
     def time_to_stop(self) -> float:
-        """The seconds that it was given to end in."""
+        """Return the seconds of the stop request."""
         grace = (read_json(self._file(paths.STOP)) or {}).get("grace")
         return float(grace) if isinstance(grace, (int, float)) else 0.0
 
     def observe(
         self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float, unseen: str = ""
     ) -> Replica:
-        """How it stands; one whose pod is gone, or ended without a word, is buried on the way.
+        """Return the state of the attempt; write an exit record if its pod ended without one.
 
-        `is_seen` is whether its pod would be seen if there were one, since all are, and it was made
-        before the look: only then is it gone if it is not. `waits_for` is what there is to say of
-        one that has not begun, `unseen` why nothing new is known of one that has, if nothing is.
+        `is_seen` is whether the watch contains all pods and the pod was created before the watch
+        was read: only then does a missing pod count as deleted. `waits_for` is why the attempt has
+        not started, `unseen` is why the state of a started attempt is outdated.
         """
         ended = self._ended()
         if ended is not None:
@@ -167,14 +168,14 @@ class PodAttempt(AttemptFiles):
             return self._ended() or self._pending("", "its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
-        # As far as the pod itself tells: its events have not been asked for yet.
+        # From the pod alone: its events have not been read yet.
         waits_for = waits_for or str(explain(pod, (), now) or "")
         return self._pending(waits_for, _in_words(state), deleting=state.deleting)
 
     def observe_elsewhere(self, message: str, abandoned_message: str, now: float) -> Replica:
-        """How it stands where its pod is in a cluster that nobody here looks at: as it was last.
+        """Return the last known state of an attempt whose pod is in another cluster.
 
-        One that is to end, and had the time for it, is given up, with what is said of it then.
+        A stopped attempt whose grace period is over is given up, with `abandoned_message`.
         """
         if self._had_time_to_end(now):
             return self.give_up(abandoned_message)
@@ -187,9 +188,9 @@ class PodAttempt(AttemptFiles):
         return self._pending(message, deleting=is_ending)
 
     def give_up(self, message: str) -> Replica:
-        """Have it end here, though its pod cannot be seen, and may go on: see `is_left`."""
+        """End the attempt though its pod cannot be seen and may still run: see `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
-            if not self.is_stop_requested:  # its agent may be there, though its pod is not seen
+            if not self.is_stop_requested:  # the agent may be running, though its pod is not seen
                 self.request_stop(0.0)
             write_json(self._file(_LEFT), {})
             self.record_end(GIVEN_UP, message)
@@ -199,11 +200,11 @@ class PodAttempt(AttemptFiles):
 
     @property
     def is_left(self) -> bool:
-        """Whether it was given up while its pod could not be seen."""
+        """Whether the attempt was given up while its pod could not be seen."""
         return (self.path / _LEFT).exists()
 
     def left_before(self) -> Iterator[PodAttempt]:
-        """The attempts of this replica before this one that were given up, the newest first."""
+        """Yield the earlier attempts of this replica that were given up, the newest first."""
         for number in range(self.replica.attempt - 1, 0, -1):
             replica = ReplicaId(self.replica.role, self.replica.index, number)
             path = self.path.with_name(str(number))
@@ -212,7 +213,7 @@ class PodAttempt(AttemptFiles):
                 yield before
 
     def _had_time_to_end(self, now: float) -> bool:
-        """Whether it was told to end, and is late: it may still hand over what it left."""
+        """Whether the attempt is to stop, and the time for that and for its uploads is over."""
         try:
             requested = os.stat(self._file(paths.STOP)).st_mtime
         except FileNotFoundError:
@@ -220,9 +221,9 @@ class PodAttempt(AttemptFiles):
         return not self.was_begun or now > requested + self.time_to_stop() + HAND_OVER
 
     def settles_at(self, pod: Object) -> float | None:
-        """When an attempt whose pod has ended counts as ended, if it has and does not yet.
+        """Return when the attempt of a finished pod counts as ended, or None.
 
-        It is for who has just observed it, by the clock that was told then.
+        Call it directly after `observe`: the time is by the clock passed there.
         """
         is_final = state_of(pod, CONTAINER).phase.is_final
         return self._settles_at if is_final and not self.has_ended else None
@@ -236,8 +237,8 @@ class PodAttempt(AttemptFiles):
         started: float | None = None,
         ended: float | None = None,
     ) -> None:
-        """Write the exit record of one that left none."""
-        # Sentences that are put into others end without their stop.
+        """Write the exit record of an attempt that left none."""
+        # Messages become part of other sentences, so they have no final period.
         message = message if message.endswith("..") else message.removesuffix(".")
         record = self._end(reason, message, ended or time.time())
         record |= {"exit_code": exit_code, "started": record["started"] or started}
@@ -247,7 +248,8 @@ class PodAttempt(AttemptFiles):
         if not self.was_made:
             return self._pending(waits_for, "being made")
         if not is_seen:
-            # What it did last is what is known: a cluster out of sight is no reason to end it.
+            # The last known state stays: a cluster that cannot be seen is not a reason to end the
+            # attempt.
             if self.was_begun:
                 return self._seen_living(unseen=unseen)
             return self._pending(waits_for, "starting")
@@ -260,22 +262,22 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "starting")
 
     def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
-        # If it ended long ago by the cluster's clock, too, there is nothing to wait for.
+        # If the pod ended long ago by the cluster's clock as well, there is nothing to wait for.
         left = SETTLING - max(self._final_seen.age(pod), now - (state.ended or 0.0))
         if left > 0:
-            # What was on its way when it ended is taken in first. It ends with what it left.
+            # First accept the uploads in flight. They may contain the exit record.
             self._settles_at = now + left
             seen = self._seen_living() if self.was_begun else self._pending("", "ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
-        # Of one whose agent never came, the end of what its container said is all there is.
+        # If the agent never started, the last output of the container is the only explanation.
         explanation = explain(pod, (), now, log="" if self.was_taken_up else state.message)
         end = self._end_of(state, "" if explanation is None else str(explanation))
-        started = state.started or None  # 0 of what never was
+        started = state.started or None  # 0 means never
         self.record_end(*end[:2], exit_code=end[2], started=started, ended=state.ended)
         return self._ended() or self._pending("", "ending")
 
     def _is_stuck(self, pod: Object) -> bool:
-        """Whether it was to be gone long ago: then nobody is there to say that it is."""
+        """Return whether the pod should have been deleted long ago: its node does not respond."""
         if "deletionTimestamp" not in pod["metadata"]:
             return False
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -300,20 +302,20 @@ class PodAttempt(AttemptFiles):
             return START_FAILED, why or message, code or None
         if code > 128:
             return "Signal", why or state.message or "its pod was killed", code
-        # The agent's own end says nothing of the program's.
+        # The exit code of the agent is not that of the program.
         message = state.message or "it does not say why"
         return "Lost", f"its pod ended before it said how its program did: {message}", None
 
     def _known_pod(self) -> _PodRecord | None:
-        if self._noted is None:  # else it was read or written before, by this process
+        if self._noted is None:  # else this process has read or written it before
             self._noted = self._read(POD, _PodRecord)
         return self._noted
 
     def _note_seen(self, pod: Object) -> None:
-        """Keep what is new of where it runs: once for its node, once for its image."""
+        """Store the node and the image of the pod, each once it is known."""
         noted, seen = self._known_pod(), _noted_of(pod)
         if noted is None or noted.uid != seen.uid:
-            return  # whoever made it notes that first
+            return  # `note_made` comes first
         now = msgspec.structs.replace(
             seen, node=seen.node or noted.node, image_id=seen.image_id or noted.image_id
         )
@@ -333,7 +335,7 @@ class PodAttempt(AttemptFiles):
         return Replica(**{**_fields(seen), **changes})
 
     def _pending(self, why: str, otherwise: str = "", *, deleting: bool = False) -> Replica:
-        """One that has not begun: why, if that is known, else what is the matter with it."""
+        """Return the state of an attempt that has not started, with the reason if known."""
         is_ending = deleting or self.is_stop_requested
         if not is_ending:
             self._waits_for = storable(why)
@@ -343,14 +345,14 @@ class PodAttempt(AttemptFiles):
 
 
 class _FirstSight:
-    """When something was first seen of a pod."""
+    """The time at which something about a pod was first seen."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._first: tuple[str, float] = ("", 0.0)  # the uid of the pod, and when
+        self._first: tuple[str, float] = ("", 0.0)  # the uid of the pod, and the time
 
     def age(self, pod: Object) -> float:
-        """The seconds since it was seen of that very pod, which are none the first time."""
+        """Return the seconds since the first call for this pod, 0 at the first call."""
         now = self._clock()
         if self._first[0] != uid_of(pod):
             self._first = (uid_of(pod), now)
@@ -370,7 +372,7 @@ def _noted_of(pod: Object) -> _PodRecord:
 
 
 def _of_container(listed: Any, field: str) -> str:
-    """What a list of containers says of the one in which the program runs."""
+    """Return a field of the program's container in a list of containers."""
     for container in listed or ():
         if container.get("name") == CONTAINER:
             return str(container.get(field) or "")

@@ -22,21 +22,21 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import PODS
 from windlass.runtimes.kubernetes.manifests import AGENT_PORT
 
-GREETING = "WINDLASS-TUNNEL/1 {token}\n"  # by which an agent knows whose connection it is
+GREETING = "WINDLASS-TUNNEL/1 {token}\n"  # identifies the job of a connection to its agent
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 _PROTOCOL = "v4.channel.k8s.io"
-_DATA, _ERRORS = 0, 1  # the channels of a port: the first byte of each message
+_DATA, _ERRORS = 0, 1  # the channels of a port, named by the first byte of each message
 _PIECE = 64 << 10
 _LARGEST_MESSAGE = 64 << 20
-_PULSE = 30.0  # seconds between signs of life, which networks that forget want to see
-_OPENING = 20.0  # seconds until a connection that does not come is given up
-_REPORTED = 10  # failures after which a pod that cannot be reached is told of
+_PULSE = 30.0  # seconds between keep-alive messages, for networks that drop idle connections
+_OPENING = 20.0  # seconds until an attempt to connect is given up
+_REPORTED = 10  # failures after which an unreachable pod is logged
 
 _log = logging.getLogger(__name__)
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """How to reach the agent of one pod."""
+    """The connection parameters for the agent of one pod."""
 
     connection: Connection
     namespace: str
@@ -45,9 +45,9 @@ class _Way(msgspec.Struct, frozen=True):
 
 
 class Tunnels:
-    """Keeps some connections to each pod that is asked for; see `keep` and `drop`.
+    """Keeps some connections open to each requested pod; see `keep` and `drop`.
 
-    `url` is where the server is: joined to each. All methods may be called from any thread.
+    Each connection is joined to the server at `url`. All methods may be called from any thread.
     """
 
     def __init__(self, url: Callable[[], str], count: int = 4) -> None:
@@ -56,15 +56,17 @@ class Tunnels:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._tasks: dict[str, list[asyncio.Task[None]]] = {}  # by the pod's uid; the loop's own
+        # By pod uid; used by the loop's thread only.
+        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._wanted: set[str] = set()
         self._session: Any = None
-        self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None  # of the newest one
+        # Of the newest connection.
+        self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None
 
     def keep(
         self, pod_uid: str, connection: Connection, namespace: str, name: str, token: str
     ) -> None:
-        """Have connections to a pod, from now until it is dropped."""
+        """Keep connections open to a pod, from now until it is dropped."""
         with self._lock:
             if pod_uid in self._wanted:
                 return
@@ -74,7 +76,7 @@ class Tunnels:
         loop.call_soon_threadsafe(self._begin, pod_uid, way)
 
     def drop(self, pod_uid: str) -> None:
-        """Let go of a pod: it is over, or gone."""
+        """Close the connections to a pod that has ended."""
         with self._lock:
             if pod_uid not in self._wanted:
                 return
@@ -84,19 +86,19 @@ class Tunnels:
             loop.call_soon_threadsafe(self._cease, pod_uid)
 
     def drop_all(self) -> None:
-        """Let go of every pod, for now."""
+        """Close the connections to all pods, until `keep` is called again."""
         with self._lock:
             wanted = list(self._wanted)
         for pod_uid in wanted:
             self.drop(pod_uid)
 
     def has(self, pod_uid: str) -> bool:
-        """Whether connections to a pod are kept."""
+        """Return whether connections to a pod are kept."""
         with self._lock:
             return pod_uid in self._wanted
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all connections and stop the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._wanted.clear()
@@ -134,8 +136,9 @@ class Tunnels:
 
     def _begin(self, pod_uid: str, way: _Way) -> None:
         if pod_uid in self._wanted and pod_uid not in self._tasks:
-            # One knocks until somebody answers, then the others come: an agent takes its time to
-            # begin, and of many pods that begin together each knock costs the cluster something.
+            # The first connection retries until the agent accepts it, then the others are opened.
+            # Agents take time to start, and with many pods every attempt costs the cluster
+            # something.
             is_reached = asyncio.Event()
             first = asyncio.ensure_future(self._keep_one(way, is_reached))
             others = (self._follow(way, is_reached) for _ in range(self._count - 1))
@@ -150,13 +153,13 @@ class Tunnels:
         await self._keep_one(way, is_reached)
 
     async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
-        """One connection after the other."""
+        """Open one connection after the other."""
         failures = 0
         while True:
             try:
                 was_used = await self._carry(way, is_reached)
                 failures = 0 if was_used else failures + 1
-            except Exception as error:  # noqa: BLE001 -- whatever it is, the next try may go well
+            except Exception as error:  # noqa: BLE001 -- after any error, the next try may work
                 failures += 1
                 if failures == _REPORTED:
                     _log.warning("no way to the agent in %s: %s", way.name, _reason(error))
@@ -165,7 +168,7 @@ class Tunnels:
                 await asyncio.sleep(pause)
 
     async def _carry(self, way: _Way, is_reached: asyncio.Event) -> bool:
-        """Open a connection and carry what goes through it; whether anything did."""
+        """Open a connection and join it to the server; return whether any data passed."""
         async with contextlib.AsyncExitStack() as stack:
             socket = await asyncio.wait_for(self._open(way, stack), _OPENING)
             await socket.send_bytes(bytes([_DATA]) + GREETING.format(token=way.token).encode())
@@ -183,8 +186,8 @@ class Tunnels:
         return True
 
     async def _open(self, way: _Way, stack: contextlib.AsyncExitStack) -> Any:
-        """A web socket to the agent's port, with the two marks of its channels taken in."""
-        # The headers may take a program that logs us in: not in the thread of all tunnels.
+        """Open a web socket to the agent's port, and read the initial message of both channels."""
+        # The headers may need a login program, which must not block the thread of all tunnels.
         url, headers = await asyncio.to_thread(_request, way)
         session = await self._own_session()
         configuration = way.connection.api.configuration
@@ -202,13 +205,14 @@ class Tunnels:
             )
         )
         marks: set[int] = set()
-        while marks != {_DATA, _ERRORS}:  # each channel begins with the number of its port
+        # Each channel starts with a message that contains its port number.
+        while marks != {_DATA, _ERRORS}:
             channel, _ = _split(await socket.receive())
             marks.add(channel)
         return socket
 
     async def _first(self, socket: Any) -> bytes | None:
-        """What the agent asks first, however long that takes; none if it has gone."""
+        """Return the first bytes of the agent's request, or None if the connection was closed."""
         while True:
             message = await socket.receive()
             if _is_end(message):
@@ -228,15 +232,16 @@ class Tunnels:
         return self._session
 
     def _context(self, connection: Connection) -> ssl.SSLContext | bool:
-        """Whom a connection trusts: made once for it, and for no other."""
-        # Kept together, and told apart by what they are: the id of one that is gone is another's.
+        """Return the TLS context of a connection, which is created once."""
+        # Compared by identity, and stored with the connection: the id of a deleted object is
+        # reused.
         if self._trust is None or self._trust[0] is not connection:
             self._trust = (connection, _ssl_context(connection))
         return self._trust[1]
 
 
 async def _join(socket: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry bytes both ways until either side has had enough."""
+    """Copy bytes in both directions until either side closes."""
     ways = [
         asyncio.ensure_future(_to_server(socket, writer)),
         asyncio.ensure_future(_to_agent(socket, reader)),
@@ -268,7 +273,7 @@ async def _to_agent(socket: Any, reader: asyncio.StreamReader) -> None:
 
 
 def _split(message: Any) -> tuple[int, bytes]:
-    """The channel of a message, and what it says."""
+    """Split a message into its channel and its data."""
     data = message.data
     if not isinstance(data, bytes) or not data:
         raise ConnectionError("the way to the pod was closed")
@@ -287,7 +292,7 @@ def _is_end(message: Any) -> bool:
 
 
 def _request(way: _Way) -> tuple[str, dict[str, str]]:
-    """Where to ask for the port of a pod, and as whom."""
+    """Return the URL of a pod's port-forward, and the headers that authenticate us."""
     path = PODS.path(way.namespace, way.name, "portforward")
     request = way.connection.api.param_serialize(
         "GET", path, header_params={}, auth_settings=["BearerToken"]
@@ -298,7 +303,7 @@ def _request(way: _Way) -> tuple[str, dict[str, str]]:
 
 
 def _ssl_context(connection: Connection) -> ssl.SSLContext | bool:
-    """The trust that the client of the cluster has, and who it is."""
+    """Return a TLS context with the certificates of the cluster's client."""
     configuration = connection.api.configuration
     if not connection.server.startswith("https"):
         return True

@@ -27,19 +27,19 @@ from windlass.runtimes.kubernetes.manifests import (
     job_record,
 )
 
-_NOBODY = "0" * 32  # what is known only once it is there
+_NOBODY = "0" * 32  # stands for ids that are assigned later
 _SET_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
 
 def preset_image() -> str:
-    """What pods run in whose jobs name none, if this process is told so."""
+    """Return the default image of this process's environment, or ""."""
     return os.environ.get("WINDLASS_KUBERNETES_IMAGE", "")
 
 
 def manifests_here(
     request: ShowManifests, connect: Callable[[], Connection], image: str = ""
 ) -> ClusterManifests:
-    """What would be created in the cluster at hand; what that does not say is left open."""
+    """Return the objects that a job would create. Values that only a cluster has stay open."""
     namespace, nodes = request.namespace or "default", None
     cluster = ClusterCheck(findings=())
     try:
@@ -48,7 +48,7 @@ def manifests_here(
             namespace = connection.namespace
             nodes = list_nodes(connection)
     except KubernetesError:
-        pass  # accelerators become what is in common use
+        pass  # accelerators get the common resource names and labels
     return ClusterManifests(
         objects=build_manifests(request.spec, namespace, nodes, image), cluster=cluster
     )
@@ -57,7 +57,7 @@ def manifests_here(
 def build_manifests(
     spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
 ) -> list[Object]:
-    """The Secret, the services and the pods of the first attempts; `nodes` as `placement` has them.
+    """Build the Secret, services and pods of the first attempts, with `nodes` as in `placement`.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)

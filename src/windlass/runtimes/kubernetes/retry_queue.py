@@ -17,20 +17,20 @@ from windlass.kube.explanation import one_line_error
 from windlass.model.errors import KubernetesError, WindlassError
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-TOO_MANY = 429  # the status of who is too busy
+TOO_MANY = 429  # the status of a busy API server
 _log = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
-    """Why something could not be done, without and with what to do about it."""
+    """The message of a failed task, without and with its hint."""
 
     message: str = ""
     message_with_hint: str = ""
-    is_busy: bool = False  # the cluster is there, and answered that it has too much to do
+    is_busy: bool = False  # the cluster responded that it is overloaded
 
 
 class RetryQueue:
-    """Things to do, by key: of one key one is done at a time, and the newest is what counts.
+    """Tasks by key. One task of a key runs at a time, and the newest replaces the others.
 
     >>> retries, done = RetryQueue(), threading.Event()
     >>> retries.do("greet", done.set)
@@ -47,14 +47,14 @@ class RetryQueue:
         self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
         self._failures: dict[Hashable, tuple[int, Failure]] = {}
         self._busy: set[Hashable] = set()
-        self._parked: set[Hashable] = set()  # due, once what is being done of that key is done
-        self._woken: set[Hashable] = set()  # being done, and to be done again at once if it fails
+        self._parked: set[Hashable] = set()  # due as soon as the running task of that key ends
+        self._woken: set[Hashable] = set()  # running, and to be repeated at once after a failure
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
 
     def do(self, key: Hashable, act: Callable[[], object], *, after: float = 0.0) -> None:
-        """Have something done; in the place of what was to be done under that key before."""
+        """Schedule a task, in place of an earlier one with the same key."""
         with self._changed:
             if self._is_closed:
                 return
@@ -67,15 +67,15 @@ class RetryQueue:
                 thread.start()
 
     def forget(self, key: Hashable) -> None:
-        """Nobody wants it any more; what is being done goes on to its end."""
+        """Remove a task. A running one continues to its end."""
         with self._changed:
             self._wanted.pop(key, None)
             self._failures.pop(key, None)
 
     def wake(self, *keys: Hashable) -> None:
-        """Have what failed done again now, and not after its pause; without keys all of it.
+        """Repeat failed tasks now instead of after their pause; without keys, all of them.
 
-        What is being done just now is done once more if it fails.
+        A task that is running now is repeated at once if it fails.
         """
         with self._changed:
             for key in keys or list(self._failures):
@@ -86,17 +86,17 @@ class RetryQueue:
                     self._plan(key, self._wanted[key][1], 0.0)
 
     def is_wanted(self, key: Hashable) -> bool:
-        """Whether it is still to be done, or being done."""
+        """Return whether a task is scheduled or running."""
         with self._changed:
             return key in self._wanted or key in self._busy
 
     def failure(self, key: Hashable) -> Failure:
-        """Why it is not done yet, if it was tried; else nothing."""
+        """Return the last failure of an unfinished task, or an empty one."""
         with self._changed:
             return self._failures.get(key, (0, Failure()))[1]
 
     def close(self, timeout: float = 2.0) -> None:
-        """Begin nothing more."""
+        """Start no more tasks."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -118,14 +118,14 @@ class RetryQueue:
             failure = Failure()
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it is told and tried again
+            except Exception as error:  # noqa: BLE001 -- any error is stored, and the task repeated
                 failure = failure_of(error)
                 if not isinstance(error, WindlassError):
                     _log.exception("an errand in a cluster failed")
             self._finish(key, act, failure)
 
     def _next(self) -> tuple[Hashable, Callable[[], object]] | None:
-        """What is due now, waited for; none when all is over."""
+        """Wait for the next due task; None when the queue is closed."""
         with self._changed:
             while not self._is_closed:
                 wait = None
@@ -138,7 +138,7 @@ class RetryQueue:
                     wait = None
                     wanted = self._wanted.get(key)
                     if wanted is None or wanted[0] != number:
-                        continue  # nobody wants it, or something newer is to be done
+                        continue  # the task was removed or replaced
                     if key in self._busy:
                         self._parked.add(key)
                         continue
@@ -160,7 +160,7 @@ class RetryQueue:
                 count, before = self._failures.get(key, (0, Failure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
-                if key not in self._wanted:  # else something newer is to be done
+                if key not in self._wanted:  # else a newer task replaces this one
                     longest = 0.0 if is_woken else LONGEST_PAUSE
                     pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), longest)
                     self._plan(key, act, pause)
@@ -176,7 +176,7 @@ class RetryQueue:
 
 
 def failure_of(error: Exception) -> Failure:
-    """An error, as it is told."""
+    """Convert an error into a `Failure`."""
     if isinstance(error, WindlassError):
         is_busy = isinstance(error, KubernetesError) and error.status == TOO_MANY
         return Failure(error.message or type(error).__name__, one_line_error(error), is_busy)

@@ -30,7 +30,7 @@ from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 from windlass.runtimes.remote_attempt import ask_for
 from windlass.runtimes.worker_zip import worker_zip
 
-_RECHECK = 5.0  # seconds between two looks at one that is to end where nobody looks
+_RECHECK = 5.0  # seconds between checks of a stopping attempt in another cluster
 
 
 def create_runtime(server: ServerContext) -> KubernetesRuntime:
@@ -49,10 +49,9 @@ def create_runtime(server: ServerContext) -> KubernetesRuntime:
 class KubernetesRuntime:
     """Runs replicas in the pods of a cluster, known by their files under `home` and by label.
 
-    No method waits for the cluster, or for a login to it, but `validate`; for a namespace that
-    nobody named `create` and `addresses` wait for seconds at most. It keeps nothing in memory that
-    matters: another one, made after this one was killed, finds the same replicas once `adopt` was
-    called.
+    Only `validate` waits for the cluster or for a login. `create` and `addresses` wait for seconds
+    at most, for the default namespace. Nothing that matters is kept in memory only: after a crash,
+    another instance finds the same replicas once `adopt` was called.
     """
 
     def __init__(self, home: Path, context: KubernetesContext) -> None:
@@ -67,7 +66,7 @@ class KubernetesRuntime:
             self._records,
             self._retries,
             on_pod=self._pod_changed,
-            on_login=self._tunnels.drop_all,  # opened anew by the first look at each pod
+            on_login=self._tunnels.drop_all,  # the next observation of each pod opens them again
             notify=self._notify,
         )
         self._agent_tunnels = AgentTunnels(
@@ -81,14 +80,14 @@ class KubernetesRuntime:
         self._on_orders: list[Callable[[int], None]] = []
 
     def validate(self, spec: JobSpec) -> list[str]:
-        """What cannot be had there; it raises where the cluster cannot be asked."""
+        """Return the options that pods do not support. Raises if the cluster does not respond."""
         problems = self._checks.problems(spec)
         if not problems:
             self._checks.check(self._view.connected(), spec)
         return problems
 
     def watch(self, callback: Callable[[str], None]) -> None:
-        """Have the uid of each job told whose replicas may have changed."""
+        """Call `callback` with the uid of each job whose replicas may have changed."""
         self._callbacks.append(callback)
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
@@ -96,7 +95,7 @@ class KubernetesRuntime:
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """The names of the services of all replicas; one alone needs none."""
+        """Return the service addresses of all replicas. A single replica needs none."""
         if not has_services(job.spec):
             return dict(assigned)
         record = self._record(job)
@@ -110,7 +109,7 @@ class KubernetesRuntime:
         return {**made, **assigned}
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Have a pod made for an attempt, unless it was."""
+        """Create the pod of an attempt, unless it exists."""
         record = self._record(job)
         attempt = self._attempts.one(record, job.spec, replica)
         if attempt.has_ended or attempt.was_made:
@@ -135,14 +134,15 @@ class KubernetesRuntime:
             self._notify(job.uid)
         for callback in self._on_orders:
             callback(record.trial_id)
-        # What has begun ends by itself, and hands over what it left; this is for what does not.
+        # A started attempt ends by itself and uploads its results. This deletes a pod that does not
+        # end.
         after = grace + HAND_OVER if attempt.was_begun else 0.0
         self._actions.end(record, attempt, after=after)
 
     def give_up(self, job_uid: str) -> None:
-        """Have a job that is being stopped end without its cluster, should that not answer.
+        """End a job that is being stopped without its cluster, if the cluster does not respond.
 
-        What it has there goes when the cluster is back: its job record stays until then.
+        Its objects are deleted when the cluster is back: the job record stays until then.
         """
         self._records.change(job_uid, is_given_up=True)
         record = self._records.find(job_uid)
@@ -150,12 +150,12 @@ class KubernetesRuntime:
             self._view.reach(record)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """How each attempt of a job stands."""
+        """Return the state of each attempt of a job."""
         record = self._records.find(job.uid)
         if record is None:
             return []
         attempts = [*self._attempts.all(record, job.spec)]
-        # The watch first: of two clusters, one after the other, this is not the newer one's.
+        # Read the watch first: after a change of clusters, it must not be the newer cluster's.
         watcher = self._view.now(record.namespace)
         elsewhere = self._view.elsewhere(record)
         now = time.time()
@@ -169,10 +169,11 @@ class KubernetesRuntime:
             message = f"{elsewhere}: {HOW_TO_CONNECT_THERE}"
             abandoned = abandoned_message(record, elsewhere)
             seen = [attempt.observe_elsewhere(message, abandoned, now) for attempt in attempts]
-            if any(replica.deleting for replica in seen):  # nothing tells when their time is up
+            # No event tells when their grace period is over.
+            if any(replica.deleting for replica in seen):
                 self._observer.reconcile_after(job.uid, _RECHECK)
             return seen
-        if elsewhere is not None:  # else there may be nothing of it there to see
+        if elsewhere is not None:  # else the connected cluster may have no objects of the job
             self._view.watch(record.namespace)
         is_seen = watcher is not None and watcher.synced.is_set() and elsewhere is not None
         return [
@@ -181,14 +182,14 @@ class KubernetesRuntime:
         ]
 
     def release(self, job_uid: str) -> None:
-        """Have all that a job has in the cluster go."""
+        """Delete all objects of a job in the cluster."""
         self._attempts.forget(job_uid)
         record = self._records.find(job_uid)
         if record is not None:
             self._actions.release(record)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over what another runtime of this home left: to be called once, at the start."""
+        """Take over the jobs of an earlier runtime of this home. Call it once, at the start."""
         unfinished = {job.uid: job for job in jobs}
         for record in self._records.all():
             job = unfinished.get(record.uid)
@@ -212,14 +213,14 @@ class KubernetesRuntime:
         return AttemptProcess()
 
     def close(self) -> None:
-        """Let go of the cluster. Pods live on."""
+        """Close the connection to the cluster. Pods continue to run."""
         self._actions.close()
         self._observer.close()
         self._tunnels.close()
         self._view.close()
 
     def _why_unreachable(self, record: JobRecord) -> str:
-        """Why the cluster of a job does not answer, if it does not."""
+        """Return why the cluster of a job does not respond, or ""."""
         trouble = self._view.trouble(record)
         return "" if trouble.is_busy else trouble.message
 
@@ -230,7 +231,7 @@ class KubernetesRuntime:
             namespace = options.namespace or self._view.connected_soon().namespace
             record = job_record(
                 job, namespace, self._records.identity
-            )  # where is noted as it begins
+            )  # the cluster is stored when the job starts
             self._records.keep(record)
         return record
 
@@ -239,7 +240,7 @@ class KubernetesRuntime:
             callback(uid)
 
     def _failed(self, key: Hashable) -> None:
-        """Something could not be done: whoever waits for it is to see why."""
+        """Notify the jobs that wait for a failed task, so that they show the reason."""
         if not isinstance(key, tuple):
             return
         what, which, *_ = key
@@ -253,7 +254,7 @@ class KubernetesRuntime:
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
-        assert pod is not None  # noqa: S101 -- one of them is there
+        assert pod is not None  # noqa: S101 -- one of the two is set
         uid = labels_of(pod).get(pod_names.UID, "")
         if after is None:
             self._observer.forget(pod)

@@ -12,14 +12,15 @@ from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN, Agent
 
 
 class KubernetesContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runtime needs of the server it is part of."""
+    """The functions and settings of the server that the runtime uses."""
 
     connect: Callable[[], Connection]
     worker: Callable[[], bytes]  # the program that a pod runs
-    token_for: Callable[[str], str]  # what the agents of a job show; by its uid
-    urls: Callable[[], Sequence[str]]  # where pods may reach the server; none: nowhere
-    url: Callable[[], str]  # where the server is for this process
-    image: str = ""  # for jobs that name none; else one with their Python
-    tunnels: int = 4  # to each pod that cannot reach the server
-    heard: AgentsLastSeen = AGENTS_LAST_SEEN  # when agents last asked it for anything
+    token_for: Callable[[str], str]  # the token of a job's agents, by job uid
+    # The URLs of the server for pods; empty if pods cannot reach it.
+    urls: Callable[[], Sequence[str]]
+    url: Callable[[], str]  # the URL of the server for this process
+    image: str = ""  # the image for jobs that set none; "" for one with their Python version
+    tunnels: int = 4  # connections to each pod that cannot reach the server
+    heard: AgentsLastSeen = AGENTS_LAST_SEEN  # the last request of each agent
     clock: Callable[[], float] = time.monotonic

@@ -23,25 +23,25 @@ from windlass.model.kubernetes.job_options import KubernetesOptions, problems_of
 from windlass.runtimes.kubernetes.dry_run_pod import check_pod, needs_try
 from windlass.runtimes.kubernetes.manifests import image_problems
 
-_FRESH = 60.0  # seconds that an answer of the cluster is taken to hold
+_FRESH = 60.0  # seconds for which a response of the cluster is cached
 _MOST_KEPT = 1000
 
 Value = TypeVar("Value")
 
 
 class SubmitChecks:
-    """What is checked of jobs; what the cluster said is remembered for a while."""
+    """The checks of submitted jobs. Responses of the cluster are cached for a while."""
 
     def __init__(self, image: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._image = image
         self._clock = clock
         self._lock = threading.Lock()
-        self._passed: dict[Hashable, float] = {}  # what was found to be right, and when
+        self._passed: dict[Hashable, float] = {}  # the time at which each check passed
         self._nodes: tuple[float, str, list[Node] | None] | None = None
-        self._placed: dict[Hashable, Placement] = {}  # where such a role was last put
+        self._placed: dict[Hashable, Placement] = {}  # the last placement of each kind of role
 
     def problems(self, spec: JobSpec) -> list[str]:
-        """Everything in a job that cannot work in pods, one sentence each."""
+        """Return everything in a job that cannot work in pods, one sentence each."""
         problems = [*code_problems(spec), *image_problems(spec, self._image)]
         if spec.volumes:
             problems.append(
@@ -60,7 +60,7 @@ class SubmitChecks:
         return problems
 
     def check(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse what the cluster would, or would wait for in vain, or would drop in silence."""
+        """Refuse a job that the cluster would refuse, or never run, or silently change."""
         options = spec.roles[0].kubernetes or KubernetesOptions()
         namespace = options.namespace or connection.namespace
         self._check_allowed(connection, namespace)
@@ -81,7 +81,7 @@ class SubmitChecks:
                 self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
-        """What a role's accelerator comes to there; a `ResourceError` if none has it."""
+        """Return the placement of a role's accelerator; `ResourceError` if no node has it."""
         if role.resources.accelerator is None:
             return Placement()
         placement = _placement(role, self._seen_nodes(connection))
@@ -92,12 +92,12 @@ class SubmitChecks:
     def placement_of_attempt(
         self, connection: Connection, role: Role, before: Placement | None = None
     ) -> tuple[Placement, bool]:
-        """The same for a job that was taken, whose machines may have gone since: never refused.
+        """Return the placement of an accepted job's role, whose nodes may have gone since.
 
-        Machines that come on demand come for a pod that waits. So one is made for those that were
-        there before: as they were last seen by this server, or else as they were when the attempt
-        before it was put there (`before`). Where nobody knows of these it is made for what is in
-        common use: a guess, as the second value says.
+        It never refuses a role. Autoscalers add nodes for a pod that waits, so the pod is built for
+        the nodes that existed before: as this server last saw them, or as the previous attempt used
+        them (`before`). If neither is known, it is built for the common node labels, and the second
+        value is true: the placement is a guess.
         """
         try:
             return self.placement(connection, role), False
@@ -107,7 +107,7 @@ class SubmitChecks:
             return cached or _placement(role, None), cached is None
 
     def _check_resources(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse what no machine has, all of it at once."""
+        """Refuse roles that need more than any machine has. Reports all of them at once."""
         problems: list[tuple[str, ResourceError]] = []
         for role in spec.roles:
             for check in (self.placement, self._check_size):
@@ -124,7 +124,8 @@ class SubmitChecks:
 
     def _check_size(self, connection: Connection, role: Role) -> None:
         options = role.kubernetes or KubernetesOptions()
-        if not may_exceed_machines(role.resources) or options.pod_patch:  # which may say otherwise
+        # A patch may change the resources.
+        if not may_exceed_machines(role.resources) or options.pod_patch:
             return
         nodes = self._seen_nodes(connection)
         if nodes is not None:
@@ -138,7 +139,7 @@ class SubmitChecks:
         self._once(("allowed", connection.server, connection.account, namespace), check)
 
     def _once(self, key: Hashable, check: Callable[[], None]) -> None:
-        """Do a check that raises, unless it passed a moment ago: many jobs may come at once."""
+        """Run a check that raises, unless it passed a moment ago: many jobs may arrive at once."""
         with self._lock:
             since = self._passed.get(key)
         if since is not None and self._clock() - since < _FRESH:
@@ -170,7 +171,7 @@ def _placement(role: Role, nodes: list[Node] | None) -> Placement:
 
 
 def _cache_key(connection: Connection, role: Role) -> Hashable:
-    """All that the placement of a role follows from, but for the nodes."""
+    """Return everything that determines the placement of a role, except the nodes."""
     options = role.kubernetes or KubernetesOptions()
     of_pods = (options.tolerations, options.node_selector)
     needs = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))

@@ -25,8 +25,8 @@ from windlass.worker.common.process_identity import is_alive
 from windlass.worker.supervise.child_process import replica_marker
 from windlass.worker.supervise.ports import LOOPBACK
 
-EXTERNAL = "external"  # in a launch file: nothing of it was started by us
-REMOTE = "away"  # in a launch file: nothing of it runs on this machine
+EXTERNAL = "external"  # in a launch file: the process was not started by us
+REMOTE = "away"  # in a launch file: the process runs on another machine
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
@@ -34,7 +34,7 @@ _WORDLESS = "its process ended without a word"
 
 
 class Attempt(AttemptFiles):
-    """The files of one attempt. Whether its lock is held is the one test of whether it lives."""
+    """The files of one attempt. An attempt is alive exactly while its lock is held."""
 
     @property
     def node(self) -> str:
@@ -43,13 +43,13 @@ class Attempt(AttemptFiles):
 
     @property
     def address(self) -> str:
-        """Where the others reach its replica: a host alone if nobody needs a port."""
+        """The address of the replica for its peers: a host without port if none is needed."""
         port = (self.launch() or {}).get("hold")
         return f"{LOOPBACK}:{port}" if port else LOOPBACK
 
     @property
     def marker(self) -> str:
-        """What stands in the environment of each of its processes."""
+        """The marker in the environment of each process of the attempt."""
         return replica_marker(
             {
                 "uid": self.uid,
@@ -61,43 +61,43 @@ class Attempt(AttemptFiles):
 
     @property
     def is_alive(self) -> bool:
-        """Whether a supervisor has it; of an external one, whether its process runs.
+        """Whether a supervisor holds the lock. For an external attempt: whether its process runs.
 
-        The lock of that says nothing once it has begun: its program may close what it did not
-        open, and what it forked may hold the lock for longer than it lives.
+        The lock of an external attempt means nothing after its start: its program may close the
+        descriptor, and a forked child may hold the lock for longer than the program lives.
         """
         owner = self.supervisor() if self.is_external else None
         return is_locked(self._file(paths.LOCK)) if owner is None else is_alive(*owner)
 
     @property
     def is_external(self) -> bool:
-        """Whether it is a process that was not started by us."""
+        """Whether the process was not started by us."""
         return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
 
     @property
     def is_remote(self) -> bool:
-        """Whether it runs on another machine, and only what it ships is here."""
+        """Whether the attempt runs on another machine, and only its uploads are here."""
         return bool((self.launch() or {}).get(REMOTE))
 
     def supervisor(self) -> tuple[int, str] | None:
-        """Pid and identity of its supervisor, as that wrote them."""
+        """Return pid and identity of the supervisor from the state file."""
         owner = self._state().supervisor
         return (owner.pid, owner.identity) if owner else None
 
     def pid(self) -> int | None:
-        """The number of its process, while that runs."""
+        """Return the pid of the process while it runs."""
         process = self._state().process
         lives = process is not None and is_alive(process.pid, process.identity)
         return process.pid if process is not None and lives else None
 
     def observe(self, *, is_starting: bool) -> Replica:
-        """How it stands; an attempt whose supervisor died is buried on the way."""
+        """Return the state of the attempt; write an exit record if its supervisor died."""
         ended = self._ended()
         if ended is not None:
             return ended
         if self.is_alive:
             return self._given_up() or self._living()
-        # The lock is let go after the exit record is written: it may be there by now.
+        # The supervisor releases the lock after it wrote the exit record, which may exist by now.
         ended = self._ended()
         if ended is not None:
             return ended
@@ -114,7 +114,7 @@ class Attempt(AttemptFiles):
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
 
     def check_process(self, seen: Replica) -> Replica:
-        """What was seen of it, with an end if its process has died and its record is to come."""
+        """Add an end to a running state if the process has died without an exit record yet."""
         if seen.phase is not Phase.RUNNING:
             return seen
         process = self._state().process
@@ -123,19 +123,20 @@ class Attempt(AttemptFiles):
         return msgspec.structs.replace(seen, ended=time.time())
 
     def stop(self, grace: float, reason: str) -> None:
-        """Have it end; before it began, see to it that it never does."""
+        """Stop the attempt, or prevent its start."""
         if self.has_ended or not self.path.exists():
             return
         try:
-            # Before the look at the lock: a supervisor that takes it after that sees this.
+            # Before the check of the lock: a supervisor that takes the lock later sees this file.
             write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
         except OSError:
-            # A full disk. Without it, one that runs ends as well, in a grace of its own.
+            # The disk is full. Without the file, the supervisor stops with its own grace period.
             if not self._signal_supervisor():
                 raise
             return
         if self.is_alive:
-            if not self.is_external:  # that hears of it by `wl.should_stop()`, and by no signal
+            # An external process gets no signal, and calls `wl.should_stop()`.
+            if not self.is_external:
                 self._signal_supervisor()
         elif not self.has_ended:
             self.record_end(
@@ -143,25 +144,26 @@ class Attempt(AttemptFiles):
             )
 
     def repeat_stop(self) -> None:
-        """Signal one that is to stop: whoever wrote that down may not have come to it."""
+        """Signal the supervisor again: the server may have died between the file and the signal."""
         if (self.path / paths.STOP).exists() and not self.is_external:
             self._signal_supervisor()
 
     def _signal_supervisor(self) -> bool:
-        """Whether there is one that could be told to end."""
+        """Send SIGTERM to the supervisor; return whether there is one."""
         owner = self.supervisor()
         if owner is None or not send_signal(*owner, signal.SIGTERM):
             return False
-        send_signal(*owner, signal.SIGCONT)  # in case somebody has stopped it
+        send_signal(*owner, signal.SIGCONT)  # in case the process is stopped
         return True
 
     def record_end(self, reason: str, message: str) -> bool:
-        """Kill what is left of an attempt without a supervisor, and write its exit record.
+        """Kill the processes of an attempt without a supervisor, and write its exit record.
 
-        Whether it was so: with a supervisor there is nothing to bury.
+        Returns false, and does nothing, if a supervisor is alive.
         """
         if self.is_external:
-            # Nothing of it is ours to kill, and whoever has its lock may be a fork of it.
+            # An external process is not ours to kill, and the owner of its lock may be a forked
+            # child.
             write_json_once(self._file(paths.EXIT), self._end(reason, message, time.time()))
             return True
         lock = self._take_lock()
@@ -180,9 +182,9 @@ class Attempt(AttemptFiles):
         return True
 
     def _given_up(self) -> Replica | None:
-        """The end of an external one that was told to stop, and did not within its grace.
+        """Return the end of an external attempt that did not stop within its grace period.
 
-        Its process goes on, which is not ours: it is no longer recorded.
+        Its process is not ours and continues, without being recorded.
         """
         if not self.is_external:
             return None
@@ -199,20 +201,20 @@ class Attempt(AttemptFiles):
             return time.time()
 
     def _take_lock(self) -> int | None:
-        """The lock, tried for a moment: one who only looks holds it no longer than that."""
+        """Take the lock, with retries for a moment: a mere check of the lock holds it for less."""
         until = time.monotonic() + 0.2
         while True:
             lock = take_lock(self._file(paths.LOCK))
             if lock is not None or time.monotonic() > until:
                 return lock
-            time.sleep(0.002)  # flock has no wait with an end
+            time.sleep(0.002)  # flock has no timeout
 
     def _is_young(self) -> bool:
         try:
             written = (self.path / paths.LAUNCH).stat().st_mtime
         except FileNotFoundError:
             return True
-        # Either way: the clock may have been set back since.
+        # Both directions: the clock may have been set back.
         return abs(time.time() - written) < _YOUNG
 
 

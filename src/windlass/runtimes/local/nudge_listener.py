@@ -22,9 +22,9 @@ from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS
 from windlass.worker.common.process_identity import is_alive
 
 _log = logging.getLogger(__name__)
-_PATH_LIMIT = 100  # bytes; a socket's path has 104 on macOS
-_LATE = 0.05  # the time of a file is coarser than the clock's
-_CHECK_AGAIN = 0.5  # where the system does not tell of the end of a process
+_PATH_LIMIT = 100  # bytes; the path of a socket has at most 104 on macOS
+_LATE = 0.05  # the time of a file is coarser than the clock
+_CHECK_AGAIN = 0.5  # on systems that do not report the end of a process
 
 Callback = Callable[[str], None]
 
@@ -38,9 +38,9 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class _Nudge(msgspec.Struct):
-    """A nudge as it must be to be believed: anyone who may write here may write anything."""
+    """The schema of a nudge. Nudges are validated, as any process of the user may send them."""
 
-    uid: str  # a surrogate alone is none, nor can a database be asked for it
+    uid: str  # without lone surrogates, which a database cannot store
     trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     about: str = ""
     role: RoleName = "main"
@@ -97,8 +97,9 @@ class NudgeListener:
         self._on_checkpoint: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
         self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
-        self._polled: list[tuple[int, str, str]] = []  # those no descriptor tells about
-        self._due: list[tuple[float, str]] = []  # when to tell of which job
+        self._polled: list[tuple[int, str, str]] = []  # processes without a descriptor to poll
+        # The time of each scheduled notification, and the job.
+        self._due: list[tuple[float, str]] = []
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
         self._thread.start()
@@ -132,7 +133,7 @@ class NudgeListener:
         self._wake()
 
     def close(self) -> None:
-        """End the thread; nudges go nowhere from now on."""
+        """End the thread. Later nudges are lost."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -209,7 +210,7 @@ class NudgeListener:
                 changed.add(uid)
 
     def _patience(self) -> float | None:
-        """How long to wait for anything to happen; none: until it does."""
+        """Return the seconds until the next scheduled check, or None to wait without a limit."""
         with self._lock:
             waits = [max(at - time.monotonic(), 0.0) for at, _ in self._due]
         return min([*waits, *([_CHECK_AGAIN] if self._polled else [])], default=None)
@@ -238,7 +239,7 @@ def _notify(callbacks: list[Callable[..., None]], subject: object) -> None:
 def _notify_one(callback: Callable[..., None], subject: object) -> None:
     try:
         callback(subject)
-    except Exception:  # noqa: BLE001  # one listener's fault must not silence the others
+    except Exception:  # noqa: BLE001  # a failed listener must not silence the others
         _log.exception("A listener failed on %r.", subject)
 
 

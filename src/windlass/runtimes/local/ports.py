@@ -15,25 +15,27 @@ if TYPE_CHECKING:
     import _socket
 
 _EPHEMERAL = "/proc/sys/net/ipv4/ip_local_port_range"
-_USUAL_EPHEMERAL = (32768, 65535)  # of Linux and of macOS
-_LOWEST, _HIGHEST = 12000, 65535  # below are those that well-known servers have
+_USUAL_EPHEMERAL = (32768, 65535)  # of Linux and macOS
+_LOWEST, _HIGHEST = 12000, 65535  # well-known servers use lower ports
 _ENOUGH = 2000
 
 _log = logging.getLogger(__name__)
 
 
 class Ports:
-    """Who has which port. All methods may be called from any thread."""
+    """The ports of all jobs. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: dict[str, dict[str, _Port]] = {}  # by the job's uid, then "role-index"
+        self._jobs: dict[str, dict[str, _Port]] = {}  # by job uid, then "role-index"
 
     def addresses(
         self, uid: str, names: Iterable[str], assigned: Mapping[str, str]
     ) -> dict[str, str]:
-        """An address for each of those replicas of a job. What is known stays, and so does what
-        was answered before; all are held from now on."""
+        """Return an address for each of these replicas of a job.
+
+        Assigned and earlier addresses stay the same. All of them are reserved from now on.
+        """
         self.take_up(uid, assigned)
         with self._lock:
             ports = self._jobs.setdefault(uid, {})
@@ -45,7 +47,7 @@ class Ports:
             }
 
     def take_up(self, uid: str, assigned: Mapping[str, str]) -> None:
-        """Hold the ports of a job whose addresses were stored, or written to a launch file."""
+        """Reserve the ports of a job from stored addresses or from a launch file."""
         with self._lock:
             ports = self._jobs.setdefault(uid, {})
             for name, address in assigned.items():
@@ -58,7 +60,7 @@ class Ports:
                 ports[name].hold()
 
     def hold_again(self, uid: str) -> None:
-        """Hold those that could not be held before, because their replicas were listening."""
+        """Reserve the ports that could not be reserved while replicas were listening on them."""
         if uid not in self._jobs:
             return
         with self._lock:
@@ -66,13 +68,13 @@ class Ports:
                 port.hold()
 
     def release(self, uid: str) -> None:
-        """Let go of the ports of a job that needs them no more."""
+        """Release the ports of a job."""
         with self._lock:
             for port in self._jobs.pop(uid, {}).values():
                 port.close()
 
     def close(self) -> None:
-        """Let go of all. Those of running replicas are held by their supervisors, too."""
+        """Release all ports. The supervisors of running replicas reserve theirs as well."""
         with self._lock:
             for ports in self._jobs.values():
                 for port in ports.values():
@@ -80,12 +82,12 @@ class Ports:
             self._jobs.clear()
 
     def _choose(self, count: int) -> list[_Port]:
-        """So many ports that nobody has: neighbours, if they are free."""
+        """Choose this many free ports, adjacent ones if possible."""
         if not count:
             return []
         taken = {port.number for ports in self._jobs.values() for port in ports.values()}
         span = _span()
-        start = random.randrange(len(span))  # noqa: S311  # to stay out of each other's way
+        start = random.randrange(len(span))  # noqa: S311  # so that servers choose different ports
         free: list[_Port] = []
         try:
             for number in itertools.chain(span[start:], span[:start]):
@@ -102,7 +104,7 @@ class Ports:
 
 
 class _Port:
-    """A port of a job, and the socket by which we hold it, if we do."""
+    """A port of a job, and the socket that reserves it, if any."""
 
     def __init__(self, number: int, socket: _socket.socket | None = None) -> None:
         self.number = number
@@ -116,7 +118,7 @@ class _Port:
         try:
             self._socket = hold_port(self.number)
         except OSError as error:
-            # Out of descriptors: the port is the job's all the same, and tried again.
+            # Out of descriptors: the job keeps the port, and the next `hold` tries again.
             _log.warning("port %s could not be held: %s", self.number, error)
 
     def close(self) -> None:
@@ -126,7 +128,7 @@ class _Port:
 
 
 def port_of(address: str) -> int | None:
-    """The port of an address of this machine; none if it has none.
+    """Return the port of an address of this machine, or None if it has none.
 
     >>> port_of("127.0.0.1:12345"), port_of("127.0.0.1"), port_of("10.0.0.1:80")
     (12345, None, None)
@@ -136,11 +138,11 @@ def port_of(address: str) -> int | None:
 
 
 def _span() -> range:
-    """Where to look: not where the kernel takes the ports of outgoing connections from."""
+    """Return the range of usable ports, outside the range of outgoing connections."""
     low, high = _ephemeral()
     below, above = range(_LOWEST, low), range(high + 1, _HIGHEST + 1)
     best = max(below, above, key=len)
-    # Where the kernel may take any, ours are safe from the moment we hold them.
+    # If outgoing connections may use any port, ours are safe once they are reserved.
     return best if len(best) >= _ENOUGH else range(_LOWEST, _HIGHEST + 1)
 
 

@@ -31,8 +31,8 @@ _SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "superviso
 class LocalRuntime:
     """Runs replicas as processes of this machine, known by their files under `home`.
 
-    It keeps nothing in memory that matters: another one, made after this one was killed,
-    finds the same replicas once `adopt` has been called.
+    Nothing that matters is kept in memory only: after a crash, another instance finds the same
+    replicas once `adopt` was called.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
             str, dict[Path, Attempt]
-        ] = {}  # of each job: they know how they ended
-        self._supervisors: dict[Path, _Started] = {}  # those we started
-        self._awaited: set[Path] = set()  # attempts that we did not start, but hear the end of
+        ] = {}  # by job; each caches how it ended
+        self._supervisors: dict[Path, _Started] = {}  # started by this process
+        self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
         self.nudges.on_change(lambda _uid: self._reap())
@@ -64,7 +64,7 @@ class LocalRuntime:
         self.nudges.on_log(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Where each replica of a job will be reached by the others; one alone needs nothing."""
+        """Return the address of each replica of a job. A single replica needs none."""
         roles = job.spec.roles
         if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
             return dict(assigned)
@@ -79,33 +79,33 @@ class LocalRuntime:
         if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
             return
         if attempt.was_begun:
-            return  # its supervisor died: `list` will tell
+            return  # the supervisor died: `list` reports that
         if assignment.addresses:
             self._ports.take_up(job.uid, assignment.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         launch = build_launch(self._home, job, replica, assignment, has_devices=self._has_devices)
         write_json(str(attempt.path / paths.LAUNCH), launch)
         if launch["executable"]["type"] == EXTERNAL:
-            return  # it runs already, and says so itself
+            return  # the process runs already, and reports itself
         try:
             self._begin(attempt, launch)
         except OSError:
-            # No process or descriptor is left: nobody was asked, and it is asked for again.
+            # No process or descriptor is left: nothing started, and the controller retries.
             os.unlink(attempt.path / paths.LAUNCH)
             raise
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds; nothing if the attempt has ended."""
+        """Stop an attempt, by force after `grace` seconds. An ended attempt is ignored."""
         attempt = self._attempt(job, replica)
         attempt.stop(grace, "")
         if attempt.is_external:
-            self.nudges.notify_after(grace, job.uid)  # whether the process stopped itself
+            self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 
     def give_up(self, job_uid: str) -> None:
         """Do nothing: processes of this machine always end."""
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """How each attempt of a job stands."""
+        """Return the state of each attempt of a job."""
         self._ports.hold_again(job.uid)
         attempts = [*self._attempts(job)]
         seen = [
@@ -113,7 +113,7 @@ class LocalRuntime:
         ]
         self._await_external(attempts)
         if any(replica.phase is Phase.FAILED for replica in seen):
-            # One that seems to run may have died before it, and be the cause of its death.
+            # A replica that seems to run may have died first, and be the cause of the failure.
             seen = [
                 attempt.check_process(replica)
                 for attempt, replica in zip(attempts, seen, strict=True)
@@ -131,7 +131,7 @@ class LocalRuntime:
         return AttemptProcess(granted, attempt.pid())
 
     def _await_external(self, attempts: Iterable[Attempt]) -> None:
-        """Hear of the ends of processes that we did not start."""
+        """Watch for the end of processes that we did not start."""
         for attempt in attempts:
             if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
                 continue
@@ -141,9 +141,9 @@ class LocalRuntime:
                 self.nudges.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over what another runtime of this home left: to be called once, at the start.
+        """Take over the jobs of an earlier runtime of this home. Call it once, at the start.
 
-        An attempt that was asked for but never begun is begun now.
+        A requested attempt that never started is started now.
         """
         for job in jobs:
             for attempt in self._attempts(job):
@@ -154,18 +154,19 @@ class LocalRuntime:
                 owner = attempt.supervisor()
                 if owner is not None:
                     self.nudges.await_end(*owner, job.uid)
-                    attempt.repeat_stop()  # who wrote that down may have been killed then
+                    # The earlier server may have died before it sent the signal.
+                    attempt.repeat_stop()
                 elif not attempt.is_external and (launch := attempt.launch()) is not None:
                     self._begin(attempt, launch)
 
     def release(self, job_uid: str) -> None:
-        """Let go of the ports of a job, and of what is known of its attempts."""
+        """Release the ports of a job, and forget its attempts."""
         self._ports.release(job_uid)
         for path in self._attempts_by_job.pop(job_uid, ()):
             self._awaited.discard(path)
 
     def close(self) -> None:
-        """Stop listening. What runs goes on running."""
+        """Stop listening. Processes continue to run."""
         self.nudges.close()
         self._ports.close()
         self._launchers.close()
@@ -175,7 +176,7 @@ class LocalRuntime:
             self._supervisors.clear()
 
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
-        """Start the supervisor of an attempt: by a fork if a launcher is warm, else anew."""
+        """Start the supervisor of an attempt: forked by a warm launcher, or as a new process."""
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
         self._reap()
@@ -184,7 +185,7 @@ class LocalRuntime:
         self.nudges.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
-        """Whether a supervisor that we started for it is there, with its lock or without."""
+        """Return whether a supervisor that we started is alive, with or without the lock."""
         with self._lock:
             started = self._supervisors.get(path)
             return started is not None and started.is_alive
@@ -205,21 +206,21 @@ class LocalRuntime:
                 yield attempts[path]
                 continue
             attempt = Attempt(job.uid, replica, path)
-            # One without a launch file was to be made when we were killed, or the disk was full:
-            # it is asked for again, as if it had never been.
+            # Without a launch file, the attempt was interrupted by a crash or a full disk. The
+            # controller requests it again.
             if attempt.was_asked_for and attempt.is_of(job.uid) and not attempt.is_remote:
                 attempts[path] = attempt
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Move the files of another trial of that number out of the way: its database is gone."""
+        """Move the files of another trial with this number away: its database was deleted."""
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
             number += 1
         with self._lock:
             if self._attempt(job, replica).is_of(job.uid):
-                return  # another thread did it, and its own files are there
+                return  # another thread has moved them, and created our files
             folder.rename(aside)
             for path in [path for path in self._supervisors if folder in path.parents]:
                 moved = aside / path.relative_to(folder)
@@ -227,13 +228,13 @@ class LocalRuntime:
 
 
 def _supervisor_environ() -> dict[str, str]:
-    """Our own, without the marks of a trial: one may have started this server."""
+    """Return our environment without the variables of a trial that started this server."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
     return {**own, DETACHED: "1"}
 
 
 class _Started:
-    """A supervisor that this runtime started, itself or by a launcher."""
+    """A supervisor that this runtime started, directly or by a launcher."""
 
     def __init__(self, process: subprocess.Popen[bytes] | None = None, pid: int = 0) -> None:
         self._process = process
@@ -247,7 +248,7 @@ class _Started:
         return is_alive(self.pid, self.identity)
 
     def detach(self) -> None:
-        """They outlive us on purpose: nothing to warn about."""
+        """Mark the process as ended, without a warning: supervisors outlive the server."""
         if self._process is not None:
             self._process.returncode = self._process.poll() or 0
 
@@ -267,7 +268,7 @@ def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
 
 
 def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
-    """The environment its process will have, as far as an interpreter's start depends on it."""
+    """Return the variables of an attempt's process that affect the start of its interpreter."""
     private = read_json(launch["private"]) if launch["private"] else None
     author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
     return {**author, **launch["env"]}

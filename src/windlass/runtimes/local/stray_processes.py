@@ -12,11 +12,11 @@ from windlass.worker.common.process_identity import is_alive, process_identity
 from windlass.worker.common.process_tree import DETACHED
 
 _PATIENCE = 10.0
-_LATE = 30.0  # that a supervisor's heartbeat, due every 5 s, may come late on a busy machine
+_LATE = 30.0  # seconds that a heartbeat, due every 5 s, may be late on a busy machine
 
 
 def send_signal(pid: int, identity: str, number: int) -> bool:
-    """Signal the very process of that identity, never another that has its pid by now."""
+    """Signal the process with this identity, never another one that reuses its pid."""
     if not hasattr(os, "pidfd_open"):
         return is_alive(pid, identity) and _kill(pid, number)
     try:
@@ -24,10 +24,10 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        # A kernel without them.
+        # A kernel without pidfds.
         return is_alive(pid, identity) and _kill(pid, number)
     try:
-        # The descriptor names one process for good: what we check is what we signal.
+        # The descriptor refers to one process for ever, so the checked process gets the signal.
         if not is_alive(pid, identity):
             return False
         signal.pidfd_send_signal(fd, number)
@@ -39,12 +39,11 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
 
 
 def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) -> bool:
-    """Kill all processes of an attempt; whether all are gone.
+    """Kill all processes of an attempt; return whether none is left.
 
-    They are found by the marker in their environment, and by the session that the first of
-    them led, if they are of the time of its supervisor's last heartbeat: later the number may
-    be another's. What left both (`env -i setsid ...`) without a supervisor to see it is not
-    found.
+    Processes are found by the marker in their environment, and by the session of the first process,
+    if they started before the supervisor's last heartbeat: later sessions may reuse the number. A
+    process that left both (`env -i setsid ...`) without a supervisor is not found.
     """
     until = time.monotonic() + _PATIENCE
     while True:
@@ -61,11 +60,11 @@ def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) 
 def find_strays(
     marker: str, process: tuple[int, str] | None, last_beat: float
 ) -> list[psutil.Process]:
-    """The processes of an attempt that run on this machine."""
+    """Return the processes of an attempt that run on this machine."""
     session = _session_of(process)
     born_by = last_beat + _LATE
     strays = []
-    for pid in psutil.pids():  # not `process_iter`, which remembers whoever had the number before
+    for pid in psutil.pids():  # `process_iter` caches earlier owners of a pid
         try:
             process = psutil.Process(pid)
         except psutil.NoSuchProcess:
@@ -76,11 +75,11 @@ def find_strays(
 
 
 def _session_of(process: tuple[int, str] | None) -> int | None:
-    """The session that a process led, if its number can mean no other by now.
+    """Return the session that a process led, unless its number may refer to another by now.
 
-    The kernel gives no process the number of a session that still has members: while they
-    are there either the leader lives, or nobody has its pid. Once they are gone somebody else
-    may come to lead a session of that number. After a restart of the machine all is void.
+    The kernel does not reuse the number of a session that has members: until they end, either the
+    leader lives or nobody has its pid. Afterwards, another process may lead a session of that
+    number. A restart of the machine invalidates all numbers.
     """
     if process is None:
         return None
@@ -92,7 +91,7 @@ def _session_of(process: tuple[int, str] | None) -> int | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether some process has that pid and has not ended; a zombie has."""
+    """Return whether a process with that pid runs. A zombie does not."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

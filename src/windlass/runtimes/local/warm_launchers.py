@@ -22,7 +22,7 @@ from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 _LAUNCHER = os.path.join(os.path.dirname(windlass.worker.__file__), "launcher.py")
 _MOST = 4
 _PATIENCE = 5.0
-# What an interpreter, the loader or the C library look at once, when a process starts.
+# Variables that the interpreter, the loader or the C library read only at the start.
 _READ_AT_START = ("PYTHON", "LD_", "DYLD_", "LC_", "MALLOC_", "GLIBC_", "OPENSSL_", "ASAN_")
 _READ_AT_START_NAMES = frozenset({"LANG", "LANGUAGE", "TZ", "HOME", "VIRTUAL_ENV"})
 
@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 
 
 class Launchers:
-    """The launchers of a runtime, by what they are good for."""
+    """The launchers of a runtime, by interpreter and variables."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_key: dict[str, _Launcher] = {}
 
     def start(self, python: str, environ: Mapping[str, str], attempt: Path) -> int | None:
-        """The pid of a supervisor forked for an attempt, or none if no launcher is ready."""
+        """Fork a supervisor for an attempt; return its pid, or None if no launcher is ready."""
         with self._lock:
             key, launcher = self._get(python, environ)
             try:
@@ -48,12 +48,12 @@ class Launchers:
                 return None
 
     def prepare(self, python: str, environ: Mapping[str, str]) -> None:
-        """Have a launcher get ready, for attempts that will come."""
+        """Start a launcher for later attempts."""
         with self._lock:
             self._get(python, environ)
 
     def close(self) -> None:
-        """Let them end. What they started goes on."""
+        """End all launchers. Their supervisors continue."""
         with self._lock:
             for launcher in self._by_key.values():
                 launcher.close()
@@ -103,18 +103,19 @@ class _Launcher:
                 },
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                umask=0o077,  # of what a supervisor makes; the user's process has its author's
+                # For files of the supervisor; the user's process gets its author's umask.
+                umask=0o077,
             )
 
     @property
     def is_good(self) -> bool:
-        """Whether it lives, and no package came or went since it was started."""
+        """Whether the launcher runs, and no package was installed or removed since its start."""
         if self._process.poll() is not None:
             return False
         return self._stamps is None or self._stamps == _stamps(self._stamps)
 
     def fork(self, attempt: Path) -> int | None:
-        """The pid of a new supervisor; none while it is not ready."""
+        """Return the pid of a new supervisor, or None until the launcher is ready."""
         if self._stamps is None:
             if not select.select([self._socket], [], [], 0)[0]:
                 return None
@@ -123,7 +124,7 @@ class _Launcher:
         return int(self._hear()["pid"])
 
     def close(self) -> None:
-        """Let it end, which it does when nobody can ask any more."""
+        """Close the socket, which ends the launcher."""
         self._answers.close()
         self._socket.close()
         try:
@@ -133,7 +134,7 @@ class _Launcher:
             self._process.wait()
 
     def kill(self) -> None:
-        """End one that does not answer: it may be stopped, and others wait for their turn."""
+        """Kill a launcher that does not respond: it may be stopped, and other attempts wait."""
         self._process.kill()
         self.close()
 
@@ -150,12 +151,12 @@ def _is_read_at_start(name: str) -> bool:
 
 
 def _is_of_a_process(name: str) -> bool:
-    """Whether a variable of the server's own is none of a launcher's business."""
+    """Return whether a variable of the server must not reach a launcher."""
     return name.startswith("WINDLASS_") or _is_read_at_start(name)
 
 
 def _stamps(folders: Iterable[str]) -> dict[str, int]:
-    """When each folder last changed: installing or removing a package changes one."""
+    """Return when each folder last changed: installing or removing a package changes one."""
     stamps = {}
     for folder in folders:
         try:

@@ -34,8 +34,9 @@ _MOST_LISTED = 10
 _LONGEST_LINE = 1000
 
 _buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
-_lock = threading.Lock()  # of all buildings: which there are, and how many need each
-_loop: asyncio.AbstractEventLoop | None = None  # our own, of async generators outside of blocks
+_lock = threading.Lock()  # guards the builders and their counts of users
+# Our own loop, for async generators outside of blocks.
+_loop: asyncio.AbstractEventLoop | None = None
 
 
 class Failure(NamedTuple):
@@ -46,7 +47,7 @@ class Failure(NamedTuple):
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
-    """What this program builds of an experiment, which is held until as many `release` it."""
+    """Return the builder of an experiment and hold its lease, until every user calls `release`."""
     with _lock:
         if not _buildings:
             atexit.unregister(_finish)
@@ -58,20 +59,20 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
         building.users += 1
     try:
         building.begin()
-    except BaseException:  # whatever it is, the experiment is not held for ever
+    except BaseException:  # after any error, the lease is not held for ever
         building.release()
         raise
     return building
 
 
 def known_building(transport: Transport, experiment_id: int) -> Building | None:
-    """The same as it is, if anything of it is built."""
+    """Return the builder of an experiment, if this program has one."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)
 
 
 class Building:
-    """The hold on an experiment, and the generators that run meanwhile."""
+    """The lease on an experiment, and the generators that run in this program."""
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
         self._transport = transport
@@ -79,9 +80,10 @@ class Building:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._holding: Holding | None = None
-        self.users = 0  # blocks, generators, searches that need the hold
+        self.users = 0  # blocks, generators and searches that need the lease
         self._blocks = 0
-        self._running: dict[int, Future[None] | None] = {}  # by trial; of an async one its task
+        # By trial, with the task of an async generator.
+        self._running: dict[int, Future[None] | None] = {}
         self._started: set[int] = set()
         self._failures: list[Failure] = []
         self._their_loops: list[asyncio.AbstractEventLoop] = []
@@ -89,7 +91,7 @@ class Building:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Hold the experiment, unless it is held."""
+        """Take the lease of the experiment, unless it is held."""
         with self._lock:
             if self._holding is None:
                 holding = Holding(self._transport, self.experiment.id)
@@ -98,11 +100,11 @@ class Building:
 
     @property
     def holder(self) -> str:
-        """Who holds it, as the server knows it."""
+        """The id of the lease's holder on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
-        """Hold it no longer, if nobody else in this program does."""
+        """Release the lease, unless another part of this program needs it."""
         with _lock:
             self.users -= 1
             if self.users:
@@ -114,14 +116,14 @@ class Building:
     # -- blocks -----------------------------------------------------------------------
 
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """A block begins; async generators inside it run on its loop, if it has one."""
+        """Enter a block. Async generators inside it run on its loop, if it has one."""
         with self._lock:
             self._blocks += 1
             if loop is not None:
                 self._their_loops.append(loop)
 
     def leave(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """A block ends."""
+        """Leave a block."""
         with self._lock:
             self._blocks -= 1
             if loop is not None:
@@ -131,13 +133,13 @@ class Building:
     # -- generators -------------------------------------------------------------------
 
     def is_started(self, trial_id: int) -> bool:
-        """Whether the generator of a trial was started by this program."""
+        """Return whether the generator of a trial was started by this program."""
         return trial_id in self._started
 
     def start(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run the generator of a trial in a thread; the experiment has been held for it."""
+        """Run the generator of a trial in a thread. The caller has taken the lease for it."""
         with self._lock:
             self._started.add(trial.id)
             self._running[trial.id] = None
@@ -145,13 +147,13 @@ class Building:
             target=self._run,
             args=(trial, function, arguments),
             name=f"windlass-generator-{trial.id}",
-            daemon=True,  # Ctrl-C must end the program; `_finish` waits for it otherwise
+            daemon=True,  # Ctrl-C must end the program; otherwise `_finish` waits
         ).start()
 
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the loop of the block, or one of our own."""
+        """Run an async generator on the loop of the block, or on our own."""
         import asyncio
 
         with self._lock:
@@ -164,25 +166,25 @@ class Building:
             self._running[trial.id] = task
 
     def join(self) -> None:
-        """Wait until every generator is done."""
+        """Wait until every generator has returned."""
         with self._changed:
             while self._running:
                 self._changed.wait()
 
     @property
     def running(self) -> list[int]:
-        """The trials whose generators are not done."""
+        """The ids of the trials whose generators are running."""
         with self._lock:
             return list(self._running)
 
     def take_failures(self) -> list[Failure]:
-        """What failed since this was last asked."""
+        """Return the failures since the last call."""
         with self._lock:
             taken, self._failures = self._failures, []
             return taken
 
     def abandon(self, why: BaseException) -> list[int]:
-        """Give up on the generators that run; their trials, which fail. What they added goes on."""
+        """Give up on running generators; return their trials, which fail. Added trials continue."""
         with self._changed:
             given_up, self._running = self._running, {}
             self._changed.notify_all()
@@ -194,7 +196,7 @@ class Building:
             try:
                 self._report(trial_id, error)
             except WindlassError:
-                pass  # then the server learns by itself that we are gone
+                pass  # the server detects the lost lease by itself
             self.release()
         return list(given_up)
 
@@ -204,7 +206,7 @@ class Building:
         failure: BaseException | None = None
         try:
             function(trial, **arguments)
-        except BaseException as error:  # noqa: BLE001 -- told at the end of the block
+        except BaseException as error:  # noqa: BLE001 -- raised at the end of the block
             failure = error
         self._conclude(trial, failure)
 
@@ -216,16 +218,16 @@ class Building:
         failure: BaseException | None = None
         try:
             await function(trial, **arguments)
-        except BaseException as error:  # noqa: BLE001 -- told at the end of the block
+        except BaseException as error:  # noqa: BLE001 -- raised at the end of the block
             failure = error
         name = f"windlass-built-{trial.id}"
         await in_thread(lambda: self._conclude(trial, failure), lambda: None, name)
 
     def _conclude(self, trial: Trial[Any], failure: BaseException | None) -> None:
-        """Tell the server that a generator is done, and whoever waits for it here."""
+        """Report the end of a generator to the server, and wake its waiters here."""
         with self._lock:
             if trial.id not in self._running:
-                return  # it was given up
+                return  # the generator was given up
         try:
             self._report(trial.id, None if failure is None else described(failure))
         except WindlassError as error:
@@ -248,7 +250,7 @@ class Building:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """One error for all that failed, the first as its cause."""
+    """Return one error for all failures, with the first as its cause."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures
@@ -268,7 +270,7 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
 
 
 def described(error: BaseException) -> ErrorInfo:
-    """An exception as it is recorded, its traceback from the generator's own frames on."""
+    """Convert an exception for the record; the traceback starts in the generator's own frames."""
     kind = type(error)
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
@@ -283,7 +285,7 @@ def _without_ours(error: BaseException) -> BaseException:
 
 
 def frames_of(error: BaseException) -> TracebackType | None:
-    """Where it was raised, from the generator's own frames on."""
+    """Return the traceback from the generator's own frames on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -291,7 +293,7 @@ def frames_of(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """A text that can be sent: half a surrogate pair cannot, nor one without end."""
+    """Return a text that can be sent: without lone surrogates, and of limited length."""
     return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
@@ -301,10 +303,10 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Where no block will raise it, a failure is told at once."""
+    """Print a failure at once if no block will raise it."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is nobody to tell
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
         encoding = sys.stderr.encoding or "ascii"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
@@ -323,7 +325,7 @@ def _own_loop() -> asyncio.AbstractEventLoop:
 
 
 def _forget() -> None:
-    """After a fork: what is being built is built by the other process."""
+    """After a fork: the other process keeps the builders."""
     global _buildings, _lock, _loop
     _buildings, _lock, _loop = WeakKeyDictionary(), threading.Lock(), None
 
@@ -332,7 +334,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """At the end of the program: generators that run outside a block are waited for."""
+    """At the end of the program: wait for generators that run outside a block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Block:
     """One block of an experiment.
 
-    Left, it waits for the generators that run, then for the trials if that was asked for, and
-    raises what failed. What the block itself raised goes before all else; what interrupts it
-    (Ctrl-C, a cancelled task) waits for nothing.
+    At its end, it waits for running generators, then for the trials if requested, and raises the
+    failures. An exception of the block itself takes precedence. After an interruption (Ctrl-C, a
+    cancelled task) it waits for nothing.
     """
 
     def __init__(self, experiment: Experiment, transport: Transport, *, waits: bool) -> None:
@@ -34,14 +34,14 @@ class Block:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def enter(self) -> None:
-        """Hold the experiment."""
+        """Take the lease of the experiment."""
         self._building = hold(self._transport, self._experiment.record)
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Wait, let go, and raise what failed."""
+        """Wait, release the lease, and raise the failures."""
         if self._pid != os.getpid():
-            return  # after a fork it is left by the other process
+            return  # after a fork, the other process leaves the block
         if _interrupts(raised):
             self._interrupt(raised)
             self._building.leave()
@@ -52,7 +52,7 @@ class Block:
                 waiting.run()
             self._tell_of_generators(raised)
             self._building.join()
-        except BaseException as error:  # Ctrl-C, too, lets go of the experiment
+        except BaseException as error:  # also on Ctrl-C, release the lease
             self._interrupt(error)
             self._building.leave()
             raise
@@ -60,7 +60,7 @@ class Block:
         self._conclude(raised, waiting)
 
     async def enter_async(self) -> None:
-        """Hold the experiment; async generators run on this loop."""
+        """Take the lease of the experiment. Async generators run on this loop."""
         import asyncio
 
         self._loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class Block:
         self._building.enter(self._loop)
 
     async def leave_async(self, raised: BaseException | None) -> None:
-        """The same as `leave`, the loop free meanwhile."""
+        """Do the same as `leave` without blocking the loop."""
         from windlass.client.connection.async_wait import in_thread
 
         if self._pid != os.getpid():
@@ -84,7 +84,7 @@ class Block:
                 await in_thread(waiting.run, waiting.cut, name)
             self._tell_of_generators(raised)
             await in_thread(self._building.join, lambda: None, name)
-        except BaseException as error:  # a cancelled task, too, lets go of it
+        except BaseException as error:  # also for a cancelled task, release the lease
             self._interrupt(error)
             self._building.leave(self._loop)
             raise
@@ -99,7 +99,7 @@ class Block:
         return Waiting(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
-        """An error that cannot be seen yet is told, with what it waits for."""
+        """Print an exception of the block that is raised only after the generators have ended."""
         running = self._building.running
         if raised is not None and running and sys.stderr is not None:
             number = "a generator" if len(running) == 1 else f"{len(running)} generators"
@@ -127,7 +127,7 @@ class Block:
         try:
             self._experiment.refresh()
         except WindlassError:
-            pass  # how it stands can be asked again
+            pass  # the state can be fetched again later
         if raised is not None:
             return
         if failures:
@@ -140,5 +140,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Whether a block is left at once: Ctrl-C, a task that was cancelled."""
+    """Return whether the block ends without waiting: on Ctrl-C or when its task is cancelled."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))

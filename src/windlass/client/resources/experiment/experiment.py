@@ -279,11 +279,11 @@ class Experiment(Described[ExperimentRecord]):
             self._blocks.pop().leave(raised)
             return
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
+            failure = error.with_traceback(None)  # without our frames, which do not help users
         raise failure
 
     async def __aenter__(self) -> Self:
-        """The same in asynchronous code: async generators run on the loop of the block.
+        """Build it in asynchronous code: async generators run on the loop of the block.
 
         ```python
         async with wl.create_experiment("sweep") as exp:
@@ -304,7 +304,7 @@ class Experiment(Described[ExperimentRecord]):
             await self._blocks.pop().leave_async(raised)
             return
         except WindlassError as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
+            failure = error.with_traceback(None)  # without our frames, which do not help users
         raise failure
 
     # -- waiting for it, stopping it ----------------------------------------------------
@@ -327,7 +327,7 @@ class Experiment(Described[ExperimentRecord]):
         try:
             return self._take_over(waiting.run())
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
+            failure = error.with_traceback(None)  # without our frames, which do not help users
         raise failure
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -396,7 +396,7 @@ class Experiment(Described[ExperimentRecord]):
     def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
         """The trial with the best value of a metric; after a search, of the metric of the search.
 
-        Only trials that succeeded count, and that a search did not end early.
+        Only trials that succeeded and were not ended early by a search count.
 
         ```python
         exp = wl.get_experiment("tuning")

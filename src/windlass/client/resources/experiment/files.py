@@ -21,9 +21,9 @@ _PIECE = 1 << 20
 
 
 def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
-    """Have the server keep a file; `keep` asks it to, by the digest of what is in it.
+    """Store a file on the server. `keep` sends the request, by the digest of the content.
 
-    What the server has already is not sent again.
+    The content is uploaded only if the server does not have it.
     """
     try:
         with open(path, "rb") as file:
@@ -51,7 +51,7 @@ def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable
 
 
 def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
-    """Write an artifact to a folder: whole and as it was kept, or not at all."""
+    """Write an artifact to a folder, complete and verified, or not at all."""
     target, temporary = folder / artifact.name, folder / f".windlass-{uuid.uuid4().hex}"
     digest = hashlib.sha256()
     try:
@@ -90,12 +90,12 @@ def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike
 
 
 def _pack(file: BinaryIO, digest: bytes, size: int) -> Iterator[bytes]:
-    """One blob as the server takes it, read as it is sent; of a file that grows, no more."""
+    """Yield one blob in the server's format, read as it is sent, up to the original size."""
     yield digest + size.to_bytes(8, "big")
     left = size
     while left:
         piece = file.read(min(left, _PIECE))
         if not piece:
-            return  # it became shorter: the server says that the pack is torn
+            return  # the file became shorter: the server refuses the incomplete pack
         left -= len(piece)
         yield piece

@@ -38,12 +38,12 @@ from windlass.worker.common.atomic_files import write_all
 
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds between times that are one: they travel as floats
+_SAME = 0.001  # seconds; closer times count as equal, since they are sent as floats
 _WORTH_RESUMING = 1 << 20
 _MOST_LISTED = 5
-_PATIENCE = 60.0  # how long a server may stay away before a download gives up
+_PATIENCE = 60.0  # seconds for which a server may be unreachable before a download fails
 _PAUSE = 0.2
-_TRIES = 3  # of a file that changes while it is read
+_TRIES = 3  # for a file that changes while it is read
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -56,7 +56,7 @@ def list_outputs(
     role: str | None = None,
     index: int | None = None,
 ) -> Listing[OutputFile]:
-    """The files in its output folders, lazily."""
+    """List the files in the output folders of a trial, lazily."""
     query = {"pattern": pattern, "role": role, "index": index}
     return walk(transport, path_of("trials", trial_id, "artifacts"), OutputPage, query)
 
@@ -71,7 +71,7 @@ def download_outputs(
     index: int | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the files in its output folders to a folder."""
+    """Write the files in the output folders of a trial to a folder."""
     root = named_folder(folder, 'trial.download_artifacts("results")')
     chosen = list_outputs(transport, record.id, pattern=pattern, role=role, index=index)
     _download(transport, record, root, b"", chosen, lambda _: overwrite)
@@ -79,10 +79,10 @@ def download_outputs(
 
 
 def download_below(transport: Transport, record: TrialRecord, folder: object, inner: str) -> Path:
-    """Write what is in one folder of its outputs to a folder; logs that grew are fetched anew.
+    """Write one folder of a trial's outputs to a folder; logs that grew are fetched again.
 
-    A log of TensorBoard has a name that no other has, of the time and process of its writer: one
-    that is there already is that very log, as it was.
+    The name of a TensorBoard log is unique (it contains time and process of its writer), so an
+    existing file of that name is an earlier state of the same log.
     """
     root = named_folder(folder, f'trial.download_{inner}("runs")')
     chosen = list_outputs(transport, record.id, pattern=f"{inner}/*")
@@ -92,14 +92,14 @@ def download_below(transport: Transport, record: TrialRecord, folder: object, in
 
 
 class _File(NamedTuple):
-    """A file to be fetched, and where below the folder it goes."""
+    """A file to be fetched, and its path below the folder."""
 
     source: OutputFile
     target: bytes
 
     @property
     def unfinished(self) -> bytes:
-        """What it is called until it is whole: another for another content."""
+        """The name of the file until it is complete. It depends on the content."""
         identity = f"{self.source.size} {self.source.modified!r} ".encode() + self.target
         return UNFINISHED + hashlib.sha256(identity).hexdigest()[:24].encode()
 
@@ -145,7 +145,7 @@ def _download(
 
 
 def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
-    """Where a file goes: of several replicas, each into a folder of its own."""
+    """Return the path of a file. Each of several replicas gets a folder of its own."""
     path = source.path.removeprefix(below)
     parts = path.split(b"/")
     own = f"{source.role}-{source.index}"
@@ -155,7 +155,7 @@ def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
 
 
 def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
-    """Every replica that the trial has or had."""
+    """Return every replica that the trial has or had."""
     planned = {(role.name, i) for role in record.spec.roles for i in range(role.replicas)}
     return planned | {(attempt.role, attempt.index) for attempt in record.attempts}
 
@@ -163,7 +163,7 @@ def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
 def _lacking(
     root: bytes, files: Sequence[_File], may_replace: Callable[[bytes], bool]
 ) -> list[_File]:
-    """Those that are not there yet; `Conflict` if another file is in the place of one."""
+    """Return the files that are missing; `Conflict` if another file has the path of one."""
     lacking, taken = [], []
     for file in files:
         try:
@@ -171,7 +171,7 @@ def _lacking(
         except FileNotFoundError:
             lacking.append(file)
             continue
-        except NotADirectoryError:  # a file is where a folder of ours would be
+        except NotADirectoryError:  # a file has the path of a folder of ours
             if not os.path.isdir(root):
                 raise
             taken.append(shown(os.fsdecode(file.target)))
@@ -195,7 +195,7 @@ def _lacking(
 
 
 def _sweep(root: int, files: Sequence[_File]) -> None:
-    """Remove what downloads that were killed left of files that are others by now."""
+    """Remove partial files of interrupted downloads whose files have changed since."""
     wanted: dict[bytes, set[bytes]] = {}
     for file in files:
         wanted.setdefault(os.path.dirname(file.target), set()).add(file.unfinished)
@@ -223,7 +223,7 @@ def _existing(root: int, folder: bytes) -> int:
 
 
 class _Fetch:
-    """Files of a trial on their way into a folder: asked for again where a stream breaks off."""
+    """Downloads files of a trial into a folder, and requests the rest if a stream breaks off."""
 
     def __init__(self, transport: Transport, trial_id: int, root: int) -> None:
         self._transport = transport
@@ -235,7 +235,7 @@ class _Fetch:
         self._progress = 0.0
 
     def run(self, files: Sequence[_File]) -> list[str]:
-        """Fetch them all; what could not be, and why."""
+        """Fetch all files; return a message for each that could not be fetched."""
         self._left = list(files)
         self._progress = time.monotonic()
         while self._left:
@@ -249,7 +249,7 @@ class _Fetch:
             except ServerUnreachable:
                 if time.monotonic() - self._progress > _PATIENCE:
                     raise
-                time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
+                time.sleep(_PAUSE)  # an unreachable server sends no notification when it is back
             finally:
                 taking.close()
         return self._problems
@@ -271,7 +271,7 @@ class _Fetch:
         )  # fmt: skip
 
     def _take(self, files: Sequence[_File]) -> Generator[None, bytes, None]:
-        """Takes the answer apart as it comes: see `server/api/artifacts.py`."""
+        """Parse the response as it arrives: see `server/api/artifacts.py`."""
         stream = _Stream()
         for file in files:
             kind = yield from stream.read(1)
@@ -283,7 +283,7 @@ class _Fetch:
                 text += piece
             if kind == b"E":
                 self._problems.append(f"{shown(file.source.name)}: {text.decode(errors='replace')}")
-            self._left.remove(file)  # one that is gone was none of what it leaves
+            self._left.remove(file)  # a file that is gone is not part of the outputs
         while True:
             yield
 
@@ -312,7 +312,7 @@ class _Fetch:
         self._left.remove(file)
 
     def _try_again(self, file: _File, fd: int) -> None:
-        """A file became shorter while it was read: what came of it is of no use."""
+        """Discard a file that became shorter while it was read."""
         os.ftruncate(fd, 0)
         self._tries[file.target] = self._tries.get(file.target, 0) + 1
         if self._tries[file.target] >= _TRIES:
@@ -321,7 +321,7 @@ class _Fetch:
 
 
 class _Stream:
-    """Bytes that arrive in pieces of any size, to be had in those that are needed."""
+    """A buffer for bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -339,7 +339,7 @@ class _Stream:
 
 
 def _open_unfinished(parent: int, file: _File) -> int:
-    """The file that is written to until it is whole, ours alone."""
+    """Open and lock the file that is written until it is complete."""
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -351,7 +351,7 @@ def _open_unfinished(parent: int, file: _File) -> int:
             "Another download is writing the same files to the same folder.",
             hint="Wait for it, or name another folder.",
         ) from None
-    except BaseException:  # Ctrl-C, too, leaves nothing open
+    except BaseException:  # also on Ctrl-C, leave nothing open
         os.close(fd)
         raise
     return fd

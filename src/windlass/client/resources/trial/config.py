@@ -20,7 +20,7 @@ from windlass.model.records import TrialRecord
 
 
 def config_of(record: TrialRecord) -> dict[str, Any]:
-    """Everything that was decided about it before it ran. Of secrets there are the names alone."""
+    """Return all settings of a trial before it ran. Secrets appear with their names only."""
     spec = record.spec
     return {
         "name": record.name,
@@ -89,5 +89,5 @@ def _what_runs(executable: Executable) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of its own: whoever changes it changes no record."""
+    """Return a copy as plain JSON data, so that changes of it do not affect the record."""
     return msgspec.json.decode(msgspec.json.encode(value))

@@ -30,7 +30,7 @@ class Curve(NamedTuple):
 
 
 def unpack(data: bytes) -> tuple[CurvesHead, list[Curve]]:
-    """A pack of curves, as the server sends it."""
+    """Decode a pack of curves from the server."""
     view = memoryview(data)
     position = 8 + int.from_bytes(view[:8], "little")
     head = decode(view[8:position].tobytes(), CurvesHead)
@@ -48,7 +48,7 @@ def unpack(data: bytes) -> tuple[CurvesHead, list[Curve]]:
 
 
 def to_numpy(curves: Sequence[Curve]) -> Any:
-    """All points as one structured array."""
+    """Return all points as one structured array."""
     np = _library("numpy")
     kinds = [("step", "i8"), ("time", "f8"), ("value", "f8")]
     whose = [("index", "i4"), ("attempt", "i4"), ("trial", "i8")]
@@ -63,7 +63,7 @@ def to_numpy(curves: Sequence[Curve]) -> Any:
 
 
 def to_pandas(curves: Sequence[Curve]) -> Any:
-    """All points as a data frame, a row a point."""
+    """Return all points as a data frame with one row per point."""
     pd, np = _library("pandas"), _library("numpy")
     counts = [curve.head.count for curve in curves]
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.experiment.experiment import Experiment
 
-_PATIENCE = 10.0  # for the server to take note of the end, which is on the disk by then
+_PATIENCE = 10.0  # seconds for the server to notice the end, which is on the disk by then
 _ROLE = "main"
 
 
 class ExternalTrial(Trial[None]):
-    """A trial that this very process is, from `wl.start_trial` until `finish()`.
+    """A trial whose program is this process, from `wl.start_trial` until `finish()`.
 
-    As a context manager it is finished by the end of the block: an exception fails it, Ctrl-C
+    Used as a context manager, it is finished at the end of the block: an exception fails it, Ctrl-C
     stops it. Everything else is as with any other trial.
 
     ```python
@@ -53,7 +53,7 @@ class ExternalTrial(Trial[None]):
         self._presence = presence
 
     def finish(self, error: BaseException | None = None) -> ExternalTrial:
-        """It is done: succeeded, or failed of an exception. Said again, nothing changes.
+        """Finish the trial: as succeeded, or as failed with an exception. Later calls do nothing.
 
         ```python
         trial = wl.start_trial("by-hand")
@@ -67,7 +67,7 @@ class ExternalTrial(Trial[None]):
             return self
         atexit.unregister(self._finish_at_exit)
         self._presence.end(error)
-        # The server hears of it by itself; where it is away, it finds it when it comes back.
+        # A running server notices the end by itself. A stopped one finds it at its next start.
         with contextlib.suppress(WindlassError):
             self.wait(_PATIENCE)
         return self
@@ -87,7 +87,8 @@ class ExternalTrial(Trial[None]):
         self._presence.begin()
         atexit.register(self._finish_at_exit)
         following = Following(self._transport, trial_id=self.id, logs=False, timeout=_PATIENCE)
-        with contextlib.suppress(WindlassError):  # it runs, whether or not that can be told now
+        # The trial runs, even if the server cannot confirm it now.
+        with contextlib.suppress(WindlassError):
             for news in following:
                 if isinstance(news, TrialRecord):
                     self._replace(news)
@@ -95,12 +96,12 @@ class ExternalTrial(Trial[None]):
                     break
 
     def _finish_at_exit(self) -> None:
-        """The program ends in order and did not say so: as it ends, so does its trial."""
+        """Finish the trial at the end of the program, with its uncaught exception if any."""
         is_interactive = hasattr(sys, "ps1") or "IPython" in sys.modules
         self._presence.end(None if is_interactive else getattr(sys, "last_value", None))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Elsewhere it is a trial like any other."""
+        """Pickle it as an ordinary trial, which it is in any other process."""
         return Trial(self._transport, self._record).__reduce__()
 
 
@@ -111,7 +112,7 @@ def start(
     params: Mapping[str, Any] | None,
     labels: Sequence[str],
 ) -> ExternalTrial:
-    """Make a trial of this process."""
+    """Create a trial of this process."""
     from windlass.packaging.params import describe_params
     from windlass.packaging.provenance import collect
 
@@ -125,7 +126,7 @@ def start(
     argv = tuple(word.replace("\0", "") for word in (sys.argv or [""])[:1000])
     role = Role(executable=ExternalCall(argv=argv), name=_ROLE, resources=Resources(cpus=0))
     request = CreateTrial(
-        key=uuid.uuid4().hex,  # sent twice, it makes one
+        key=uuid.uuid4().hex,  # a request that is sent twice creates one trial
         kind=TrialKind.EXTERNAL,
         experiment=belongs_to,
         experiment_id=number,
@@ -164,7 +165,7 @@ def _check(name: Any, experiment: Any, params: Any, labels: Any) -> None:
 
 
 def _check_free() -> None:
-    """Refuse to be two trials at once: what a program reports is of one."""
+    """Refuse to be two trials at once: all reports of a program belong to one trial."""
     own = os.environ.get("WINDLASS_TRIAL_ID")
     if own is None:
         return
@@ -181,7 +182,7 @@ def _check_free() -> None:
 
 
 def _home_of(transport: Transport) -> str:
-    """The home of the server, which must be on this machine: its files are written here."""
+    """Return the home of the server, which must be on this machine: its files are written here."""
     endpoint = transport.endpoint
     if endpoint.home is not None:
         return os.fspath(endpoint.home.path)

@@ -10,7 +10,7 @@ from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.records import TrialRecord
 from windlass.model.text.quantities import format_duration
 
-# What a tip repeats of a trial's words is a name and nothing else: nothing that steers a terminal.
+# A tip quotes only names from the output of a trial, so it contains no terminal escapes.
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
@@ -18,7 +18,7 @@ _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or dire
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
 
-# Import names whose package is called otherwise.
+# Import names that differ from the name of their package.
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -29,11 +29,11 @@ _PACKAGES = {
     "yaml": "pyyaml",
 }
 
-_USUAL_LIMIT = 6  # of restarts, if a job names none; a function has what it asks for as retries
+_USUAL_LIMIT = 6  # restarts of a job that sets no limit; the limit of a function is its `retries`
 
 
 def tip_for(trial: TrialRecord, text: str) -> str | None:
-    """A way out of a failure, if it is a known one; `text` is its last lines and its error.
+    """Return a tip for a failure with a known cause; `text` is its last lines and its error.
 
     >>> from windlass.model.job import JobSpec, ProcessCall, Role
     >>> trial = TrialRecord(
@@ -54,26 +54,26 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
 
 def is_function(spec: JobSpec) -> bool:
-    """Whether it is a function's call, whose options have names of their own.
+    """Return whether a trial calls a function, whose options have other names than those of a job.
 
-    What a job calls active_deadline is the timeout of a function.
+    For example, the active_deadline of a job is the timeout of a function.
     """
     return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
 
 
 def limit_name(spec: JobSpec) -> str:
-    """What the limit of how long it may run is called, as its author wrote it."""
+    """Return the name of the time limit, as its author wrote it."""
     return "timeout" if is_function(spec) else "deadline"
 
 
 def _restarts(trial: TrialRecord) -> str | None:
-    """Of a job that is started again unless it says otherwise: how to say so."""
+    """Return a tip for a job that restarts by default: how to turn that off."""
     spec = trial.spec
     if trial.reason != "BackoffLimitExceeded" or not spec.backoff_limit:
         return None
     is_retried = is_function(spec) and spec.backoff_limit != _USUAL_LIMIT
     if is_retried or not (spec.framework or has_several(trial)):
-        return None  # it was asked for
+        return None  # the user requested the restarts
     failed = trial.cause.role if trial.cause else spec.roles[0].name
     policy = {role.name: role.restart_policy for role in spec.roles}.get(failed)
     if policy in (None, RestartPolicy.NEVER):
@@ -85,7 +85,7 @@ def _restarts(trial: TrialRecord) -> str | None:
 
 
 def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
-    """A way out of what the last lines tell of."""
+    """Return a tip for the cause that the last lines show."""
     if trial.reason == "DeadlineExceeded":
         deadline = trial.spec.active_deadline
         limit = f" (it was {format_duration(deadline)})" if deadline else ""
@@ -124,7 +124,7 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
 
 
 def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:
-    """The lines to show with a failure: the last ones, a progress bar as it last stood.
+    """Return the last lines to show with a failure, each progress bar in its last state.
 
     >>> last_lines(["10%\\r20%", "bye"])
     ['20%', 'bye']

@@ -41,7 +41,7 @@ def list_trials(
 
 
 def trial_ids(trials: Iterable[Trial[Any] | int]) -> list[int]:
-    """The ids of trials, which may be ids already."""
+    """Return the ids of trials, which may be ids already."""
     if not isinstance(trials, Iterable):
         raise InvalidArgument(
             f"{shown(trials)} is no list of trials.", hint="Write it as [3, 5]. See: windlass ls"

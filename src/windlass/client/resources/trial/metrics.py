@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One value that was reported, when, at which step, by whom.
+    """One reported value: its time, its step, and the replica that reported it.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -39,7 +39,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Summaries(Mapping[str, Summary]):
-    """The summaries of a trial by name; one that is not there says which are."""
+    """The summaries of a trial by name. The error for a missing name lists the others."""
 
     def __init__(self, record: TrialRecord) -> None:
         self._record = record
@@ -72,7 +72,7 @@ class Summaries(Mapping[str, Summary]):
 
 
 def _near(name: str, metrics: Collection[str], what: str) -> str:
-    """The metric that was probably meant, and some of those that there are."""
+    """Return the metric with the most similar name, and some of the existing names."""
     near = near_metric(name, metrics)
     guess = f" Did you mean {near!r}?" if near else ""
     names = [metric for metric in metrics if is_own_metric(metric)] or list(metrics)
@@ -81,15 +81,15 @@ def _near(name: str, metrics: Collection[str], what: str) -> str:
 
 
 class MissingMetric(NotFound, KeyError):
-    """There is no such metric: a `wl.NotFound`, and the `KeyError` of a mapping."""
+    """The metric does not exist: a `wl.NotFound`, and the `KeyError` of a mapping."""
 
 
 class Metrics:
-    """The points of metrics that were asked for: fetched when they are looked at.
+    """The points of requested metrics, fetched when they are used.
 
-    Iterate over it for one `wl.Point` after another, in constant memory; or have all of them at
-    once, as an array of NumPy or a data frame of pandas. With `follow=True` the points come as
-    they are reported, until the trial ends; `async for` does not hold up others meanwhile.
+    Iterate over it for one `wl.Point` after another, in constant memory; or convert all of them at
+    once to an array of NumPy or a data frame of pandas. With `follow=True` the points come as they
+    are reported, until the trial ends; `async for` does not block the loop meanwhile.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -129,7 +129,7 @@ class Metrics:
                 following.cut()
 
     def curves(self) -> Iterator[Curve]:
-        """The same in columns: one or more pieces of each metric, replica and attempt, in order."""
+        """Yield the points in columns: one or more pieces of each metric, replica and attempt."""
         return self._fetched(self._following())
 
     def to_numpy(self) -> Any:
@@ -143,7 +143,7 @@ class Metrics:
         return to_numpy(list(self.curves()))
 
     def to_pandas(self) -> Any:
-        """All points as a data frame, a row a point, with `role` and `name` besides.
+        """All points as a data frame, one row per point, with `role` and `name` as well.
 
         ```python
         loss = trial.metrics("loss").to_pandas()
@@ -168,10 +168,10 @@ class Metrics:
         return Following(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
 
     def _fetched(self, following: Following | None) -> Iterator[Curve]:
-        """All there is; when it is followed, whatever comes, each point once."""
+        """Yield all curves so far; when following, also new points, each once."""
         request = self._request
         unseen = {full_name(request.group, name) for name in request.names or ()}
-        for _news in following or [None]:  # with each piece of news there may be more
+        for _news in following or [None]:  # each event may bring more points
             while True:
                 data = self._transport.fetch("POST", "/metrics", body=request)
                 head, curves = unpack(data)
@@ -186,11 +186,11 @@ class Metrics:
             self._explain_absence(unseen)
 
     def _explain_absence(self, unseen: set[str]) -> None:
-        """Tell of a name that no trial has: one that goes on may yet report it."""
+        """Raise for a name that no trial has, unless an unfinished trial may report it yet."""
         records: list[TrialRecord] = []
         for trial_id in self._request.trials if unseen else ():
             record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
-            unseen = unseen - record.metrics.keys()  # it may be another replica's, or attempt's
+            unseen = unseen - record.metrics.keys()  # another replica or attempt may have it
             if not unseen or not record.state.is_final:
                 return
             records.append(record)
@@ -217,7 +217,7 @@ def metrics_of(
     follow: bool = False,
     timeout: float | None = None,
 ) -> Metrics:
-    """What trials reported, once it was said right what is asked for."""
+    """Check the arguments, and return the metrics of trials."""
     if isinstance(names, str):
         names = [names]
     is_collection = names is None or isinstance(names, (list, tuple, set, frozenset))
@@ -255,7 +255,7 @@ def metrics_of_trials(
     group: str | None,
     max_points: int | None,
 ) -> Metrics:
-    """The metrics of up to 1000 trials, which may be ids."""
+    """Return the metrics of up to 1000 trials, which may be ids."""
     from windlass.client.resources.trial.list_query import trial_ids
     from windlass.client.resources.trial.trial import Trial
 
@@ -269,7 +269,7 @@ def metrics_of_trials(
 
 
 def full_name(group: str | None, name: str) -> str:
-    """What a metric of a group is called in summaries.
+    """Return the name of a group's metric in summaries.
 
     >>> full_name(None, "loss"), full_name("validation", "loss")
     ('loss', 'validation/loss')

@@ -14,11 +14,11 @@ from windlass.model.job import FunctionCall
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 
-_SERIALIZATION = "windlass.SerializationError"  # as the worker names it
+_SERIALIZATION = "windlass.SerializationError"  # the worker's name for it
 
 
 class RemoteTraceback(Exception):
-    """The traceback in the trial, as the cause of an exception where notes do not exist."""
+    """The traceback in the trial, as the cause of an exception in Python without notes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -29,13 +29,13 @@ class RemoteTraceback(Exception):
 
 
 class Outcome(NamedTuple):
-    """What a trial came to: a value, or the error that says why there is none."""
+    """The outcome of a trial: a value, or the error that explains why there is none."""
 
     value: Any = None
     error: BaseException | None = None
 
     def get(self) -> Any:
-        """The value, or the error raised; its own frames are the remote ones, in its note."""
+        """Return the value, or raise the error. The remote frames are in the note of the error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -47,11 +47,11 @@ def outcome_of(
     error: Callable[[], bytes],
     tail: Callable[[], Sequence[str]],
 ) -> Outcome:
-    """What a trial that ended came to.
+    """Return the outcome of a finished trial.
 
-    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the
-    last lines of the log; each is called only if it is needed. Where one replica's end is
-    the cause, its own last lines count, not those of the ones that died of it.
+    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last lines
+    of the log; each is called only if needed. If one replica caused the failure, its own last lines
+    are used, not those of replicas that failed as a consequence.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -65,7 +65,7 @@ def outcome_of(
 
 
 def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
-    """The error of a trial whose process ended badly."""
+    """Return the error of a trial whose process failed."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
@@ -89,7 +89,7 @@ def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
 
 
 def how_it_ended(trial: TrialRecord) -> str:
-    """The end of a trial in a few words, to follow its name."""
+    """Describe the end of a trial in a few words, to follow its name."""
     if trial.state is TrialState.SUCCEEDED:
         return "succeeded"
     if trial.state is TrialState.STOPPED:
@@ -101,7 +101,7 @@ def how_it_ended(trial: TrialRecord) -> str:
 
 
 def _out_of_time(trial: TrialRecord) -> str:
-    """That its time was up; of one that had not begun, with what it waited for."""
+    """Describe an exceeded time limit, with the reason for waiting if it never started."""
     limit = trial.spec.active_deadline
     text = "ran out of time"
     if limit:
@@ -125,7 +125,7 @@ def _no_value(trial: TrialRecord) -> TrialFailed:
 def _unpickle_result(trial: TrialRecord, data: bytes) -> Outcome:
     try:
         return Outcome(pickle.loads(data))  # noqa: S301 -- our own trial's value, on the client
-    except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error can come
+    except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error is possible
         unreadable = SerializationError(
             f"The value of trial {trial.id} cannot be read here: {type(error).__name__}: {error}.",
             hint=_missing_here(error) or f"The bytes are kept: windlass result {trial.id} --raw",
@@ -149,7 +149,7 @@ def _remote_exception(
     if info.pickle is not None:
         try:
             exception = pickle.loads(fetch())  # noqa: S301 -- our own trial's, on the client
-        except Exception:  # noqa: BLE001 -- what cannot be rebuilt here is told as text
+        except Exception:  # noqa: BLE001 -- an exception that cannot be rebuilt here becomes text
             exception = None
     if not isinstance(exception, BaseException):
         exception = RemoteError(

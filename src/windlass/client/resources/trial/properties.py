@@ -62,13 +62,15 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def state(self) -> str:
-        """One of QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED,
-        FAILED, STOPPED."""
+        """The state, one of nine.
+
+        QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED, FAILED or STOPPED.
+        """
         return self._record.state.value
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Whether it has ended, with or without success."""
         return self._record.state.is_final
 
     @property
@@ -96,12 +98,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def started(self) -> float | None:
-        """When its process first ran, in seconds since the epoch."""
+        """The time at which its process first ran, in seconds since the epoch."""
         return self._record.started
 
     @property
     def ended(self) -> float | None:
-        """When it ended, in seconds since the epoch."""
+        """The time of its end, in seconds since the epoch."""
         return self._record.ended
 
     @property
@@ -213,8 +215,8 @@ class TrialProperties(Described[TrialRecord]):
     def config(self) -> dict[str, Any]:
         """Its roles, arguments, resources, policies and code, as plain data fit for JSON.
 
-        The names are those of `wl.Job`, so that any of it can be used again. Of secrets it has
-        the names: their values are never recorded.
+        The names are those of `wl.Job`, so any part can be used again. Secrets appear with their
+        names only: their values are never recorded.
 
         ```python
         trial = train.submit(0.1)

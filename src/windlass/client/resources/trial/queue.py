@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one replica of a trial: what it was given, where it ran, how it ended.
+    """One attempt of one replica of a trial: its resources, its machine, its end.
 
     ```python
     for task in wl.get_trial(1).list_tasks():
@@ -24,9 +24,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ```
 
     `state` is `Queued` or `Pending` before it runs, `Running`, `Succeeded`, `Failed`, or `Unknown`
-    for one that cannot be asked. `devices` are the numbers of its accelerators, `memory` is in
-    bytes (0: no limit), `pid` is that of its process while that runs. One that ran in a cluster has
-    a `pod`: its `namespace`, `name`, `image`, `image_id`, and the `python` and `platform` in it.
+    if its machine does not respond. `devices` are the numbers of its accelerators, `memory` is in
+    bytes (0: no limit), `pid` is the id of its process while it runs. A task in a cluster has a
+    `pod`: its `namespace`, `name`, `image`, `image_id`, and the `python` and `platform` in it.
     """
 
     trial_id: int
@@ -54,16 +54,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:
-        """Short: which it is, and how it stands."""
+        """Return a short text with the name and the state."""
         code = "" if self.exit_code is None else f", exit code {self.exit_code}"
         where = f" on {self.node}" if self.node else ""
         return f"<Task {self.name} attempt {self.attempt}: {self.state}{code}{where}>"
 
 
 class QueueEntry:
-    """A trial that waits for room: `trial`, its `position` from 1, and `why` it waits.
+    """A trial that waits for capacity: `trial`, its `position` from 1, and `why` it waits.
 
-    `ahead` is the id of the trial right ahead of it, none for the first.
+    `ahead` is the id of the trial right ahead of it, None for the first.
 
     ```python
     for entry in wl.list_queue():

@@ -49,7 +49,7 @@ def search_logs(
     trials: Iterable[Trial[Any] | int] | None,
     limit: int | None,
 ) -> LogLines:
-    """Find lines in the logs of many trials: those listed, or those that match the query."""
+    """Find lines in the logs of many trials: the listed ones, or all that match the query."""
     check_limit(limit)
     if trials is not None:
         ids = trial_ids(trials)

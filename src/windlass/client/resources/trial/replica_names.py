@@ -9,7 +9,7 @@ from windlass.model.records import Attempt, Cause, TrialRecord
 
 
 def name_of(which: Attempt | Cause) -> str:
-    """What a replica is called.
+    """Return the name of a replica.
 
     >>> name_of(Cause(role="worker", index=1, attempt=2))
     'worker-1'
@@ -18,7 +18,7 @@ def name_of(which: Attempt | Cause) -> str:
 
 
 def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
-    """The names by which replicas are told apart, in their order; none if there is only one.
+    """Return the names that distinguish replicas, in order; empty if there is only one.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
@@ -28,15 +28,16 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
     if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
         return []
     names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
-    all_names = list(dict.fromkeys([*names, *map(name_of, attempts)]))  # some may be gone since
+    # Some replicas may no longer exist.
+    all_names = list(dict.fromkeys([*names, *map(name_of, attempts)]))
     return all_names if len(all_names) > 1 else []
 
 
 def is_generated(trial: TrialRecord) -> bool:
-    """Whether a trial consists of what its generator added: it runs nothing itself."""
+    """Whether a trial consists of the trials that its generator added, and runs nothing itself."""
     return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 
 def has_several(trial: TrialRecord) -> bool:
-    """Whether a trial has, or once had, more than one replica to be told apart."""
+    """Return whether a trial has, or once had, more than one replica."""
     return bool(names_of(trial.spec, trial.attempts))

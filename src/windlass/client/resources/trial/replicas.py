@@ -11,7 +11,7 @@ from windlass.model.text.quantities import format_duration
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One replica of a trial, as its newest attempt stands; attempt 0 is before the first.
+    """One replica of a trial, in the state of its newest attempt; attempt 0 is before the first.
 
     >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
     <worker-1 attempt 2: Failed, exit code 137, on oak>
@@ -28,7 +28,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # of one that runs in a cluster
+    pod: Pod | None = None  # only of replicas in a cluster
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
-    """Every replica that is part of a trial now, roles in their order, then by index."""
+    """Return the current replicas of a trial, with roles in their order, then by index."""
     # Attempts are in order: the newest replaces the others.
     newest = {(attempt.role, attempt.index): attempt for attempt in trial.attempts}
     return tuple(

@@ -26,5 +26,5 @@ def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) ->
             warnings.warn(note, stacklevel=3)
         return client.submit(draft)
     except WindlassError as error:
-        failure = error.with_traceback(None)  # our frames tell users nothing
+        failure = error.with_traceback(None)  # without our frames, which do not help users
     raise failure

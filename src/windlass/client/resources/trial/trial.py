@@ -505,7 +505,7 @@ class Trial(TrialProperties, Generic[R]):
         try:
             return self._add(what, wish)
         except WindlassError as error:
-            failure = error.with_traceback(None)  # our frames tell users nothing
+            failure = error.with_traceback(None)  # without our frames, which do not help users
         raise failure
 
     def diff(self, other: Trial[Any] | int) -> Diff:
