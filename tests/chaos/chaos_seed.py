@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Chaos:
-    """Where all random choices of one test come from."""
+    """The source of all random choices of one test."""
 
     seed: int
     random: random.Random

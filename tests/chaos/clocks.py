@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-# What asks for the time of day is told another; what measures how time passes is told the truth,
-# as when a machine's clock is set. Times of files, which the kernel writes, stay as they are.
+# Calls that read the time of day return a shifted time. Calls that measure elapsed time return the
+# true value, as when a machine's clock is set. File times, which the kernel writes, stay as they
+# are.
 _SOURCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

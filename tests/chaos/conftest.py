@@ -31,6 +31,6 @@ def world(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where trials leave their marks."""
+    """Return the folder in which trials leave their marks."""
     (tmp_path / "marks").mkdir()
     return tmp_path / "marks"

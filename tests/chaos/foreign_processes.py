@@ -136,8 +136,7 @@ def rewritten(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def of_another_boot(stranger: Stranger) -> str:
-    """What a process was known by that began at the same tick after another start of the
-    machine."""
+    """Return the identity of a process that started at the same tick after another boot."""
     assert stranger.living is not None
     tick, _, _ = process_identity(stranger.living.pid).rpartition("@")
     return f"{tick}@11111111-2222-3333-4444-555555555555"

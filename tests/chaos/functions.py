@@ -12,7 +12,7 @@ import psutil
 
 import windlass as wl
 
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 120.0  # bounds a test that hangs, never measures anything
 
 
 def mark(folder: str, name: str) -> None:

@@ -117,7 +117,7 @@ def mutated_json(draw: st.DrawFn, valid: bytes) -> bytes:
         if not places:
             break
         holder, key = places[draw(st.integers(0, len(places) - 1))]
-        # Copies: what was drawn is not ours to change, and nothing may come to hold itself.
+        # Copies, because a drawn value must not change and a value must not contain itself.
         if draw(st.booleans()):
             holder[key] = copy.deepcopy(draw(json_values))
         elif isinstance(holder, dict):

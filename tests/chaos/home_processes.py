@@ -25,7 +25,7 @@ class HomeWorld:
         self.home = home
 
     def processes(self) -> list[psutil.Process]:
-        """All live processes that came of this home, whoever their parent is by now."""
+        """Return all live processes that descend from this home, with any current parent."""
         psutil.process_iter.cache_clear()  # it keeps those that had a number before
         return [each for each in psutil.process_iter() if self._is_ours(each)]
 
@@ -70,7 +70,7 @@ class HomeWorld:
         return True
 
     def state(self, trial_id: int, attempt: int = 1) -> dict[str, Any]:
-        """What a supervisor wrote about itself and its process; empty before it did."""
+        """Return the state file of a supervisor, or an empty dict if there is none."""
         try:
             path = self.attempt(trial_id, attempt) / "state.json"
             told: dict[str, Any] = json.loads(path.read_text())

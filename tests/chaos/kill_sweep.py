@@ -16,7 +16,7 @@ from harness import PATIENCE
 
 
 class Killer(threading.Thread):
-    """Strikes again and again, a moment between, until it has struck so often or is told."""
+    """Kills at short random intervals until a number of kills is reached or `stop` is called."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Sweep:
         self._listeners.append(listener)
 
     def wait(self) -> None:
-        """Wait for the end of each, and of all that was to be heard of it."""
+        """Wait for the end of each trial and of its log."""
         for trial in self.trials:
             trial.wait(timeout=PATIENCE)
         for listener in self._listeners:

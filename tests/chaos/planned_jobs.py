@@ -77,7 +77,7 @@ class Fate:
         return cls(name, policy, "job", _MANY, ends, slow=slow)
 
     def request(self, folder: Path) -> CreateTrial:
-        """What is sent; sent again, it makes no second job."""
+        """Return the request. Sending the request twice creates one job."""
         plan = json.dumps({"ends": self.ends, "last": self.last, "slow": self.slow})
         argv = ("python", "-I", "-S", _MEMBER, str(folder), self.name, plan)
         worker = Role(
@@ -97,7 +97,7 @@ class Fate:
         )
 
     def check(self, trial: wl.Trial[Any], marks: list[list[str]]) -> None:
-        """It ended as it must, ran nothing twice, and all that is told of it adds up."""
+        """Check that the job ended as planned, ran nothing twice, and has consistent records."""
         about = f"{self}\n{trial.record}\n{marks}"
         assert not [each for each in marks if each[2] == "twice"], about
         begun = Counter((each[0], int(each[1])) for each in marks if each[2] == "begins")
@@ -180,7 +180,7 @@ class Fates:
 
     @property
     def killed(self) -> int:
-        """How many attempts we killed."""
+        """Count the killed attempts."""
         return sum(len(fate.killed) for fate, _ in self.jobs)
 
     def submit(self, fate: Fate) -> None:
@@ -197,7 +197,7 @@ class Fates:
         self.jobs.append((fate, wl.Trial(transport, record)))
 
     def marks(self, fate: Fate) -> list[list[str]]:
-        """What the processes of a job wrote down: replica, attempt, what, with which code."""
+        """Return the marks of a job's processes: replica, attempt, event and code version."""
         path = self._folder / f"{fate.name}.marks"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 

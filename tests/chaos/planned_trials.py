@@ -1,4 +1,4 @@
-"""What is done in these tests, how it must end, and whether it did."""
+"""Plans of trials: their work, their expected end, and the check of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica runs here: it leaves marks, holds its place, and ends as its plan says.
+"""The program of a replica: it leaves marks, waits, and ends as its plan requires.
 
 `python replica_program.py FOLDER JOB PLAN`, where the plan is JSON: for each replica the ends that
 it comes to, one after the other, `[exit code, seconds before it]`; the last one again and again.

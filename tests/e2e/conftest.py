@@ -1,4 +1,4 @@
-"""What several of these files need to drive programs in terminals."""
+"""Fixtures that drive programs in terminals."""
 
 from __future__ import annotations
 

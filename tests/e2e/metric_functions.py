@@ -1,4 +1,6 @@
-"""What the trials of these tests report. Quick to import: every trial imports it."""
+"""Functions that report metrics in these tests. Quick to import: every trial imports this
+module.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def report_odd() -> None:
 
 @wl.run(cpus=0.05)
 def report_kinds() -> list[str]:
-    """Report numbers of all kinds, and what is none; what was said of those."""
+    """Report numbers of all kinds and invalid values, and return the errors of the invalid
+    values.
+    """
     from decimal import Decimal
     from fractions import Fraction
 
@@ -75,7 +79,7 @@ def report_kinds() -> list[str]:
 
 @wl.run(cpus=0.05)
 def report_names(number: int) -> str:
-    """Report as many metrics; what was said in the end."""
+    """Report this number of metrics and return the final error."""
     try:
         for n in range(number):
             wl.report(0, **{f"m{n}": n})
@@ -168,7 +172,7 @@ def asked_again(started: str) -> list[Any]:
 
 @wl.run(cpus=0.05)
 def who_am_i(lr: float, *, name: str = "x") -> dict[str, Any]:
-    """What a program knows of its trial."""
+    """Return the information that a program has about its trial."""
     trial = wl.current_trial()
     assert trial is not None
     return {**vars(trial), "repr": repr(trial)}

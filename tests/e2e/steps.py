@@ -1,4 +1,4 @@
-"""What the trials of these tests do. Quick to import: every trial imports it."""
+"""Functions of the trials in these tests. Quick to import: every trial imports this module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import windlass as wl
 
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 120.0  # bounds a test that hangs, never measures anything
 
 
 def wait_for(path: str | Path) -> None:
@@ -116,7 +116,7 @@ def inner(x: int) -> tuple[int, str]:
 
 @wl.run
 def outer(x: int) -> list[tuple[int, str]]:
-    """What `inner` gives when a trial calls it."""
+    """Return the values of `inner` as called by a trial."""
     return [inner(x), inner.local(x + 1)]
 
 
@@ -160,7 +160,7 @@ def remote_and_shouted(x: int) -> int:
 
 
 def look() -> tuple[str, str, str, str]:
-    """What a trial finds: a package of its own, one of the caller's, and where it runs."""
+    """Return the trial's own package, a package of the caller, and the location of the trial."""
     from importlib import metadata
 
     import iniconfig
@@ -171,7 +171,7 @@ def look() -> tuple[str, str, str, str]:
 
 
 def all_cpus() -> float:
-    """How many CPUs a trial asks for that leaves none to others."""
+    """Return a CPU request that leaves no capacity for other trials."""
     return wl.Client().server_info().capacity.cpus
 
 

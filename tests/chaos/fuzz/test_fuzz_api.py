@@ -170,7 +170,7 @@ def asker(shared_asker: Asker, home: Path) -> Iterator[Asker]:
 
 
 def operations() -> list[str]:
-    """What there is to ask; a new operation fails the test below until it is listed."""
+    """List all operations. A new operation fails the test below until it is listed."""
     return [
         f"GET {API}/health", f"GET {API}/server", f"GET {API}/trials", f"POST {API}/trials",
         f"GET {API}/trials/{{trial_id}}", f"GET {API}/trials/{{trial_id}}/stream",
@@ -243,7 +243,7 @@ def operations() -> list[str]:
     ]  # fmt: skip
 
 
-def test_every_operation_of_the_document_is_asked_below(asker: Asker) -> None:
+def test_these_tests_cover_every_operation_of_the_schema(asker: Asker) -> None:
     assert asker.operations.keys() == set(operations())
 
 
@@ -268,9 +268,7 @@ SAMPLE = {
         for each in operations()
     ],
 )
-def test_whatever_is_asked_the_answer_is_what_the_document_says(
-    chaos: Chaos, asker: Asker, operation: str
-) -> None:
+def test_every_response_conforms_to_the_schema(chaos: Chaos, asker: Asker, operation: str) -> None:
     found = asker.operations[operation]
     right = found.as_strategy(generation_mode=GenerationMode.POSITIVE)
     cases = right
@@ -293,7 +291,7 @@ def test_whatever_is_asked_the_answer_is_what_the_document_says(
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        # A server is no function: the same request has another answer the second time.
+        # A server is not a pure function: the same request gets another response the second time.
         phases=[Phase.generate],
     )(seed(chaos.seed)(run))()
     assert asker.asked
@@ -301,7 +299,7 @@ def test_whatever_is_asked_the_answer_is_what_the_document_says(
 
 
 def _known_names(asker: Asker) -> dict[str, list[Any]]:
-    """What is there to be asked about."""
+    """Return the names of objects that exist on the server."""
     trials = [*wl.list_trials(), *wl.list_commands(), *wl.list_shells()]
     for trial in wl.list_trials():  # each has another attempt, which runs elsewhere
         record = trial.record

@@ -95,10 +95,10 @@ def test_a_segment_of_any_bytes_is_read_searched_and_tailed_alike(
     examine(chaos, check, segments, needles, st.integers(0, 5))
 
 
-def test_a_log_with_anything_in_it_is_told_to_its_end(
+def test_a_log_with_arbitrary_bytes_is_read_to_its_end(
     chaos: Chaos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page after page, each a step further: what is no record must not hold up the rest."""
+    """Each page advances the cursor, and invalid records do not block the rest of the log."""
     attempt = tmp_path / "trials" / "1" / "main-0" / "1"
     attempt.mkdir(parents=True)
     store = FileLogStore(tmp_path)
@@ -124,7 +124,7 @@ def test_a_log_with_anything_in_it_is_told_to_its_end(
     examine(chaos, check, segments)
 
 
-def test_a_hole_in_a_log_as_a_lost_disk_leaves_it_does_not_hide_what_follows(
+def test_a_hole_in_a_log_from_a_lost_disk_does_not_hide_later_lines(
     tmp_path: Path,
 ) -> None:
     attempt = tmp_path / "trials" / "1" / "main-0" / "1"
@@ -358,8 +358,12 @@ def test_no_json_file_is_a_fault_to_read(chaos: Chaos, tmp_path: Path) -> None:
 NUDGE: dict[str, Any] = {**KEY, "about": "state"}
 
 
-def test_a_server_is_never_made_deaf_by_what_it_is_sent(chaos: Chaos, tmp_path: Path) -> None:
-    """Whoever may write to the socket may write anything; the next true word is still heard."""
+def test_invalid_datagrams_do_not_stop_the_notification_listener(
+    chaos: Chaos, tmp_path: Path
+) -> None:
+    """Any local writer may send arbitrary bytes to the socket. The next valid notification still
+    arrives.
+    """
     listener = NudgeListener(tmp_path)
     heard: list[str] = []
     listener.on_change(heard.append)

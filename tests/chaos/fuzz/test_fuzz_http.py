@@ -1,4 +1,4 @@
-"""What no HTTP client sends: the server refuses it, or waits for more, and serves all others."""
+"""Malformed HTTP requests: the server refuses or ignores them and serves other clients."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Line:
         return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
     def exchange(self, *pieces: bytes) -> bytes:
-        """What the server answers to some bytes, until it has no more to say."""
+        """Send bytes and return the server's response until the server stops sending."""
         answer = b""
         with self.connect() as connection:
             # It may hang up on us at any time.
@@ -73,7 +73,7 @@ class Line:
         return answer
 
     def assert_small(self) -> None:
-        """It has not grown by what it was sent."""
+        """Check that the server's memory has not grown with the size of the requests."""
         assert self._process.memory_info().rss - self._size < _GROWTH
 
     def assert_well(self) -> None:
@@ -138,7 +138,7 @@ def line(home: Path) -> Iterator[Line]:
     ],
     ids=lambda sent: repr(sent[:70])[2:-1],
 )
-def test_bad_framing_is_refused_and_lets_nobody_in(line: Line, sent: bytes) -> None:
+def test_a_request_with_bad_framing_is_refused_and_reads_no_data(line: Line, sent: bytes) -> None:
     answer = line.exchange(sent)
     assert b" 200 " not in answer.split(b"\r\n", 1)[0]
     assert b'"items"' not in answer
@@ -199,7 +199,7 @@ def unfinished(home: Path) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_hundreds_who_never_finish_their_request_keep_nobody_waiting(
+def test_hundreds_of_unfinished_requests_do_not_block_other_clients(
     chaos: Chaos, line: Line
 ) -> None:
     before = line.open_files
@@ -237,7 +237,7 @@ def test_many_requests_at_once_on_one_connection_are_answered_in_order(line: Lin
 
 
 @pytest.mark.thorough
-def test_who_asks_without_ever_reading_holds_up_only_himself(line: Line) -> None:
+def test_a_client_that_never_reads_blocks_only_itself(line: Line) -> None:
     with line.connect() as connection:
         connection.setblocking(False)
         sent = line.head("GET", "/schema/openapi.json") * 100
@@ -248,7 +248,7 @@ def test_who_asks_without_ever_reading_holds_up_only_himself(line: Line) -> None
 
 
 @pytest.mark.thorough
-def test_streams_that_are_left_are_let_go(chaos: Chaos, line: Line) -> None:
+def test_the_server_closes_abandoned_streams(chaos: Chaos, line: Line) -> None:
     @wl.run(cpus=0.1)
     def wait() -> None:
         time.sleep(10**6)

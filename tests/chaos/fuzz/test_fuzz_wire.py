@@ -1,4 +1,4 @@
-"""What goes over the wire: every struct comes back as it went, and anything else is refused."""
+"""The wire format: every struct survives a round trip, and anything else is refused."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") 
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
-def test_whatever_answers_in_place_of_a_server_is_told_as_an_error_of_ours(
+def test_an_arbitrary_response_raises_only_windlass_errors(
     chaos: Chaos, stranger: Stranger
 ) -> None:
     client = wl.Client(stranger.url, token="t")
@@ -224,9 +224,7 @@ def test_whatever_answers_in_place_of_a_server_is_told_as_an_error_of_ours(
     ],
     ids=["page", "end", "bytes", "name"],
 )
-def test_following_what_is_no_stream_of_ours_ends_with_an_error(
-    stranger: Stranger, said: bytes
-) -> None:
+def test_following_a_foreign_stream_ends_with_an_error(stranger: Stranger, said: bytes) -> None:
     client = wl.Client(stranger.url, token="t")
     stranger.says = answer(msgspec.json.encode(msgspec.structs.replace(RECORD, state="RUNNING")))
     trial = client.get_trial(1)

@@ -50,7 +50,7 @@ exp.wait()
 """
 
 
-def test_a_server_killed_at_any_write_while_an_experiment_is_built_loses_and_repeats_nothing(
+def test_a_server_killed_at_any_write_of_an_experiment_loses_and_repeats_no_trial(
     tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch, chaos: Chaos
 ) -> None:
     project.write("author.py", AUTHOR)

@@ -50,7 +50,7 @@ def parents() -> list[wl.Trial[Any]]:
 
 
 def marks(folder: Path, number: int) -> list[int]:
-    """How often each trial of a generator ran."""
+    """Count the runs of each trial of a generator."""
     return [len(path.read_text().split()) for path in sorted(folder.glob(f"{number}.*"))]
 
 
@@ -81,10 +81,10 @@ def test_generators_build_all_of_their_trials_once_though_the_server_is_killed(
         assert marks(folder, number) == [1] * 6
 
 
-def test_an_author_killed_at_any_moment_leaves_trials_that_end_and_say_so(
+def test_the_trials_of_a_killed_author_end_and_record_the_kill(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
-    wl.Client().server_info()  # whose start is no part of what is killed
+    wl.Client().server_info()  # the start of the server is not part of the kill
     building = author(folder, 3)
     eventually(lambda: bool(parents()) or building.poll() is not None, "one is being built")
     time.sleep(chaos.random.uniform(0, 0.5))

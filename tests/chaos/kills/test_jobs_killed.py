@@ -1,7 +1,7 @@
 """Jobs under fire: no replica runs twice, no restart counts twice, every end is right.
 
-Server, supervisors and processes are killed at random. What each job must come to is known from
-its plan and from what was killed of it.
+Server, supervisors and processes are killed at random. The plan of each job and the kills determine
+its correct result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import windlass as wl
 pytestmark = pytest.mark.thorough
 
 
-def test_jobs_end_right_and_run_nothing_twice_whoever_is_killed(
+def test_jobs_end_correctly_and_run_nothing_twice_under_random_kills(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     count, longest = chaos.pick(14, 50), chaos.pick(1.0, 2.0)

@@ -1,4 +1,4 @@
-"""What trials report while everything around them dies: each point counts once."""
+"""Metrics of trials under random kills: each point counts once."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ RUBBISH = {
         for kind in RUBBISH
     ],
 )
-def test_whatever_a_trial_writes_instead_does_no_harm(
+def test_invalid_bytes_in_a_metrics_file_do_not_affect_valid_points(
     home: Path, tmp_path: Path, kind: str
 ) -> None:
     (tmp_path / "rubbish").write_bytes(RUBBISH[kind])
@@ -152,7 +152,7 @@ wl.report(2, good=2)
         *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("link", "folder", "device")),
     ],
 )
-def test_what_is_no_file_is_not_read(home: Path, kind: str) -> None:
+def test_a_metrics_path_that_is_not_a_file_is_ignored(home: Path, kind: str) -> None:
     make = {
         "pipe": "os.mkfifo(own)",
         "link": "os.symlink('/dev/zero', own)",

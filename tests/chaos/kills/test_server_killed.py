@@ -67,7 +67,7 @@ def test_a_home_is_good_though_its_first_servers_were_killed_while_they_made_it(
 
 
 @pytest.mark.thorough
-def test_who_waits_goes_on_though_servers_are_killed_before_they_are_ready(
+def test_a_waiting_client_survives_kills_of_servers_before_they_are_ready(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     trial = linger.submit("a", str(folder))

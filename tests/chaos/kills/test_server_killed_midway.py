@@ -20,8 +20,8 @@ pytestmark = pytest.mark.thorough
 # Each process writes down which attempt it is; one of three fails at first, and starts again.
 MARK = 'echo "$WINDLASS_ROLE-$WINDLASS_INDEX.$WINDLASS_ATTEMPT" >> "$1"; '
 FAIL_ONCE = "[ $WINDLASS_INDEX.$WINDLASS_ATTEMPT != 1.1 ] || exit 143"
-# Before and after: each of four attempts is made, and three changes of the status are stored, the
-# start, the restart and the end; what is seen between these may be told with the next of them.
+# Each of four attempts is recorded before and after its start, and three changes of the status are
+# stored: the start, the restart and the end. A change in between may be stored with the next one.
 FEWEST_STEPS = 14
 
 

@@ -22,7 +22,7 @@ LOST = "its supervisor died; what was found of it was killed"
 
 @dataclasses.dataclass
 class Victim:
-    """A trial that runs until it is told to go, and whom of it we kill."""
+    """A trial that runs until its gate opens, and the processes of it that the test kills."""
 
     name: str
     whom: tuple[str, ...]  # in that order, at once
@@ -46,7 +46,7 @@ class Victim:
         trial = function.submit(self.name, str(folder), self.daemons)
         eventually(lambda: bool(marks(folder, self.name)), f"{self.name} runs")
         eventually(lambda: world.state(trial.id).get("stage") == "running", "that is written down")
-        # What still lies in a pipe dies with the supervisor; what is in the log must stay.
+        # Output that is still in a pipe is lost with the supervisor. Output in the log must stay.
         eventually(lambda: list(trial.logs()) == [f"{self.name} lingers"], "its line is kept")
         return trial
 
@@ -76,7 +76,7 @@ class Victim:
         assert not [pid for pid in daemons if is_running(pid)], self
 
 
-def test_whoever_of_a_trial_is_killed_it_ends_in_truth_and_nothing_of_it_stays(
+def test_a_trial_survives_the_kill_of_any_of_its_processes(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     for is_server_there in (True, False):
@@ -169,7 +169,7 @@ def _birth(process: psutil.Process) -> float:
 
 
 def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
-    """It ended as planned, or as one that was killed, and what it wrote before that is there."""
+    """Check that the trial ended as planned or as killed, and that its earlier output is there."""
     was_killed = trial.exit_code in (None, 137)  # by us, or by itself
     if not was_killed:
         plan.check(trial, folder, told)

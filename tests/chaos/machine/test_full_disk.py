@@ -1,4 +1,4 @@
-"""The disk with the home is full: what is new is refused, what runs is not lost."""
+"""A full disk under the home: new trials are refused, and running trials are not lost."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def author(project: Project) -> Project:
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a small disk will be, with the home on it."""
+    """Return the path at which a small disk with the home is mounted."""
     monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "disk" / "home"))
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     return tmp_path / "disk"
@@ -80,7 +80,7 @@ def home_on(disk: Path, **limits: str) -> Iterator[Path]:
 
 
 def submit(author: Project, gate: Path | str, *names: str) -> tuple[dict[str, int], list[str]]:
-    """The trials that were taken in, by name, and what was said of those that were not."""
+    """Return the accepted trials by name, and the errors of the refused trials."""
     done = author.python("submit.py", str(gate), *names)
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
@@ -99,7 +99,7 @@ def check_is_clear(told: str, home: Path) -> None:
 @in_own_mounts
 @pytest.mark.thorough
 @pytest.mark.parametrize("lacks", ["space", "inodes"])
-def test_on_a_full_disk_what_is_new_is_refused_and_what_runs_comes_to_its_end(
+def test_a_full_disk_refuses_new_trials_and_running_trials_finish(
     author: Project, disk: Path, tmp_path: Path, lacks: str
 ) -> None:
     gate = tmp_path / "gate"
@@ -131,7 +131,9 @@ def test_on_a_full_disk_what_is_new_is_refused_and_what_runs_comes_to_its_end(
 
 
 @in_own_mounts
-def test_what_fills_the_disk_can_be_stopped(author: Project, disk: Path, tmp_path: Path) -> None:
+def test_a_trial_that_fills_the_disk_can_be_stopped(
+    author: Project, disk: Path, tmp_path: Path
+) -> None:
     with home_on(disk, size="16m") as home:
         submit(author, tmp_path / "never", "a")
         trial = wl.get_trial(1)
@@ -154,7 +156,8 @@ def test_what_fills_the_disk_can_be_stopped(author: Project, disk: Path, tmp_pat
 def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
     author: Project, disk: Path, chaos: Chaos
 ) -> None:
-    """What was refused does not exist; what was taken ends with its value, or says what it lacked.
+    """A refused trial does not exist. An accepted trial ends with its value or names its missing
+    resource.
 
     Its code may have found no room: then it never began.
     """
@@ -183,7 +186,7 @@ def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_a_full_disk_does_not_end_the_program_and_what_was_kept_is_written_later(
+def test_a_full_disk_does_not_end_a_program_and_buffered_metrics_are_written_later(
     disk: Path, tmp_path: Path
 ) -> None:
     program = f"""

@@ -1,4 +1,4 @@
-"""Where a home lies and who comes at once: crowds at the first start, and read-only disks."""
+"""Home folders: many clients at the first start, and read-only disks."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def servers_of(home: Path) -> list[int]:
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_a_home_that_becomes_read_only_refuses_what_is_new_and_goes_on_later(
+def test_a_read_only_home_refuses_new_trials_and_recovers_later(
     project: Project, fresh_home: Path, tmp_path: Path
 ) -> None:
-    """Being root is no way around it, as it would be around permissions."""
+    """Unlike file permissions, a read-only mount also applies to root."""
     project.write("work.py", WORK)
     gate = tmp_path / "gate"
     fresh_home.mkdir()
@@ -95,7 +95,7 @@ def test_a_home_that_becomes_read_only_refuses_what_is_new_and_goes_on_later(
 def test_a_server_that_may_open_no_file_goes_on_when_it_may(
     project: Project, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it could neither see the end of nor start meanwhile, it sees and starts later."""
+    """After the home is writable again, the server records missed ends and starts queued trials."""
     monkeypatch.setenv("WINDLASS_CPUS", "0.1")  # one at a time
     project.write("work.py", WORK)
     gate = tmp_path / "gate"

@@ -16,7 +16,7 @@ import windlass as wl
 from harness import PATIENCE, Project, eventually
 
 MEGABYTE = 1 << 20
-ROOM = 48 * MEGABYTE  # more than the server needs for anything, less than what is thrown at it
+ROOM = 48 * MEGABYTE  # more than the server needs, less than the trials send
 
 WORST = r"""
 import os, resource, signal, sys, time
@@ -186,7 +186,9 @@ def test_floods_of_output_are_kept_whole_and_cost_the_server_no_memory(
 
 
 @pytest.mark.thorough
-def test_bytes_that_are_no_text_are_shown_as_far_as_they_are(world: World, chaos: Chaos) -> None:
+def test_log_lines_with_invalid_utf_8_are_shown_with_replacement_characters(
+    world: World, chaos: Chaos
+) -> None:
     rubbish = world.submit("rubbish", chaos.pick(5, 100))
     assert rubbish.result(timeout=PATIENCE) == "said"
     *_, odd, half, last = rubbish.logs()
@@ -225,9 +227,7 @@ def test_one_without_output_streams_returns_its_value(world: World) -> None:
 
 
 @pytest.mark.thorough
-def test_one_that_forks_until_it_may_not_can_be_stopped(
-    world: World, tmp_path: Path, chaos: Chaos
-) -> None:
+def test_a_fork_bomb_can_be_stopped(world: World, tmp_path: Path, chaos: Chaos) -> None:
     note = tmp_path / "note"
     mine = tasks_of(os.getuid() or 65534)  # each counts, and there may be more by then
     more = chaos.pick(40, 400)
@@ -247,7 +247,9 @@ def test_one_that_forks_until_it_may_not_can_be_stopped(
 
 
 def tasks_of(uid: int) -> int:
-    """How many threads of all processes a user has: what the limit of processes counts."""
+    """Count the threads of all processes of a user, which is the number that the process limit
+    counts.
+    """
     count = 0
     for process in psutil.process_iter():
         try:

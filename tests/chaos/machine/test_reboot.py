@@ -27,7 +27,7 @@ def strangers(tmp_path: Path) -> Iterator[Strangers]:
 
 
 @pytest.mark.parametrize("boot", ["the same", "another"])
-def test_after_a_reboot_the_lost_are_told_the_queued_run_and_strangers_are_left_alone(
+def test_after_a_reboot_lost_trials_are_recorded_and_queued_trials_run(
     world: HomeWorld,
     folder: Path,
     strangers: Strangers,
@@ -51,7 +51,7 @@ def test_after_a_reboot_the_lost_are_told_the_queued_run_and_strangers_are_left_
     )
     names = [str(trial.params["name"]) for trial in begun]
     eventually(lambda: all(marks(folder, name) for name in names), "all left their mark")
-    # What still lies in a pipe dies with the supervisor; what is in the log must stay.
+    # Output that is still in a pipe is lost with the supervisor. Output in the log must stay.
     eventually(lambda: all(list(trial.logs()) for trial in begun), "their lines are kept")
     queued = linger.options(cpus=1).submit("queued", str(folder))
     assert queued.refresh().state == "QUEUED"

@@ -108,7 +108,7 @@ def check_refusal(told: str, server: Version, client: Version) -> None:
     assert "windlass server stop (running trials go on)" in told
 
 
-def test_either_of_two_versions_is_refused_by_the_other_and_may_take_its_place(
+def test_servers_and_clients_of_two_versions_refuse_each_other_and_can_replace_each_other(
     this: Version, newer: Version, fresh_home: Path, folder: Path
 ) -> None:
     turns = ((this, newer), (newer, this))
@@ -133,7 +133,7 @@ def test_either_of_two_versions_is_refused_by_the_other_and_may_take_its_place(
     assert "refused" not in this.windlass("ls").stdout
 
 
-def test_who_waits_while_the_server_is_replaced_by_another_version_is_told_so(
+def test_a_waiting_client_gets_an_error_when_a_server_of_another_version_starts(
     this: Version, newer: Version, folder: Path
 ) -> None:
     waiting = this.call("a")

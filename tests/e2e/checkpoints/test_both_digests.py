@@ -15,7 +15,7 @@ LARGE = 9 << 20  # fetched by itself, in pieces
 
 
 def blobs(home: Path) -> dict[str, Path]:
-    """The files of checkpoints in the store, by what they are: as large as they are here."""
+    """Return the checkpoint files in the store by content, which is identified by size here."""
     sizes = {LARGE: "large", 10: "small", 20: "small of two"}
     found = {path.stat().st_size: path for path in (home / "blobs").glob("??/*")}
     return {sizes[size]: path for size, path in found.items() if size in sizes}

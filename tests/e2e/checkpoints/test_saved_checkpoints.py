@@ -18,7 +18,7 @@ from harness import BIN, PATIENCE, Project, eventually, kill_server
 SHARES_HOME = True
 
 
-def test_what_cannot_be_saved_is_told_by_errors_of_ours(home: Path) -> None:
+def test_saving_an_invalid_checkpoint_raises_a_windlass_error(home: Path) -> None:
     trial = refused.submit()
     said = trial.result(timeout=PATIENCE)
     assert [text.partition(":")[0] for text in said] == ["NotFound"] + ["InvalidArgument"] * 6
@@ -31,7 +31,7 @@ def steps_of(trial: wl.Trial[Any], **how: Any) -> list[int | None]:
     return [each.step for each in trial.list_checkpoints(**how)]
 
 
-def test_what_a_trial_saved_is_listed_and_sorted_by_what_it_reported(home: Path) -> None:
+def test_checkpoints_of_a_trial_are_listed_and_sorted_by_metric(home: Path) -> None:
     trial = train.submit([0.5, 0.2, float("nan"), 0.9]).wait()
     assert steps_of(trial) == [0, 1, 2, 3]
     assert steps_of(trial, sort_by="-step", limit=2) == [3, 2]
@@ -60,9 +60,7 @@ def test_what_a_trial_saved_is_listed_and_sorted_by_what_it_reported(home: Path)
         list(wl.list_checkpoints(trial=99999))
 
 
-def test_a_checkpoint_has_the_metrics_of_its_step_however_it_is_asked_for(
-    home: Path, gate: Path
-) -> None:
+def test_a_checkpoint_has_the_metrics_of_its_step_in_every_query(home: Path, gate: Path) -> None:
     @wl.run(cpus=0.1)
     def late(gate: str) -> None:
         wl.report(0, loss=9.0, odd=float("inf"))
@@ -102,7 +100,9 @@ def test_a_checkpoint_has_the_metrics_of_its_step_however_it_is_asked_for(
         next(trial.list_checkpoints(sort_by="something"))
 
 
-def test_a_checkpoint_tells_which_models_and_trials_need_it(home: Path, project: Project) -> None:
+def test_a_checkpoint_lists_the_models_and_trials_that_need_it(
+    home: Path, project: Project
+) -> None:
     trial = train.submit([0.5, 0.25]).wait()
     first, last = trial.list_checkpoints()
     assert (first.models, first.continued_by) == ({}, ())
@@ -120,7 +120,7 @@ def test_a_checkpoint_tells_which_models_and_trials_need_it(home: Path, project:
     assert last.refresh().models == {"classifier": 1}
 
 
-def test_pages_of_checkpoints_follow_each_other_and_garbage_is_no_cursor(home: Path) -> None:
+def test_checkpoint_pages_follow_each_other_and_an_invalid_cursor_is_refused(home: Path) -> None:
     trial = train.submit([3.0, 1.0, 2.0, 1.0, 5.0]).wait()
     transport = wl.Client().transport
     from windlass.model.requests import CheckpointPage
@@ -144,9 +144,7 @@ def test_pages_of_checkpoints_follow_each_other_and_garbage_is_no_cursor(home: P
                 )
 
 
-def test_a_checkpoint_is_downloaded_whole_and_asking_again_mends(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_second_download_repairs_an_incomplete_checkpoint(home: Path, tmp_path: Path) -> None:
     trial = train.submit([0.5]).wait()
     [checkpoint] = trial.list_checkpoints()
     folder = checkpoint.download(tmp_path / "model")
@@ -160,7 +158,7 @@ def test_a_checkpoint_is_downloaded_whole_and_asking_again_mends(
         checkpoint.download(folder)
 
 
-def test_a_crowd_of_small_files_is_downloaded_mended_and_collected_as_any_others(
+def test_a_checkpoint_of_many_small_files_is_downloaded_repaired_and_collected(
     home: Path, tmp_path: Path
 ) -> None:
     trial = save_crowd.submit(["first", "second"]).wait()
@@ -233,7 +231,7 @@ def test_a_deleted_checkpoint_is_gone_for_the_trial_too(home: Path) -> None:
         ({}, [0, 1, 2, 3, 4]),
     ],
 )
-def test_only_those_stay_that_are_to_be_kept(
+def test_the_retention_options_decide_which_checkpoints_stay(
     home: Path, keep: dict[str, Any], left: list[int]
 ) -> None:
     trial = train.options(**keep).submit([0.9, 0.1, 0.8, 0.3, 0.7]).wait()
@@ -242,7 +240,7 @@ def test_only_those_stay_that_are_to_be_kept(
     assert names == {f"{step + 1}.json" for step in left}
 
 
-def test_what_is_to_be_kept_is_checked_before_anything_runs(home: Path) -> None:
+def test_retention_options_are_checked_before_a_trial_runs(home: Path) -> None:
     wrong: Any
     for wrong in (0, -1, True, "3", 1.5):
         with pytest.raises(wl.InvalidArgument, match=r"keep_last: .* is no number of checkpoints"):
@@ -264,7 +262,7 @@ def warnings_of(trial: wl.Trial[Any]) -> list[str]:
         ("min los", "training", {}, "it reported accuracy"),
     ],
 )
-def test_nothing_is_deleted_for_a_metric_that_nobody_reported(
+def test_no_checkpoint_is_deleted_for_a_metric_without_values(
     home: Path, project: Project, best: str, group: str, last: dict[str, int], told: str
 ) -> None:
     trial = validate.options(keep_best=best, **last).submit({"accuracy": 1.0}, group=group).wait()
@@ -276,7 +274,7 @@ def test_nothing_is_deleted_for_a_metric_that_nobody_reported(
     assert f"keep_best: no {metric!r} was reported" in shown.stdout
 
 
-def test_who_waits_is_told_that_all_checkpoints_stay(
+def test_a_waiting_client_gets_a_warning_when_all_checkpoints_stay(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     validate.options(keep_best="min los")({"loss": 1.0})
@@ -284,7 +282,9 @@ def test_who_waits_is_told_that_all_checkpoints_stay(
     assert f"{said}; did you mean 'loss'?\n" in capfd.readouterr().err
 
 
-def test_a_metric_in_a_group_is_told_of_while_the_trial_goes_on(home: Path, gate: Path) -> None:
+def test_a_warning_about_a_grouped_metric_appears_while_the_trial_runs(
+    home: Path, gate: Path
+) -> None:
     @wl.run(cpus=0.1, keep_best="max accuracy")
     def long(gate: str) -> None:
         import time
@@ -319,7 +319,7 @@ def test_steps_that_are_counted_otherwise_delete_nothing(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("last", "left"), [({}, [0, 1, 2, 5]), ({"keep_last": 2}, [2, 4, 5])])
-def test_what_has_no_value_stays_unless_a_number_is_given(
+def test_a_checkpoint_without_a_value_stays_unless_keep_last_is_set(
     home: Path, last: dict[str, int], left: list[int]
 ) -> None:
     rule = validate.options(keep_best="min loss", **last)
@@ -328,7 +328,7 @@ def test_what_has_no_value_stays_unless_a_number_is_given(
     assert warnings_of(trial) == []
 
 
-def test_what_a_continued_trial_began_with_is_not_given_up(home: Path) -> None:
+def test_the_first_checkpoint_of_a_continued_trial_is_not_deleted(home: Path) -> None:
     @wl.run(cpus=0.1, keep_last=1)
     def save(gate: str) -> None:
         import time
@@ -422,7 +422,7 @@ def test_ranks_save_parts_that_are_one_checkpoint_when_all_are_there(
 
 
 @pytest.mark.thorough
-def test_what_was_saved_while_no_server_ran_is_taken_in_once(fresh_home: Path) -> None:
+def test_a_checkpoint_saved_without_a_server_is_recorded_once(fresh_home: Path) -> None:
     @wl.run(cpus=0.1)
     def save(gate: str) -> None:
         import time

@@ -1,4 +1,4 @@
-"""Experiments as context managers: what is waited for, what is raised, who holds them."""
+"""Experiments as context managers: waiting, raised errors and ownership."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_the_trials_one_holds_have_ended_once_they_were_waited_for(
     assert [trial.summary_metrics["loss"].last for trial in trials] == [0.25] * 3
 
 
-def test_what_failed_is_known_to_have_failed_when_the_block_raises(home: Path) -> None:
+def test_a_failed_trial_has_state_failed_when_the_block_raises(home: Path) -> None:
     exp = wl.create_experiment("unlucky", wait=True)
     with pytest.raises(wl.ExperimentFailed), exp:
         trial = exp.add(FALSE)
     assert trial.state == "FAILED"
 
 
-def test_what_was_just_added_counts(home: Path, gate: Path) -> None:
+def test_an_added_trial_counts_at_once(home: Path, gate: Path) -> None:
     exp = wl.create_experiment("counting")
     assert (exp.state, exp.trial_count) == ("EMPTY", 0)
     assert repr(exp) == f"<Experiment {exp.id} counting: EMPTY, 0 trials>"
@@ -87,7 +87,7 @@ def test_what_was_just_added_counts(home: Path, gate: Path) -> None:
     assert repr(exp.wait()) == f"<Experiment {exp.id} counting: SUCCEEDED, 2 trials>"
 
 
-def test_with_wait_what_did_not_succeed_is_raised_with_how_to_see_it(home: Path) -> None:
+def test_an_experiment_with_wait_raises_its_failed_trials_with_their_logs(home: Path) -> None:
     exp = wl.create_experiment("unlucky", wait=True)
     with pytest.raises(wl.ExperimentFailed) as raised, exp:
         exp.add(TRUE)
@@ -104,7 +104,7 @@ def test_with_wait_what_did_not_succeed_is_raised_with_how_to_see_it(home: Path)
     assert exp.state == "FAILED"
 
 
-def test_what_the_block_raises_goes_before_all_else(home: Path, gate: Path) -> None:
+def test_an_exception_of_the_block_takes_precedence(home: Path, gate: Path) -> None:
     with pytest.raises(ZeroDivisionError), wl.create_experiment("raising", wait=True) as exp:
         trial = exp.add(gated(gate))
         _ = 1 / 0
@@ -113,7 +113,7 @@ def test_what_the_block_raises_goes_before_all_else(home: Path, gate: Path) -> N
     assert trial.wait().state == "SUCCEEDED"
 
 
-def test_what_the_block_raises_waits_for_generators_and_says_so(
+def test_an_exception_of_the_block_waits_for_generators_and_prints_a_notice(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_told = threading.Event()
@@ -216,7 +216,7 @@ def test_an_async_block_waits_with_the_loop_free(home: Path, gate: Path) -> None
     assert asyncio.run(main()).state == "SUCCEEDED"
 
 
-def test_an_async_block_raises_what_failed(home: Path) -> None:
+def test_an_async_block_raises_the_failure(home: Path) -> None:
     async def flawed(trial: wl.Trial[Any]) -> None:
         raise ValueError("as asked")
 
@@ -274,14 +274,14 @@ def test_an_auxiliary_trial_ends_with_the_experiment(home: Path, gate: Path) -> 
     assert monitor.wait(60).state == "STOPPED"
     assert "its experiment is over" in monitor.message
     assert {trial.refresh().state for trial in trials} == {"SUCCEEDED"}
-    assert exp.state == "SUCCEEDED"  # of which it is no part
+    assert exp.state == "SUCCEEDED"  # auxiliary trials do not count
     assert (exp.trial_count, exp.record.auxiliary) == (2, 1)
 
 
 def test_without_a_block_it_ends_after_the_last_ordinary_trial(home: Path, gate: Path) -> None:
     exp = wl.create_experiment("plain")
     exp.add(TRUE).wait()
-    monitor = exp.add(FOREVER, auxiliary=True)  # for what comes next
+    monitor = exp.add(FOREVER, auxiliary=True)  # for the next trials
     second, first = exp.add(gated(gate)), exp.add(TRUE)
     first.wait()
     eventually(lambda: monitor.refresh().state == "RUNNING", "it runs")
@@ -300,7 +300,7 @@ def test_while_it_is_being_built_auxiliary_trials_stay(home: Path) -> None:
     assert monitor.wait(60).state == "STOPPED"
 
 
-def test_a_failed_or_finished_auxiliary_trial_is_no_part_of_the_outcome(home: Path) -> None:
+def test_an_auxiliary_trial_does_not_affect_the_outcome(home: Path) -> None:
     with wl.create_experiment("part", wait=True) as exp:
         exp.add(FALSE, auxiliary=True)
         exp.add(TRUE)

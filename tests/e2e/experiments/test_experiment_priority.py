@@ -1,4 +1,4 @@
-"""The priority of an experiment: of all its trials that wait, and of what is added to it."""
+"""The priority of an experiment applies to its queued trials and to trials added later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import windlass as wl
 from harness import PATIENCE, Project
 
 
-def test_it_is_that_of_all_that_wait_and_of_what_is_added(
+def test_the_priority_applies_to_queued_and_added_trials(
     home: Path, one_cpu: None, gate: Path
 ) -> None:
     whole = step.options(cpus=1)
@@ -35,7 +35,7 @@ def test_it_is_that_of_all_that_wait_and_of_what_is_added(
         assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED"
 
 
-def test_it_says_nothing_to_a_cluster_which_is_told_once(
+def test_the_priority_does_not_apply_to_a_cluster_and_warns_once(
     fresh_home: Path, project: Project
 ) -> None:
     """Whether there is a cluster or not: here there is none, and the job is refused."""

@@ -26,7 +26,7 @@ def news_of(experiment: wl.Experiment, timeout: float = 60) -> Iterator[Experime
 def until_all_ended(
     news: Iterator[ExperimentNews], experiment: wl.Experiment, number: int
 ) -> dict[int, TrialRecord]:
-    """The trials as they were told once so many, and the experiment, were said to have ended."""
+    """Return the trial records received until this many trials and the experiment have ended."""
     progress = Progress(experiment._record)
     for each in news:
         progress.learn(each)
@@ -71,7 +71,7 @@ def test_it_goes_on_with_each_change(home: Path, tmp_path: Path) -> None:
     assert seen[-1] is TrialState.SUCCEEDED
 
 
-def test_how_each_of_many_trials_ended_is_told(home: Path) -> None:
+def test_the_stream_reports_the_end_of_each_of_many_trials(home: Path) -> None:
     experiment = wl.create_experiment("burst")
     news = news_of(experiment)
     function = wl.run(held, experiment="burst", cpus=0.1)
@@ -121,7 +121,7 @@ def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) ->
         next(iter(ExperimentFollowing(transport, 999)))
 
 
-def test_a_wait_that_takes_too_long_says_how_to_stop(home: Path) -> None:
+def test_a_wait_that_times_out_raises_wait_timeout(home: Path) -> None:
     experiment = wl.create_experiment("late")
     with pytest.raises(wl.WaitTimeout, match="has not ended within 10ms"):
         list(news_of(experiment, timeout=0.01))

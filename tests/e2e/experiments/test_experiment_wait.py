@@ -1,4 +1,4 @@
-"""Waiting for an experiment: what is waited for, what is seen meanwhile, how to leave."""
+"""Waiting for an experiment: its end, its progress, and interrupts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_stop_stops_all_of_its_trials_and_no_others(home: Path, gate: Path) -> N
     assert bystander.refresh().state == "SUCCEEDED"
 
 
-def test_a_terminal_shows_a_table_and_then_what_came_out(
+def test_a_terminal_shows_a_progress_table_and_then_the_outcome(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write("sweep.py", SWEEP + "experiment.wait()\nprint('it is', experiment.state)\n")
@@ -136,7 +136,7 @@ def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
     assert terminal.finish() == 0
 
 
-def test_in_a_pipe_only_the_conclusion_is_told(home: Path, project: Project, gate: Path) -> None:
+def test_a_pipe_gets_only_the_outcome(home: Path, project: Project, gate: Path) -> None:
     project.write("sweep.py", SWEEP + "experiment.wait()\n")
     gate.touch()
     done = project.python("sweep.py", gate)
@@ -147,7 +147,7 @@ def test_in_a_pipe_only_the_conclusion_is_told(home: Path, project: Project, gat
     assert "\x1b" not in done.stderr
 
 
-def test_ctrl_c_leaves_and_says_how_to_stop(
+def test_ctrl_c_detaches_and_prints_the_stop_command(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write("sweep.py", SWEEP + "experiment.wait()\n")

@@ -35,7 +35,7 @@ def brief(trial):
 
 
 def test_a_fork_that_leaves_the_block_leaves_it_to_its_parent(home: Path, project: Project) -> None:
-    """It has a copy of everything but the threads: what it waited for would never come."""
+    """A fork has a copy of everything but the threads, so its wait would never end."""
     project.write(
         "author.py",
         f"""{AUTHOR}
@@ -56,7 +56,7 @@ assert trial.wait().state == "SUCCEEDED"
 
 
 @pytest.mark.thorough
-def test_what_a_fork_builds_is_its_own(home: Path, project: Project) -> None:
+def test_a_generator_in_a_fork_belongs_to_the_fork(home: Path, project: Project) -> None:
     """Killed in the midst of it, its trial fails, though its parent goes on building."""
     project.write(
         "author.py",

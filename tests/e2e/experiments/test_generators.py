@@ -61,7 +61,7 @@ def test_a_generator_builds_its_trial_of_jobs(home: Path) -> None:
     assert exp.wait().states == {"SUCCEEDED": 3}
 
 
-def test_the_arguments_of_a_job_go_before_those_of_its_generator(home: Path) -> None:
+def test_the_arguments_of_a_job_override_the_arguments_of_its_generator(home: Path) -> None:
     def build(trial: wl.Trial[Any], lr: float) -> None:
         trial.add(echo(), args={"lr": lr / 10})
 
@@ -83,7 +83,7 @@ def test_the_trial_runs_until_all_that_was_added_has_ended(home: Path, gate: Pat
     assert trial.wait().state == "SUCCEEDED"
 
 
-def test_a_generator_may_wait_for_what_it_added(home: Path) -> None:
+def test_a_generator_may_wait_for_its_added_trials(home: Path) -> None:
     """And may close over whatever its author has: it runs in the same process."""
     lock, seen = threading.Lock(), []
 
@@ -197,7 +197,9 @@ def test_many_generators_at_once(home: Path) -> None:
 # -- what goes wrong ------------------------------------------------------------------
 
 
-def test_one_that_raises_fails_its_trial_and_the_others_go_on(home: Path, gate: Path) -> None:
+def test_a_generator_that_raises_fails_its_trial_and_the_others_continue(
+    home: Path, gate: Path
+) -> None:
     def fine(trial: wl.Trial[Any]) -> None:
         trial.add(gated(gate))
 
@@ -233,7 +235,7 @@ def test_one_that_raises_fails_its_trial_and_the_others_go_on(home: Path, gate: 
     assert good.wait().state == "SUCCEEDED"
 
 
-def test_one_whose_error_cannot_be_told_fails_like_any_other(home: Path) -> None:
+def test_a_generator_with_an_unprintable_error_fails_like_any_other(home: Path) -> None:
     """The block would wait for ever for a generator of which nobody could say that it is done."""
 
     class Mute(Exception):
@@ -337,7 +339,7 @@ def test_a_child_that_somebody_stopped_stops_its_trial(home: Path, gate: Path) -
     assert trial.wait().state == "STOPPED"
 
 
-def test_nothing_is_added_to_what_is_done_or_is_no_trial_of_a_generator(home: Path) -> None:
+def test_adding_to_a_finished_generator_or_a_plain_trial_is_refused(home: Path) -> None:
     with wl.create_experiment("done") as exp:
         trial = exp.add(lambda trial: None, name="nothing")
         plain = exp.add(echo())
@@ -367,7 +369,7 @@ def test_an_identity_makes_one_trial_and_runs_its_generator_once(home: Path) -> 
     assert len(list(exp.list_trials())) == 3
 
 
-def test_what_is_no_generator_is_refused_with_what_to_write(home: Path) -> None:
+def test_an_invalid_generator_is_refused_with_a_hint(home: Path) -> None:
     def yields(trial: wl.Trial[Any]) -> Iterator[wl.Job]:
         yield echo()
 
@@ -494,7 +496,7 @@ def test_the_last_child_may_end_while_no_server_runs(
     assert trial.wait(60).state == "SUCCEEDED"
 
 
-def test_ctrl_c_leaves_the_generator_and_says_what_goes_on(
+def test_ctrl_c_in_a_generator_detaches_and_lists_the_running_trials(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write("build.py", in_block('"author-left"'))
@@ -531,7 +533,7 @@ def test_without_a_block_the_program_waits_for_its_generators_at_its_end(
     assert len(trial.children) == 2
 
 
-def test_without_a_block_what_a_generator_raised_is_printed(home: Path, project: Project) -> None:
+def test_a_generator_error_without_a_block_is_printed(home: Path, project: Project) -> None:
     project.write(
         "build.py",
         """

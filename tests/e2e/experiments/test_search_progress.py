@@ -1,4 +1,4 @@
-"""What a person sees of a search: a table in a terminal, lines in a pipe, errors that say what."""
+"""Progress of a search: a table in a terminal, lines in a pipe, and clear errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clean(home: Path) -> Iterator[Path]:
     stop_trials(home)
 
 
-def test_a_terminal_shows_a_table_while_it_goes_on_and_what_was_found(
+def test_a_terminal_shows_a_table_during_a_search_and_its_result(
     clean: Path, project: Project, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -72,7 +72,7 @@ def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
     assert terminal.finish() == 0
 
 
-def test_a_pipe_gets_a_line_for_each_trial_and_what_was_found(
+def test_a_pipe_gets_a_line_for_each_trial_and_the_result(
     clean: Path, project: Project, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -86,7 +86,9 @@ def test_a_pipe_gets_a_line_for_each_trial_and_what_was_found(
     assert "\x1b" not in done.stderr
 
 
-def test_without_optuna_the_error_says_what_to_install(clean: Path, project: Project) -> None:
+def test_without_optuna_the_error_names_the_package_to_install(
+    clean: Path, project: Project
+) -> None:
     path = project.write(
         "search.py",
         """

@@ -1,4 +1,4 @@
-"""Dry runs: what would run is shown as it would run, what is refused is refused, nothing starts."""
+"""Dry runs: a preview equals the real run, refusals are the same, and nothing starts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def here(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def line_of(trial: wl.Trial[Any], label: str) -> str:
-    """What a preview has behind a label."""
+    """Return the value after a label of a preview."""
     [line] = re.findall(rf"^  {label} +(.*)$", preview_of(trial), re.MULTILINE)
     return str(line)
 
@@ -96,7 +96,7 @@ def test_nothing_is_started_and_nothing_is_written_but_the_cache(
         assert marked not in environ.split(b"\0"), (process / "cmdline").read_bytes()
 
 
-def test_what_needs_something_that_ran_says_that_nothing_did(
+def test_methods_of_a_dry_trial_that_need_a_run_raise_unsupported(
     here: Project, fresh_home: Path
 ) -> None:
     trial = wl.Job(wl.PythonFunction(train), args=[0.1]).submit(dry_run=True)
@@ -123,7 +123,7 @@ def test_what_needs_something_that_ran_says_that_nothing_did(
 # -- what is shown is what runs -------------------------------------------------------
 
 
-def test_the_command_that_is_shown_can_be_copied_and_is_what_the_process_gets(
+def test_the_previewed_command_can_be_copied_and_equals_the_real_command(
     here: Project, home: Path, tmp_path: Path
 ) -> None:
     env = {"WITNESS": str(tmp_path / "seen"), "ODD": "a 'b' \\ $c", "LINES_OF_IT": "one\ntwo"}
@@ -145,7 +145,7 @@ def test_the_command_that_is_shown_can_be_copied_and_is_what_the_process_gets(
     assert {name: ran["environ"][name] for name in env} == env
 
 
-def test_what_is_shown_of_a_job_is_what_the_real_one_is_recorded_with(
+def test_the_preview_of_a_job_equals_the_record_of_the_real_job(
     here: Project, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WITNESS", str(tmp_path / "seen"))
@@ -177,7 +177,7 @@ def test_what_is_shown_of_a_job_is_what_the_real_one_is_recorded_with(
     assert set(named) <= set(json.loads((tmp_path / "seen").read_text())["environ"])
 
 
-def test_every_role_of_a_group_is_shown_with_what_is_its_own(
+def test_the_preview_of_a_group_shows_every_role_with_its_own_fields(
     here: Project, fresh_home: Path
 ) -> None:
     here.write(
@@ -237,7 +237,9 @@ def test_secrets_are_shown_by_name_alone(secret: str, here: Project, fresh_home:
         assert part not in told
 
 
-def test_a_large_tree_is_shown_with_what_is_large_in_it(here: Project, fresh_home: Path) -> None:
+def test_the_preview_of_a_large_tree_lists_its_largest_files(
+    here: Project, fresh_home: Path
+) -> None:
     (here.path / "weights.bin").write_bytes(bytes(12_000_000))
     trial = wl.Job(wl.PythonScript("witness.py")).submit(dry_run=True)
     assert line_of(trial, "largest").startswith("weights.bin (12.0 MB), ")
@@ -278,7 +280,9 @@ def test_an_experiment_is_shown_trial_by_trial_and_not_made(
     assert os.listdir(fresh_home) == ["cache"]
 
 
-def test_a_script_of_an_experiment_runs_what_it_shows(here: Project, fresh_home: Path) -> None:
+def test_the_preview_of_an_experiment_script_equals_the_real_run(
+    here: Project, fresh_home: Path
+) -> None:
     here.write("sweep.py", SWEEP)
     shown = here.python("sweep.py", env={"WITNESS": os.devnull}).stdout
     done = here.python("sweep.py", "--real", env={"WITNESS": os.devnull})
@@ -292,9 +296,7 @@ def test_a_script_of_an_experiment_runs_what_it_shows(here: Project, fresh_home:
         assert str(trial.code.tree)[:12] in shown
 
 
-def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
-    here: Project, fresh_home: Path
-) -> None:
+def test_the_preview_of_a_generator_shows_its_known_jobs(here: Project, fresh_home: Path) -> None:
     here.write(
         "build.py",
         """
@@ -341,7 +343,7 @@ def test_a_generator_shows_what_it_adds_as_far_as_that_can_be_known(
     assert os.listdir(fresh_home) == ["cache"]
 
 
-def test_what_an_experiment_refuses_is_refused_when_it_is_dry(
+def test_a_dry_experiment_refuses_the_same_calls_as_a_real_one(
     here: Project, fresh_home: Path
 ) -> None:
     with pytest.raises(wl.InvalidArgument, match="name"):
@@ -383,7 +385,7 @@ REFUSED: dict[str, Callable[[], wl.Job]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_a_real_run_refuses_is_refused_in_the_same_words(
+def test_a_dry_run_refuses_a_job_with_the_error_of_a_real_run(
     what: str, here: Project, home: Path
 ) -> None:
     job = REFUSED[what]()
@@ -394,7 +396,7 @@ def test_what_a_real_run_refuses_is_refused_in_the_same_words(
     assert str(dry.value) == str(really.value)
 
 
-def test_a_server_that_runs_says_what_fits(
+def test_a_running_server_decides_the_capacity_for_a_dry_run(
     here: Project, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_CPUS", "64")

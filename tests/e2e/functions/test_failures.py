@@ -1,4 +1,4 @@
-"""What comes back when a trial fails: the exception itself, or why there is none."""
+"""Failures of trials: the caller gets the exception itself, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTES = sys.version_info >= (3, 11)
 
 
 class Outcomes:
-    """How each case of the program above came out, and where its sources are."""
+    """The outcome of each case of the program above, and the path of its sources."""
 
     def __init__(self, folder: Path, told: dict[str, dict[str, Any]]) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ def test_an_exception_whose_class_wants_other_arguments_comes_back_as_itself(
     assert outcomes["odd_error"]["type"] == "errors.OddError"
 
 
-def test_what_cannot_be_pickled_comes_as_a_remote_error(outcomes: Outcomes) -> None:
+def test_an_unpicklable_exception_becomes_a_remote_error(outcomes: Outcomes) -> None:
     error = outcomes["locked_error"]
     assert error["type"].endswith(".RemoteError")
     assert (error["type_name"], error["text"]) == ("errors.LockedError", "holds a lock")
@@ -120,13 +120,13 @@ def test_odd_exceptions_come_through(outcomes: Outcomes) -> None:
     assert outcomes["mute_error"]["text"] == "RuntimeError('no text')"  # by its own __str__
 
 
-def test_a_module_that_cannot_be_imported_there_says_so(outcomes: Outcomes) -> None:
+def test_a_module_that_fails_to_import_raises_its_error(outcomes: Outcomes) -> None:
     assert outcomes["fussy"]["type"] == "builtins.OSError"
     assert outcomes["fussy"]["text"] == "cannot be imported there"
     assert f'File "{outcomes.folder}/fussy.py", line 3' in outcomes.note("fussy")
 
 
-def test_a_result_that_cannot_be_pickled_says_which_part(outcomes: Outcomes) -> None:
+def test_an_unpicklable_result_names_its_unpicklable_part(outcomes: Outcomes) -> None:
     error = outcomes["lock_returned"]
     assert error["type"].endswith(".SerializationError")
     assert "result['model'][1]" in error["text"]
@@ -189,12 +189,12 @@ def test_an_unknown_failure_comes_without_a_tip(outcomes: Outcomes) -> None:
         assert "Tip:" not in outcomes[name]["text"] + outcomes.note(name), name
 
 
-def test_a_trial_out_of_time_says_how_long_it_had(outcomes: Outcomes) -> None:
+def test_a_trial_that_times_out_reports_its_timeout(outcomes: Outcomes) -> None:
     assert outcomes["late"]["type"].endswith(".TrialFailed")
     assert "ran out of time (timeout 300ms)" in outcomes["late"]["text"]
 
 
-def test_an_error_nobody_catches_shows_the_remote_traceback_at_the_end(
+def test_an_uncaught_error_shows_the_remote_traceback_at_the_end(
     project: Project, home: Path
 ) -> None:
     train = project.write(

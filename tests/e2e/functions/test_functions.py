@@ -86,7 +86,7 @@ class Model:
     ids=["generator", "partial", "async-generator", "coroutine", "method", "bound", "static",
          "classmethod"],
 )  # fmt: skip
-def test_what_cannot_run_as_a_trial_is_refused_when_it_is_decorated_with_the_way_out(
+def test_an_unsupported_function_is_refused_at_decoration_with_an_alternative(
     what: Any, problem: str, way_out: str
 ) -> None:
     for decorate in (wl.run, wl.run(cpus=1)):
@@ -113,7 +113,9 @@ def test_a_method_is_refused_while_its_class_is_made() -> None:
     ],
     ids=["class", "number", "decorated"],
 )
-def test_what_is_no_plain_function_is_refused_when_it_is_decorated(what: Any, problem: str) -> None:
+def test_an_object_that_is_not_a_plain_function_is_refused_at_decoration(
+    what: Any, problem: str
+) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.run(what)
     assert problem in caught.value.message
@@ -123,7 +125,7 @@ def test_what_is_no_plain_function_is_refused_when_it_is_decorated(what: Any, pr
 # -- calling --------------------------------------------------------------------------
 
 
-def test_a_call_returns_what_the_function_returns(home: Path) -> None:
+def test_a_call_returns_the_value_of_the_function(home: Path) -> None:
     assert double(21) == 42
     assert double(x=20, plus=2) == 42
 
@@ -232,7 +234,7 @@ def test_starmap_passes_each_item_as_the_arguments(home: Path) -> None:
     assert list(divide.starmap([(1, 2), [5]])) == [0.5, 5.0]
 
 
-def test_map_gives_the_errors_among_the_values_if_asked_to(home: Path) -> None:
+def test_map_returns_exceptions_among_the_values_on_request(home: Path) -> None:
     error, value = divide.starmap([(1, 0), (4, 2)], return_exceptions=True)
     assert isinstance(error, ZeroDivisionError)
     assert value == 2.0
@@ -251,7 +253,7 @@ def test_map_raises_the_first_error_and_stops_the_rest(home: Path, tmp_path: Pat
     assert "ended early" in last.message
 
 
-def test_a_map_that_is_left_early_stops_what_has_not_ended(home: Path, tmp_path: Path) -> None:
+def test_a_map_closed_early_stops_its_unfinished_trials(home: Path, tmp_path: Path) -> None:
     before = newest()
     values = work.map(["fine", str(tmp_path / "never")])
     for _ in values:
@@ -261,7 +263,7 @@ def test_a_map_that_is_left_early_stops_what_has_not_ended(home: Path, tmp_path:
 
 
 @pytest.mark.parametrize("wrong", [("a", "b", "c", "d"), None], ids=repr)
-def test_a_wrong_item_of_a_starmap_is_refused_and_what_was_begun_is_stopped(
+def test_an_invalid_item_of_a_starmap_is_refused_and_its_started_trials_are_stopped(
     home: Path, tmp_path: Path, wrong: Any
 ) -> None:
     before = newest()

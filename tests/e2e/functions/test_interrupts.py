@@ -1,4 +1,4 @@
-"""What Ctrl-C does: it stops what is being waited for, and nothing else."""
+"""Ctrl-C stops the trial of a blocking call, and no other trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pseudo_terminal import PREAMBLE, SPINNER, WAITING, Launch, SlowIndex, stopp
 pytestmark = pytest.mark.usefixtures("one_cpu")
 
 
-def test_ctrl_c_stops_the_trial_waits_for_it_and_says_so(project: Project, launch: Launch) -> None:
+def test_ctrl_c_stops_the_trial_waits_for_it_and_prints_a_notice(
+    project: Project, launch: Launch
+) -> None:
     project.write("train.py", WAITING)
     terminal = launch("train.py")
     pid = terminal.wait_for_number("pid")
@@ -24,7 +26,7 @@ def test_ctrl_c_stops_the_trial_waits_for_it_and_says_so(project: Project, launc
         trial.result()
 
 
-def test_a_second_ctrl_c_leaves_at_once_and_says_how_to_look_further(
+def test_a_second_ctrl_c_exits_at_once_and_prints_the_next_command(
     project: Project, launch: Launch
 ) -> None:
     project.write(
@@ -56,7 +58,7 @@ train()
     assert not psutil.pid_exists(pid)
 
 
-def test_what_was_submitted_goes_on_when_ctrl_c_ends_the_program(
+def test_a_submitted_trial_continues_when_ctrl_c_ends_the_program(
     project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write(

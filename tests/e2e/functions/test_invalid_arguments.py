@@ -1,4 +1,4 @@
-"""Whatever is given instead of what was meant: one of our own errors says so, in words."""
+"""Invalid arguments of any type raise a Windlass error with a clear message."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def own_home(home: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", QUESTIONS)
-def test_what_makes_no_sense_is_refused_in_words(ask: Callable[[Any], Any]) -> None:
+def test_an_invalid_argument_raises_a_windlass_error_with_a_message(
+    ask: Callable[[Any], Any],
+) -> None:
     for odd in ODD:
         try:
             ask(odd)
@@ -108,7 +110,7 @@ def test_a_folder_that_no_system_could_have_is_refused() -> None:
                 download(odd)
 
 
-def test_python_tells_of_a_wrong_argument_by_the_public_name() -> None:
+def test_a_type_error_of_python_uses_the_public_name() -> None:
     trial: Any = wl.start_trial("named")
     trial.finish()
     experiment: Any = wl.get_experiment("named")

@@ -92,7 +92,7 @@ def test_a_wrong_option_is_refused_when_it_is_written_and_nothing_is_stored(
         assert problem in " ".join(str(caught.value).split())
 
 
-def test_all_that_is_wrong_is_told_at_once(untouched_home: None) -> None:
+def test_one_error_lists_all_problems(untouched_home: None) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.run(  # type: ignore[call-overload]
             accelerator="h10", cpus=-1, memory="4XB", timeout="soon", backend="moon", retries=-1,
@@ -111,7 +111,7 @@ def test_all_that_is_wrong_is_told_at_once(untouched_home: None) -> None:
         assert part in text
 
 
-def test_what_the_local_backend_cannot_honour_is_refused_with_the_reason(
+def test_options_that_the_local_backend_cannot_honour_are_refused_with_the_reason(
     untouched_home: None,
 ) -> None:
     with pytest.raises(wl.Unsupported) as caught:
@@ -124,7 +124,7 @@ def test_what_the_local_backend_cannot_honour_is_refused_with_the_reason(
     assert "spot: backend 'local' has no spot machines" in text
 
 
-def test_what_can_never_fit_is_refused_at_once_and_what_fits_gets_what_it_asked_for(
+def test_oversized_requests_are_refused_at_once_and_others_get_their_resources(
     fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("CPUS", "3"), ("MEMORY", "2GB"), ("DEVICES", "h100")):
@@ -152,7 +152,7 @@ def test_what_can_never_fit_is_refused_at_once_and_what_fits_gets_what_it_asked_
     assert seen() == "", "who asked for no accelerator sees none"
 
 
-def test_env_reaches_the_process_and_goes_before_what_is_set_here(
+def test_env_reaches_the_process_and_overrides_the_environment_of_the_caller(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FROM_HERE", "here")
@@ -163,7 +163,7 @@ def test_env_reaches_the_process_and_goes_before_what_is_set_here(
     assert look.options(env=given)() == ["here", "options", "ü = '$x'\n", ""]
 
 
-def test_name_and_experiment_say_where_a_trial_is_found(home: Path) -> None:
+def test_name_and_experiment_set_the_names_of_a_trial(home: Path) -> None:
     trial = double.options(name="try 1", experiment="the paper").submit(1)
     assert (trial.name, trial.experiment) == ("try 1", "the paper")
     plain = double.submit(2)
@@ -245,14 +245,14 @@ def test_retries_that_are_used_up_raise_the_last_error(home: Path) -> None:
     assert "restarted once" in trial.message
 
 
-def test_a_function_runs_once_unless_retries_are_asked_for(home: Path) -> None:
+def test_a_function_without_retries_runs_once(home: Path) -> None:
     trial = wl.run(lambda: 1 / 0).submit()
     with pytest.raises(ZeroDivisionError):
         trial.result()
     assert (trial.state, trial.restarts, len(trial.attempts)) == ("FAILED", 0, 1)
 
 
-def test_a_timeout_ends_it_and_says_so_with_the_way_out(home: Path, tmp_path: Path) -> None:
+def test_a_timeout_ends_the_trial_and_reports_the_option(home: Path, tmp_path: Path) -> None:
     @wl.run(timeout=0.5, retries=5)
     def forever(path: str) -> None:
         print("waiting")
@@ -271,7 +271,7 @@ def test_a_timeout_ends_it_and_says_so_with_the_way_out(home: Path, tmp_path: Pa
 # -- packages --------------------------------------------------------------------------
 
 
-def test_packages_are_there_on_top_of_what_is_installed_here_and_are_installed_once(
+def test_packages_extend_the_installed_packages_and_are_installed_once(
     home: Path, project: Project
 ) -> None:
     assert metadata.version("iniconfig") != "1.1.1"
@@ -330,7 +330,7 @@ def test_packages_are_there_on_top_of_what_is_installed_here_and_are_installed_o
     ],
     ids=["unknown", "contradictory", "no-file"],
 )
-def test_what_cannot_be_installed_is_refused_before_anything_is_stored(
+def test_a_package_that_cannot_be_installed_is_refused_before_a_trial_is_stored(
     home: Path, packages: list[str] | str, problem: str
 ) -> None:
     before = newest()

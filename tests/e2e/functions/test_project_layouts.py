@@ -1,4 +1,4 @@
-"""Where a decorated function works: scripts, modules, packages, tests, sessions, odd folders."""
+"""Decorated functions work in scripts, modules, packages, tests, sessions and unusual folders."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_package(project: Project, folder: str) -> None:
 
 
 def output(done: subprocess.CompletedProcess[str]) -> str:
-    """What a program printed, having ended well."""
+    """Return the output of a program that succeeded."""
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -172,7 +172,7 @@ exit()
 
 
 def converse(argv: list[str], typed: str, cwd: Path) -> str:
-    """What a terminal shows of a program when this is typed into it."""
+    """Run a program in a terminal, type the text, and return the screen output."""
     main, terminal = pty.openpty()
     env = {**os.environ, "TERM": "dumb", "PYTHON_BASIC_REPL": "1"}
     process = subprocess.Popen(
@@ -269,9 +269,7 @@ def test_a_trial_finds_the_files_of_its_folder_and_writes_into_its_own(
     assert (work / "words ü.txt").read_text() == "from the folder, changed"
 
 
-def test_what_is_edited_after_submit_changes_nothing_of_what_was_submitted(
-    home: Path, project: Project
-) -> None:
+def test_edits_after_submit_do_not_change_a_submitted_trial(home: Path, project: Project) -> None:
     project.write("helper.py", "def scale(x):\n    return 10 * x\n")
     project.write("settings.txt", "old")
     project.write("late.py", "word = 'old'\n")

@@ -71,7 +71,7 @@ def write_odd_tree(project: Project) -> None:
 
 
 @pytest.mark.parametrize("is_repository", [False, True])
-def test_a_trial_finds_the_tree_as_it_is_but_for_what_is_ignored(
+def test_a_trial_gets_the_whole_tree_except_ignored_files(
     project: Project, home: Path, is_repository: bool
 ) -> None:
     write_odd_tree(project)
@@ -107,7 +107,7 @@ def blobs(home: Path) -> set[str]:
     return {path.name for path in (home / "blobs").glob("??/*")}
 
 
-def test_only_what_is_missing_is_sent_and_in_one_request(project: Project, home: Path) -> None:
+def test_one_request_sends_only_the_missing_blobs(project: Project, home: Path) -> None:
     wl.Client().server_info()
     project.write("work.py", "import windlass as wl\n\n@wl.run\ndef work(n):\n    pass\n")
     project.write("main.py", "import sys, work\nwork.work(int(sys.argv[1]))\n")
@@ -212,7 +212,7 @@ def test_a_tree_over_the_limit_is_refused_with_the_biggest_and_how_to_ignore_the
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_what_a_trial_writes_stays_with_it_and_the_rest_of_the_tree_is_cleared_away(
+def test_files_written_by_a_trial_stay_and_the_rest_of_its_tree_is_deleted(
     project: Project, home: Path
 ) -> None:
     project.write(

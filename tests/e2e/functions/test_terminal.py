@@ -1,4 +1,4 @@
-"""What a person at a terminal sees while a call blocks, and what is left out elsewhere."""
+"""The output of a blocking call in a terminal, and its shorter form elsewhere."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print("value", train(sys.argv[1]))
 """
 
 
-def test_the_status_line_says_how_far_the_program_is(
+def test_the_status_line_shows_the_progress_of_the_program(
     project: Project, launch: Launch, gate: Path
 ) -> None:
     program = """
@@ -126,10 +126,10 @@ def test_a_dumb_terminal_gets_no_escape_codes_and_no_status(
 
 
 @pytest.mark.parametrize("columns", [100, 50])
-def test_the_status_line_says_packaging_then_starting_then_running(
+def test_the_status_line_shows_packaging_then_starting_then_running(
     project: Project, launch: Launch, gate: Path, slow_index: SlowIndex, columns: int
 ) -> None:
-    """Where it is cut, what is waited for is told whole in a line above it, once."""
+    """If the status line is cut, the full reason for the wait appears once in a line above it."""
     project.write(
         "train.py",
         PREAMBLE
@@ -175,7 +175,7 @@ def 长长的名字的训练():
 """
 
 
-def test_a_queued_call_says_why_in_one_line_however_narrow_and_ctrl_c_takes_it_back(
+def test_a_queued_call_shows_its_reason_in_one_line_and_ctrl_c_cancels_it(
     project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write("hog.py", PREAMBLE + "wl.run(wait_for).submit(sys.argv[1])\n")
@@ -210,7 +210,7 @@ def test_a_queued_call_says_why_in_one_line_however_narrow_and_ctrl_c_takes_it_b
     assert hog.wait(PATIENCE).state == "SUCCEEDED"
 
 
-def test_an_error_is_told_below_what_was_printed_with_the_status_line_gone(
+def test_an_error_appears_below_the_output_without_the_status_line(
     project: Project,
     launch: Launch,
 ) -> None:

@@ -159,7 +159,7 @@ def test_a_function_without_a_signature_can_be_run(home: Path) -> None:
     assert wl.run(max)(3, 1, 2) == 3
 
 
-def test_modules_of_a_project_do_not_stand_in_for_those_of_the_server(
+def test_modules_of_a_project_do_not_shadow_modules_of_the_server(
     project: Project, fresh_home: Path
 ) -> None:
     for name in ("httptools.py", "uvicorn.py"):
@@ -180,7 +180,7 @@ def test_modules_of_a_project_do_not_stand_in_for_those_of_the_server(
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-def test_what_a_trial_started_dies_with_its_supervisor(
+def test_processes_started_by_a_trial_die_with_its_supervisor(
     home: Path, tmp_path: Path, project: Project
 ) -> None:
     project.write(

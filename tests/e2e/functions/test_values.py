@@ -1,4 +1,4 @@
-"""What goes into a trial and what comes out of it: values of every kind, and those that cannot."""
+"""Arguments and results of trials: values of every kind, and values that cannot be sent."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_classes_of_the_main_program_come_back_as_the_same_classes(
     assert done.stdout == "all is well\n"
 
 
-def test_closures_and_lambdas_bring_along_what_they_use(home: Path) -> None:
+def test_closures_and_lambdas_carry_their_variables(home: Path) -> None:
     factor = 3
     table = {"offset": np.arange(4)}
 
@@ -166,7 +166,7 @@ def test_plain_values_come_back_as_they_were(home: Path) -> None:
     ],
     ids=["inside", "whole"],
 )
-def test_a_result_that_cannot_be_sent_says_which_part(home: Path, result: Any, part: str) -> None:
+def test_an_unpicklable_part_of_a_result_is_named(home: Path, result: Any, part: str) -> None:
     function = wl.run(result)
     with pytest.raises(wl.SerializationError) as caught:
         function()
@@ -178,9 +178,7 @@ def test_a_result_that_cannot_be_sent_says_which_part(home: Path, result: Any, p
 
 
 @pytest.mark.parametrize("way", ["call", "submit", "map"])
-def test_an_argument_that_cannot_be_sent_says_which_part_and_nothing_is_sent(
-    home: Path, way: str
-) -> None:
+def test_an_unpicklable_argument_is_named_and_nothing_is_sent(home: Path, way: str) -> None:
     @wl.run
     def train(config: Any) -> None: ...
 
@@ -194,7 +192,7 @@ def test_an_argument_that_cannot_be_sent_says_which_part_and_nothing_is_sent(
     assert newest() == before
 
 
-def test_a_closure_that_cannot_be_sent_says_which_variable_and_nothing_is_sent(home: Path) -> None:
+def test_an_unpicklable_closure_variable_is_named_and_nothing_is_sent(home: Path) -> None:
     lock = threading.Lock()
 
     @wl.run
@@ -208,7 +206,7 @@ def test_a_closure_that_cannot_be_sent_says_which_variable_and_nothing_is_sent(h
     assert newest() == before
 
 
-def test_a_value_whose_class_is_missing_here_says_how_to_get_it(
+def test_a_result_of_an_unknown_class_raises_an_error_with_a_hint(
     home: Path, project: Project
 ) -> None:
     project.write("shapes.py", "class Circle:\n    radius = 2\n")

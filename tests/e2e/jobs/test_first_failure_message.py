@@ -99,9 +99,9 @@ def test_a_trial_that_succeeds_or_is_stopped_has_no_cause(tmp_path: Path) -> Non
     assert (stopped.state, stopped.cause) == ("STOPPED", None)
 
 
-def test_a_trial_that_runs_out_of_time_blames_nobody(tmp_path: Path) -> None:
+def test_a_trial_that_runs_out_of_time_has_no_cause_of_failure(tmp_path: Path) -> None:
     never = f"print(name); wait_for({str(tmp_path / 'never')!r})"
-    failing = "sys.exit(3)"  # again and again, which is no reason for the end
+    failing = "sys.exit(3)"  # repeated failures do not cause the end
     trial = submit(
         role(never, "worker", 2),
         role(failing, "ps", restart_policy=RestartPolicy.ON_FAILURE),
@@ -112,7 +112,7 @@ def test_a_trial_that_runs_out_of_time_blames_nobody(tmp_path: Path) -> None:
     assert (trial.cause, failed.value.role) == (None, None)
 
 
-def test_the_log_of_some_replicas_can_be_asked_for(home: Path) -> None:
+def test_the_log_can_be_filtered_by_replica(home: Path) -> None:
     program = "print(f'{name} out'); print(f'{name} err', file=sys.stderr)"
     trial = submit(role(program, "chief"), role(program, replicas=2)).wait(PATIENCE)
     assert sorted(trial.logs()) == sorted(
@@ -137,7 +137,7 @@ def test_the_log_of_some_replicas_can_be_asked_for(home: Path) -> None:
         assert server.ask("GET", f"/api/v1/trials/{trial.id}/logs?{wrong}")[0] == 400
 
 
-def test_what_happened_is_asked_for_once_and_again_after_a_refresh(tmp_path: Path) -> None:
+def test_events_are_loaded_once_and_again_after_a_refresh(tmp_path: Path) -> None:
     trial = submit(role(f"wait_for({str(tmp_path / 'go')!r})"))
     before = trial.events
     (tmp_path / "go").touch()

@@ -1,4 +1,4 @@
-"""What a person sees of a trial of several replicas: whole lines, each with its writer's name."""
+"""The output of a trial with several replicas: whole lines, each with the name of its replica."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_line_that_never_ends_is_printed_at_the_end(watching: Path, project: P
     ]
 
 
-def test_the_status_line_says_how_many_run_and_who_is_started_again(
+def test_the_status_line_shows_the_number_of_running_and_restarting_replicas(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     program = f"""
@@ -148,7 +148,7 @@ wait_for(os.path.join(stage, "end"))
     assert terminal.finish() == 0
 
 
-# Each waits at a gate of its own, and ends as it is told there.
+# Each replica waits at its own gate, which contains its exit code.
 GATES = """
 gate = os.path.join({stage!r}, f"{{name}}.{{attempt}}")
 print("attempt", attempt)
@@ -173,7 +173,7 @@ def end(stage: Path, replica: str, exit_code: int) -> None:
     (stage / "code").rename(stage / replica)
 
 
-def test_every_restart_leaves_one_line_after_what_was_written_before_it(
+def test_every_restart_adds_one_line_after_earlier_output(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     trial = restarting(tmp_path)
@@ -200,7 +200,7 @@ def test_every_restart_leaves_one_line_after_what_was_written_before_it(
 
 
 @pytest.mark.thorough
-def test_restarts_are_told_once_though_the_server_was_killed_meanwhile(
+def test_restarts_are_shown_once_across_a_kill_of_the_server(
     launch: Launch, watching: Path, tmp_path: Path, home: Path
 ) -> None:
     trial = restarting(tmp_path)
@@ -244,7 +244,7 @@ def test_suspension_and_other_sizes_leave_a_line_each(
     ]
 
 
-def test_a_trial_that_grows_is_told_apart_from_then_on(
+def test_a_trial_that_grows_prefixes_its_lines_from_then_on(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     program = f"print(name, 'is here'); wait_for({str(tmp_path / 'end')!r}); print('over')"
@@ -259,7 +259,7 @@ def test_a_trial_that_grows_is_told_apart_from_then_on(
     assert {"worker-0 | over", "worker-1 | over"} <= set(terminal.lines)
 
 
-# One fails once the others say that they are there; they speak when they are told to stop.
+# One replica fails once the others are running. The others print a line when they are stopped.
 FAREWELL = """
 stage = {stage!r}
 if index == 0:

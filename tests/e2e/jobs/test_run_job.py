@@ -53,7 +53,7 @@ wl.Job(wl.Command([sys.executable, "-c", "raise SystemExit('no more data')"])).r
 """
 
 
-def test_a_job_that_failed_raises_what_its_function_raised_or_how_it_ended(
+def test_a_failed_job_raises_the_exception_of_its_function_or_its_exit_code(
     project: Project,
 ) -> None:
     project.write("run.py", FAILS)

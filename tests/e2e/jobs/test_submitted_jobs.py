@@ -22,7 +22,7 @@ TELL = """
 
 
 def told(project: Project, program: str) -> Any:
-    """What a program prints last, as JSON."""
+    """Return the last output line of a program, decoded from JSON."""
     project.write("submit.py", program)
     done = project.python("submit.py")
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,9 @@ def test_every_replica_of_a_script_runs_with_its_arguments(project: Project, hom
     assert warned == [["args: seed is None and was left out", True]]
 
 
-def test_the_roles_of_a_group_run_what_each_was_given(project: Project, home: Path) -> None:
+def test_the_roles_of_a_group_run_their_own_executables_and_arguments(
+    project: Project, home: Path
+) -> None:
     project.write("pkg/__init__.py", "")
     project.write("pkg/tell.py", TELL)
     project.write("jobs/tell.py", TELL)
@@ -123,7 +125,7 @@ def test_a_function_runs_in_every_replica_and_the_value_of_rank_0_comes_back(
     assert lines == ["replica 0 of 2", "replica 1 of 2"]
 
 
-def test_what_makes_no_sense_is_refused_before_there_is_even_a_server(
+def test_an_invalid_job_is_refused_before_a_server_starts(
     project: Project, fresh_home: Path
 ) -> None:
     project.write(
@@ -151,7 +153,7 @@ def test_what_makes_no_sense_is_refused_before_there_is_even_a_server(
         "wl.run(cpus=50_000)(len).submit([])",
     ],
 )
-def test_of_our_own_code_one_line_at_most_is_between_the_users_and_what_is_wrong(
+def test_a_traceback_has_at_most_one_frame_of_windlass(
     project: Project, home: Path, line: str
 ) -> None:
     project.write(
@@ -198,7 +200,7 @@ def test_a_module_that_makes_a_group_can_be_imported_where_its_files_are_not(
     assert count == 1
 
 
-def test_texts_and_numbers_of_classes_of_their_own_are_what_they_say(
+def test_arguments_of_str_and_int_subclasses_keep_their_values(
     project: Project, home: Path
 ) -> None:
     project.write("train.py", TELL)

@@ -31,7 +31,7 @@ FIELDS = {
 }
 
 
-def test_a_function_has_the_fields_of_its_template_where_it_says_none(home: Path) -> None:
+def test_a_function_inherits_unset_fields_from_its_template(home: Path) -> None:
     template = wl.create_template(unique(), description="Little.", **FIELDS)
     assert wl.get_template(template.name).fields == FIELDS
     function = double.options(template=template.name, env={"B": "own"}, memory="32MB")
@@ -115,7 +115,7 @@ def test_a_template_that_changes_or_goes_changes_no_trial(home: Path) -> None:
     ],
     ids=repr,
 )
-def test_what_no_job_could_have_is_refused_when_it_is_made(
+def test_a_template_with_invalid_fields_is_refused_at_creation(
     home: Path, fields: dict[str, object], told: str
 ) -> None:
     name = unique()
@@ -129,7 +129,7 @@ def test_what_no_job_could_have_is_refused_when_it_is_made(
     assert wl.get_template(name).fields == {"cpus": 1}
 
 
-def test_all_that_is_wrong_is_told_at_once(home: Path) -> None:
+def test_one_error_lists_all_problems_of_a_template(home: Path) -> None:
     with pytest.raises(wl.InvalidArgument, match=r"wl\.create_template: 3 problems:"):
         wl.create_template(unique(), cpu=1, memory="4XB", replicas=0)
 
@@ -146,7 +146,7 @@ def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
     assert repr(template) == f"<Template {template.name}: cpus=1>"
 
 
-def test_what_a_template_brings_is_checked_with_what_the_job_says(home: Path) -> None:
+def test_the_fields_of_a_template_are_checked_together_with_the_job(home: Path) -> None:
     """Each may make sense by itself, and both together not."""
     name = wl.create_template(unique(), framework="torch").name
     both = wl.JobGroup(
@@ -156,7 +156,7 @@ def test_what_a_template_brings_is_checked_with_what_the_job_says(home: Path) ->
         both.submit()
 
 
-def test_a_dry_run_shows_what_the_template_brings(
+def test_a_dry_run_shows_the_fields_of_the_template(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = wl.create_template(unique(), **FIELDS).name

@@ -53,7 +53,7 @@ def told(metrics: wl.Metrics) -> list[tuple[int, int, int]]:
     return [(point.index, point.attempt, point.step) for point in metrics]
 
 
-def test_points_are_asked_for_by_replica_attempt_and_group(trial: wl.Trial[Any]) -> None:
+def test_points_can_be_filtered_by_replica_attempt_and_group(trial: wl.Trial[Any]) -> None:
     first = [(0, 1, step) for step in range(5)]
     again = [(0, 2, step) for step in range(2, 6)]
     other = [(1, 1, step) for step in range(6)]
@@ -114,12 +114,12 @@ wl.report(120_000, loss=float("nan"))
         assert 77_777 in steps
         assert math.isnan(points[-1].value)
     folder = Path(trial.directory, "worker-0", "1", "columns")
-    assert len(list(folder.iterdir())) == 5  # of 1 MiB each; what is behind them is in the file
+    assert len(list(folder.iterdir())) == 5  # of 1 MiB each; later points are in the file
     points = list(trial.metrics("loss"))
     assert [point.step for point in points] == list(range(120_001))
 
 
-def test_several_replicas_share_the_points_that_are_asked_for(trial: wl.Trial[Any]) -> None:
+def test_several_replicas_share_max_points(trial: wl.Trial[Any]) -> None:
     for most in range(1, 16):
         points = list(trial.metrics("loss", max_points=most))
         assert 0 < len(points) <= most
@@ -150,7 +150,7 @@ def test_metrics_of_many_trials_come_in_one_request(home: Path) -> None:
     assert len(data) == 8 + length + 2 * 24
 
 
-def test_what_cannot_be_asked_for_is_told(home: Path) -> None:
+def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None:
     trial = report_all.submit([1.0]).wait(timeout=PATIENCE)
     with pytest.raises(KeyError, match="Did you mean 'loss'"):
         list(trial.metrics("lss", max_points=10))
@@ -179,7 +179,7 @@ def test_what_cannot_be_asked_for_is_told(home: Path) -> None:
     for wrong_trials in ([], ["7"], [True], list(range(1, 1002))):
         with pytest.raises(wl.InvalidArgument, match="trial"):
             wl.get_metrics(wrong_trials, "loss")  # type: ignore[arg-type]
-    with pytest.raises(wl.InvalidArgument):  # whoever speaks to the server by hand
+    with pytest.raises(wl.InvalidArgument):  # a client without the SDK
         transport = default_client().transport
         asked = {"trials": [trial.id], "max_points": -1}
         transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
@@ -266,7 +266,7 @@ def test_points_are_followed_beside_other_work(home: Path, tmp_path: Path) -> No
     assert asyncio.run(plainly()) == values
 
 
-def test_following_ends_when_its_time_is_up_or_nobody_looks(home: Path, tmp_path: Path) -> None:
+def test_following_ends_on_timeout_or_cancellation(home: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     trial = report_all.submit([1.0], gate=str(gate))
     assert [point.value for point in islice(trial.metrics("loss", follow=True), 1)] == [1.0]
@@ -288,7 +288,7 @@ def test_following_ends_when_its_time_is_up_or_nobody_looks(home: Path, tmp_path
     trial.wait(timeout=PATIENCE)
 
 
-def test_progress_is_told_while_the_trial_goes_on(home: Path, tmp_path: Path) -> None:
+def test_progress_is_visible_while_the_trial_runs(home: Path, tmp_path: Path) -> None:
     gates = [tmp_path / "first", tmp_path / "second"]
     program = f"""
 import windlass as wl
@@ -320,7 +320,7 @@ wait_for({str(gates[1])!r})
     ]
 
 
-def test_what_is_no_number_loses_nothing_that_was_reported_before(home: Path) -> None:
+def test_an_invalid_value_does_not_lose_earlier_points(home: Path) -> None:
     program = """
 import windlass as wl
 wl.report(1, loss=0.5)

@@ -1,4 +1,4 @@
-"""What programs report, and what others find of it: summaries, points, in whatever goes on."""
+"""Metrics reported by programs, and the summaries and points that clients read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windlass.model.records import TrialRecord
 SHARES_HOME = True
 
 
-def test_a_summary_says_what_all_values_come_to(home: Path) -> None:
+def test_a_summary_aggregates_all_values(home: Path) -> None:
     trial = report_all.submit([4.0, 1.0, 2.0]).wait(timeout=PATIENCE)
     loss = trial.summary_metrics["loss"]
     assert (loss.count, loss.min, loss.max, loss.last, loss.step) == (3, 1.0, 4.0, 2.0, 2)
@@ -88,7 +88,7 @@ def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> 
     assert all(len(text) < 300 for text in said)
 
 
-def test_what_is_refused_reaches_its_author_as_the_error_that_it_is(home: Path) -> None:
+def test_an_invalid_metric_value_raises_invalid_argument_for_the_author(home: Path) -> None:
     trial = report_all.submit(["low"]).wait(timeout=PATIENCE)
     with pytest.raises(wl.InvalidArgument, match="loss: 'low' is no number") as caught:
         trial.result()
@@ -105,7 +105,7 @@ def test_a_metric_too_many_is_refused(home: Path) -> None:
     assert len(trial.summary_metrics) == 1000
 
 
-def test_a_name_that_is_not_there_says_which_are(home: Path) -> None:
+def test_an_unknown_metric_name_suggests_a_known_one(home: Path) -> None:
     trial = report_all.submit([1.0]).wait(timeout=PATIENCE)
     with pytest.raises(KeyError) as caught:
         trial.summary_metrics["los"]
@@ -126,7 +126,7 @@ def test_a_name_that_is_not_there_says_which_are(home: Path) -> None:
     assert list(silent.metrics()) == []
 
 
-def test_what_is_reported_is_known_while_the_trial_goes_on(home: Path, tmp_path: Path) -> None:
+def test_a_metric_is_visible_while_the_trial_runs(home: Path, tmp_path: Path) -> None:
     """Also the second of two that follow each other at once, though one nudge is for both."""
     trial = report_all.submit([1.0, 2.0], gate=str(tmp_path / "go"))
 
@@ -155,13 +155,13 @@ def test_threads_and_forks_report_at_once(home: Path) -> None:
     assert set(counts.values()) == {9}
 
 
-def test_a_program_may_close_what_it_did_not_open(home: Path) -> None:
+def test_a_program_may_close_inherited_descriptors(home: Path) -> None:
     trial = report_without_descriptors.submit().wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     assert trial.summary_metrics["loss"].count == 2
 
 
-def test_steps_that_come_again_after_a_restart_are_told_apart(home: Path) -> None:
+def test_points_of_repeated_steps_keep_their_attempt(home: Path) -> None:
     trial = report_again.submit(4).wait(timeout=PATIENCE)
     assert trial.result() == 3
     told = [(point.attempt, point.step) for point in trial.metrics("loss")]
@@ -217,7 +217,7 @@ def test_many_points_come_in_pieces(home: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_who_follows_an_experiment_hears_each_point_once_though_the_server_is_killed(
+def test_a_follower_of_an_experiment_gets_each_point_once_across_a_server_kill(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     gates = [tmp_path / "first", tmp_path / "second"]

@@ -1,4 +1,4 @@
-"""What replicas use of their machine: recorded beside what they report, and kept out of tables."""
+"""Resource usage of replicas: recorded beside reported metrics and excluded from tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARES_HOME = True
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 
 
-def test_every_replica_is_looked_at_and_tables_are_of_what_programs_report(
+def test_every_replica_is_measured_and_tables_show_only_reported_metrics(
     home: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_SYSTEM_METRICS", "0.2")

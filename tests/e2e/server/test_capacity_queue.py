@@ -42,7 +42,7 @@ def submit(name, **options):
 
 
 class Machine:
-    """A machine with two CPUs, 4 GB and two GPUs, and what is going on there."""
+    """A machine with two CPUs, 4 GB and two GPUs, and its trials."""
 
     def __init__(self, home: Path, project: Project, folder: Path) -> None:
         self.home = home
@@ -63,7 +63,7 @@ class Machine:
             (self.folder / name).touch()
 
     def notes(self) -> list[tuple[str, str]]:
-        """What began and ended, in order."""
+        """Return the starts and ends in order."""
         path = self.folder / "notes"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(what, name) for what, _, name in (line.partition(" ") for line in lines)]
@@ -72,7 +72,7 @@ class Machine:
         return [name for what, name in self.notes() if what == "begin"]
 
     def supervisors(self) -> int:
-        """How many processes hold the lock of an attempt of this home, as supervisors do."""
+        """Count the processes that hold the lock of an attempt of this home, as supervisors do."""
         locks = (str(path) for path in Path(self.home).glob("trials/*/*/*/lock"))
         return sum(is_locked(lock) for lock in locks)
 
@@ -94,7 +94,7 @@ def states(trials: dict[str, wl.Trial[Any]]) -> list[str]:
     return [trial.refresh().state for trial in trials.values()]
 
 
-def test_no_more_run_at_once_than_there_are_cpus_and_who_waits_says_why_and_where(
+def test_trials_run_up_to_the_number_of_cpus_and_queued_trials_show_their_position(
     machine: Machine,
 ) -> None:
     trials = machine.submit("for name in 'abcdef': submit(name)\n")
@@ -116,7 +116,7 @@ def test_no_more_run_at_once_than_there_are_cpus_and_who_waits_says_why_and_wher
     assert (highest, len(machine.begun())) == (2, 6)
 
 
-def test_who_sees_no_status_line_is_told_what_is_waited_for_once(machine: Machine) -> None:
+def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machine: Machine) -> None:
     trials = machine.submit("for name in 'abcd': submit(name)\n")
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
     told = io.StringIO()
@@ -141,7 +141,7 @@ outer.submit()
 """
 
 
-def test_a_trial_that_waits_for_room_it_has_itself_says_so_in_its_log(machine: Machine) -> None:
+def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine) -> None:
     outer = machine.submit(WAITS_FOR_ITSELF)["outer"]
     eventually(lambda: any(outer.logs()), "it says what it waits for")
     inner = next(trial for trial in wl.list_trials() if trial.name == "inner")
@@ -172,7 +172,7 @@ def test_a_larger_one_is_not_starved_by_smaller_ones(machine: Machine) -> None:
         assert trials[name].wait(PATIENCE).started >= large.ended
 
 
-def test_dozens_of_submitted_trials_are_no_processes_and_stop_without_having_run(
+def test_queued_trials_have_no_process_and_stop_without_a_run(
     machine: Machine,
 ) -> None:
     trials = machine.submit("for n in range(60): submit(f't{n}')\n")
@@ -232,7 +232,7 @@ def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed
     assert seen["none"] == ""
 
 
-def test_what_can_never_fit_is_refused_at_once_with_what_there_is(
+def test_an_oversized_trial_is_refused_at_once_with_the_available_capacity(
     machine: Machine, project: Project
 ) -> None:
     look = "see what there is: windlass accelerators"

@@ -56,7 +56,7 @@ def waiting() -> list[str]:
     return [entry.trial.name for entry in wl.list_queue()]
 
 
-def test_the_queue_says_who_waits_where_and_why(crowd: Crowd) -> None:
+def test_the_queue_lists_positions_and_reasons(crowd: Crowd) -> None:
     first, second = crowd.submit("first"), crowd.submit("second")
     one, two = wl.list_queue()
     assert (one.trial.id, one.position, one.ahead) == (first.id, 1, None)
@@ -132,7 +132,7 @@ def test_a_move_takes_over_the_priority_of_the_other(crowd: Crowd) -> None:
     assert waiting() == ["urgent", "plain"]
 
 
-def test_only_those_who_wait_can_be_moved(crowd: Crowd) -> None:
+def test_only_queued_trials_can_be_moved(crowd: Crowd) -> None:
     queued = crowd.submit("queued")
     with pytest.raises(wl.Conflict, match=rf"Trial {crowd.holder.id} \(holder\) is RUNNING"):
         crowd.holder.move_ahead_of(queued)
@@ -170,7 +170,7 @@ def test_moves_at_one_time_leave_everyone_somewhere_and_the_rest_in_order(crowd:
     assert line[7:] == ["still1", "still2"]
 
 
-def test_tasks_tell_what_each_replica_was_given_and_how_it_ended(
+def test_tasks_show_the_resources_and_the_end_of_each_replica(
     fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_CPUS", "4")
@@ -202,7 +202,7 @@ def test_tasks_tell_what_each_replica_was_given_and_how_it_ended(
     assert garbage[0] == 400
 
 
-def test_every_attempt_is_a_task_and_those_to_come_are_queued(crowd: Crowd) -> None:
+def test_every_attempt_is_a_task_and_future_attempts_are_queued(crowd: Crowd) -> None:
     queued = crowd.submit("queued")
     [task] = queued.list_tasks()
     assert (task.state, task.attempt, task.node) == ("Queued", 0, "")

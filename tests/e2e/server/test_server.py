@@ -40,7 +40,7 @@ def work(name, folder):
 
 
 def described(home: Path) -> dict[str, Any]:
-    """What the server wrote about itself."""
+    """Return the server's description of itself."""
     told: dict[str, Any] = json.loads((home / "server.json").read_text())
     return told
 
@@ -54,7 +54,7 @@ def is_running(pid: int) -> bool:
 
 
 def runs(folder: Path) -> dict[str, int]:
-    """Which trials began, each once, and their processes."""
+    """Return the started trials and their processes, each once."""
     lines = (folder / "runs").read_text().splitlines() if (folder / "runs").exists() else []
     begun = [line.split() for line in lines]
     assert len({name for name, _ in begun}) == len(begun), f"something ran twice: {lines}"
@@ -135,7 +135,7 @@ def test_a_stopped_server_leaves_trials_running_and_the_next_adopts_them(
     assert [len(trial.attempts) for trial in (first.refresh(), second.refresh())] == [1, 1]
 
 
-def test_a_killed_server_is_started_again_by_who_waits_and_nothing_is_lost(
+def test_a_waiting_client_restarts_a_killed_server_and_nothing_is_lost(
     project: Project, home: Path, tmp_path: Path
 ) -> None:
     project.write("train.py", WORK + "print('value', work('c', sys.argv[1]))\n")
@@ -151,7 +151,7 @@ def test_a_killed_server_is_started_again_by_who_waits_and_nothing_is_lost(
     assert list(runs(tmp_path)) == ["c"]
 
 
-def test_a_file_that_a_dead_server_left_is_no_hindrance(home: Path) -> None:
+def test_a_stale_server_file_does_not_block_a_start(home: Path) -> None:
     assert wl.Client().server_info().pid == described(home)["pid"]
     told = described(home)
     with _listener() as (url, requests):
@@ -163,12 +163,12 @@ def test_a_file_that_a_dead_server_left_is_no_hindrance(home: Path) -> None:
             kill_server(home)
             (home / "server.json").write_text(left)
             assert wl.Client().server_info().pid == described(home)["pid"]
-        assert requests == []  # least of all was our token told to whoever has the port
+        assert requests == []  # the token never reaches a foreign server on that port
 
 
 @contextlib.contextmanager
 def _listener() -> Iterator[tuple[str, list[str]]]:
-    """A web server of somebody else, and what it was asked."""
+    """Run a foreign web server and yield its URL and the requests that it receives."""
     requests: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -210,7 +210,7 @@ def test_a_home_may_have_any_name(project: Project, tmp_path: Path) -> None:
     assert (long / "trials" / "1").is_dir()
 
 
-def test_a_home_that_cannot_be_used_is_told_with_its_path(
+def test_an_unusable_home_raises_an_error_with_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
