@@ -204,10 +204,10 @@ def test_frameworks_and_policies_are_completed(shell: Shell) -> None:
 
 
 def test_help_is_in_sections(shell: Shell) -> None:
-    told = shell.good("run", "--help")
+    told = shell.good("run", "--help-all")
     places = [told.index(f"\n{title}:\n") for title in (
-        "What runs", "Resources, of each replica", "Replicas and restarts", "Order and end",
-        "Submitting and recording", "Others",
+        "Program", "Resources of each replica", "Replicas and restarts",
+        "Order, limits and cleanup", "Submitting and recording", "Help",
     )]  # fmt: skip
     assert places == sorted(places)
     assert told.index("--replicas") > told.index("Replicas and restarts")

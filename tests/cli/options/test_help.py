@@ -1,18 +1,24 @@
-"""What needs no server, and starts none: help, version, completion, mistyped commands."""
+"""Help, version, completion and typing errors, which start no server."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 from cli.shells import WINDLASS, Shell
-from windlass.cli.root import COMMANDS
+from windlass.cli.root import COMMANDS, SECTIONS, cli
 from windlass.version import __version__
+
+SCREEN = 40  # lines
+LONGER = {"windlass": 57}  # one line for each of its 36 commands
 
 
 def test_help_lists_every_command(shell: Shell) -> None:
@@ -39,6 +45,47 @@ def test_help_loads_no_command_and_none_of_what_commands_need(shell: Shell) -> N
     }  # fmt: skip
 
 
+def test_help_groups_the_commands_and_starts_with_those_for_every_day() -> None:
+    text = help_of(*next(commands(cli, "windlass")))
+    positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert positions == sorted(positions)
+    assert list(SECTIONS) == [
+        "Everyday commands", "Running trials and jobs", "Records and files",
+        "Projects and templates", "Server and clusters",
+    ]  # fmt: skip
+    assert len(SECTIONS["Everyday commands"]) == 10
+
+
+def test_every_help_text_fits_one_screen_and_ends_with_an_example() -> None:
+    for command, ctx in commands(cli, "windlass"):
+        name, text = ctx.command_path, help_of(command, ctx)
+        lines = text.splitlines()
+        assert len(lines) <= LONGER.get(name, SCREEN), f"{name}: {len(lines)} lines"
+        assert max(map(len, lines)) <= 80, name
+        assert "\n  Example" in text, f"{name} has no example"
+
+
+def test_every_example_is_a_command_with_options_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.toml").touch()
+    for command, ctx in commands(cli, "windlass"):
+        _, found, examples = help_of(command, ctx).partition("\n  Examples:\n")
+        for line in examples.splitlines() if found else ():
+            typed = line.partition("windlass ")[2].partition(" |")[0].removesuffix(')"')
+            words = shlex.split(typed)
+            assert words, line
+            parse(line, words)
+
+
+def test_help_all_lists_the_rare_options_too(shell: Shell) -> None:
+    short, full = shell.good("run", "--help"), shell.good("run", "--help-all")
+    assert "--ttl-after-finished" not in short
+    assert "--help-all" in short
+    assert "--ttl-after-finished" in full
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
     command = import_module(f"windlass.cli.commands.{name}").command
@@ -60,7 +107,7 @@ def test_a_mistyped_command_gets_the_nearest_one(shell: Shell) -> None:
 def test_what_other_tools_have_as_a_command_is_told_as_it_is_written_here(shell: Shell) -> None:
     done = shell("fork", "7")
     assert done.returncode == 2
-    assert "There is no command 'fork'. It is: windlass continue ID --fork\n" in done.stderr
+    assert "There is no command 'fork'. Use: windlass continue ID --fork\n" in done.stderr
 
 
 def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_written(
@@ -133,3 +180,37 @@ def test_bash_takes_the_script(shell: Shell) -> None:
     )
     path = f"{Path(WINDLASS).parent}:{shell.env['PATH']}"
     assert shell.start("bash", "-c", ask, PATH=path).stdout == "ls logs\n"
+
+
+def commands(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """A command and all its subcommands, each with a context for a terminal of 80 columns."""
+    ctx = click.Context(
+        command, parent, name, terminal_width=78, **command.context_settings
+    )  # click leaves two columns free
+    yield command, ctx
+    if isinstance(command, click.Group):
+        for child in command.list_commands(ctx):
+            subcommand = command.get_command(ctx, child)
+            assert subcommand is not None
+            yield from commands(subcommand, child, ctx)
+
+
+def help_of(command: click.Command, ctx: click.Context) -> str:
+    return command.get_help(ctx)
+
+
+def parse(line: str, words: list[str]) -> None:
+    """Parse the words of an example as the command line does, and run nothing."""
+    command: click.Command = cli
+    parent = None
+    while isinstance(command, click.Group):
+        ctx = command.make_context(command.name, words, parent)
+        words = [*ctx._protected_args, *ctx.args]
+        if not words:
+            return
+        _, child, words = command.resolve_command(ctx, words)
+        assert child is not None, line
+        command, parent = child, ctx
+    command.make_context(command.name, words, parent)

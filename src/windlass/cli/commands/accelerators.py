@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import json_option
 
 if TYPE_CHECKING:
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
     from windlass.model.resources import Device
 
 
-@click.command(short_help="List the accelerators there are, and those of this machine.")
+@click.command(
+    short_help="List accelerator names and the devices of this machine.",
+    epilog=examples(
+        "windlass accelerators",
+        "windlass run --accelerator a100x2 train.py",
+    ),
+)
 @json_option
 def command(as_json: bool) -> None:
-    """List the names that --accelerator and accelerator= take, and which of them this machine has.
+    """List the names for --accelerator and accelerator=, and the devices of this machine.
 
-    Ask for several of a kind with a number: a100x2; for a TPU by its size: v5e-16.
+    Request several devices with a number (a100x2), and TPUs by size (v5e-16).
     """
     from windlass.client.client import default_client
     from windlass.model.accelerators import KINDS

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option, to_option
 
 if TYPE_CHECKING:
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
 _NONE = "There are no such files. A program leaves them in wl.output_dir()."
 
 
-@click.command(short_help="List the files a trial left, or fetch them.")
+@click.command(
+    short_help="List or download the output files of a trial.",
+    epilog=examples(
+        "windlass artifacts 7",
+        "windlass artifacts 7 'plots/*' --to plots",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("pattern", required=False)
-@to_option("Write them to this folder. One that was cut is gone on with.")
-@click.option("--overwrite", is_flag=True, help="Replace other files of the same names there.")
-@click.option("--role", metavar="ROLE", help="Those of the replicas of a role.")
-@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Those of one replica.")
+@to_option("Download to a folder. Resumes an interrupted download.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+@click.option("--role", metavar="ROLE", help="Files of the replicas of a role.")
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Files of replica N.")
 @json_option
 @click.pass_context
 def command(
@@ -35,9 +42,9 @@ def command(
     index: int | None,
     as_json: bool,
 ) -> int:
-    """List the files that a trial left in `wl.output_dir()`, or fetch them with --to.
+    """List the files of a trial in wl.output_dir(), or download them with --to.
 
-    PATTERN picks some by name: '*.pt', 'plots/*'. A `*` stands for anything, also for `/`.
+    PATTERN selects files by name: '*.pt', 'plots/*'. A `*` also matches `/`.
     """
     from windlass.client.client import default_client
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import (
     TRIAL_ID,
@@ -22,33 +23,40 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _MOST_METRICS = 4  # columns of a list
-_EXAMPLES = """Examples:
-
-\b
-  windlass checkpoint ls 7
-  windlass checkpoint ls 7 --sort loss
-  windlass checkpoint download 12 --to best-model
-  windlass checkpoint rm 9 10 11
-"""
+_EXAMPLES = examples(
+    "windlass checkpoint ls 7",
+    "windlass checkpoint ls 7 --sort loss",
+    "windlass checkpoint download 12 --to best-model",
+    "windlass checkpoint rm 9 10 11",
+)
 
 
-@click.group(cls=Group, short_help="List, fetch and delete what trials saved.", epilog=_EXAMPLES)
+@click.group(cls=Group, short_help="List, download and delete checkpoints.", epilog=_EXAMPLES)
 def command() -> None:
-    """Look at the checkpoints that trials saved, fetch and delete them."""
+    """List, download and delete checkpoints."""
 
 
-@command.command(name="ls", short_help="List checkpoints, newest first.")
+@command.command(
+    name="ls",
+    short_help="List checkpoints, newest first.",
+    epilog=examples(
+        "windlass checkpoint ls 7 --sort loss",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, required=False, metavar="[ID]")
 @click.option(
     "--sort", default="-id", metavar="WHAT",
-    help="id, step, created, size; of a trial: a metric (metrics.loss or loss, -accuracy).",
+    help="Sort by id, step, created, size, or for one trial by a metric: loss, -accuracy.",
 )  # fmt: skip
-@click.option("-n", "--limit", type=WholeNumber(min=1), default=_MOST, help=f"({_MOST})")
+@click.option(
+    "-n", "--limit", type=WholeNumber(min=1), default=_MOST, metavar="N",
+    help=f"Maximum number of rows ({_MOST}).",
+)  # fmt: skip
 @json_option
 def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
-    """List the checkpoints of a trial, or of all, newest first.
+    """List the checkpoints of a trial or of all trials, newest first.
 
-    A metric is told as it was reported at the step of the checkpoint, or last before.
+    A metric has its value at the step of the checkpoint, or the last value before that step.
     """
     from windlass.client.client import default_client
 
@@ -63,11 +71,16 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
     _print(list(checkpoints), trial_id, (sorted_metric(sort) or ("", ""))[0])
 
 
-@command.command(short_help="Show everything recorded of a checkpoint.")
+@command.command(
+    short_help="Show the record of a checkpoint.",
+    epilog=examples(
+        "windlass checkpoint show 12",
+    ),
+)
 @click.argument("name_or_id", metavar="ID", shell_complete=complete_checkpoints)
 @json_option
 def show(name_or_id: str, as_json: bool) -> None:
-    """Show a checkpoint: its metrics, what needs it, what was noted on it, and its files."""
+    """Show the metrics, users, metadata and files of a checkpoint."""
     from windlass.cli.commands.metrics import format_value
     from windlass.cli.output.text import clean, counted, format_ago, format_moment, paint
     from windlass.model.text.quantities import format_ordinal, format_size
@@ -114,11 +127,16 @@ def show(name_or_id: str, as_json: bool) -> None:
         print(f"  {format_size(file.size):>9}  {clean(file.path)}")
 
 
-@command.command(short_help="Write the files of a checkpoint to a folder.")
+@command.command(
+    short_help="Download the files of a checkpoint.",
+    epilog=examples(
+        "windlass checkpoint download 12 --to best-model",
+    ),
+)
 @click.argument("name_or_id", metavar="ID", shell_complete=complete_checkpoints)
-@to_option("The folder (checkpoint-ID). One that was cut is gone on with.")
+@to_option("Folder (checkpoint-ID). Resumes an interrupted download.")
 def download(name_or_id: str, folder: str | None) -> None:
-    """Write the files of a checkpoint to a folder, which is made if need be."""
+    """Download the files of a checkpoint to a folder."""
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.cli.output.text import print_message
 
@@ -128,16 +146,21 @@ def download(name_or_id: str, folder: str | None) -> None:
     print_packaging_note(to)
 
 
-@command.command(short_help="Delete checkpoints.")
+@command.command(
+    short_help="Delete checkpoints.",
+    epilog=examples(
+        "windlass checkpoint rm 9 10 11",
+    ),
+)
 @click.argument(
     "names", metavar="ID...", nargs=-1, required=True, shell_complete=complete_checkpoints
 )
 @yes_option
 @click.pass_context
 def rm(ctx: click.Context, names: tuple[str, ...], yes: bool) -> int:
-    """Delete checkpoints that no model version and no trial that began with them needs.
+    """Delete checkpoints, except those of model versions and of trials that started from them.
 
-    The space of files that others may share is freed by `windlass gc`.
+    Checkpoints can share stored files. windlass gc frees the disk space.
     """
     from windlass.cli.output.text import print_error
     from windlass.model.errors import Conflict, NotFound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_OR_EXPERIMENT,
     chosen_folder,
@@ -12,16 +13,22 @@ from windlass.cli.options.parameters import (
 )
 
 
-@click.command(short_help="Write the code a trial ran to a folder.")
+@click.command(
+    short_help="Download the code of a trial.",
+    epilog=examples(
+        "windlass code 7",
+        "windlass code 7 --to baseline",
+        "windlass code --experiment rates",
+    ),
+)
 @click.argument("which", type=TRIAL_OR_EXPERIMENT, metavar="ID")
 @folder_argument
-@to_option("The folder (code-ID).")
-@click.option("-e", "--experiment", is_flag=True, help="ID is that of an experiment, or its name.")
+@to_option("Folder (code-ID).")
+@click.option("-e", "--experiment", is_flag=True, help="ID is the id or name of an experiment.")
 def command(which: str, place: str | None, folder: str | None, experiment: bool) -> None:
-    """Write the very code that a trial ran to a folder.
+    """Download the recorded code of a trial to a folder. Existing files stay unchanged.
 
-    With the name of an experiment, the code of its trials: a folder for each version, if there
-    are several. Nothing that is there is ever replaced.
+    For an experiment, download the code of its trials: one folder for each version.
     """
     import shlex
 

@@ -12,6 +12,7 @@ from windlass.cli.options.command_and_shell import (
     print_run_location,
     read_command_options,
 )
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import DefaultGroup
 from windlass.cli.options.parameters import STATE, WholeNumber, complete_files, json_option
 
@@ -19,47 +20,46 @@ if TYPE_CHECKING:
     from windlass.cli.output.table import Row
     from windlass.model.records import TrialRecord
 
-_EXAMPLES = """Examples:
-
-\b
-  windlass command nvidia-smi
-  windlass command -- ls -la
-  windlass command --trial 7 python -m pytest
-  windlass command -d --accelerator a100 ./burn-in
-  windlass command ls
-"""
+_EXAMPLES = examples(
+    "windlass command nvidia-smi",
+    "windlass command -- ls -la",
+    "windlass command --trial 7 python -m pytest",
+    "windlass command -d --accelerator a100 ./burn-in",
+    "windlass command ls",
+)
 
 
 @click.group(
     cls=DefaultGroup,
     default="run",
-    short_help="Run a command beside the trials: nvidia-smi, df -h.",
+    short_help="Run a command outside of trials: nvidia-smi, df -h.",
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Run a command on the server's machine, beside the trials.
+    """Run a command on the server's machine, outside of trials.
 
-    It is recorded with its output and exit code, and is in no list of trials. Nothing is set
-    aside for it unless asked for, so it never waits. Without a name of a command below, what
-    follows is run.
+    Windlass records the command with its output and exit code. Lists of trials do not contain
+    it. It reserves no resources by default, so it never waits. `windlass command WORDS` is
+    short for `windlass command run WORDS`.
     """
 
 
 @command.command(
     name="run",
-    short_help="Run a command, and show what it prints.",
+    short_help="Run a command and show its output.",
     context_settings={"allow_interspersed_args": False},
+    epilog=examples("windlass command run nvidia-smi"),
 )
 @command_options
-@click.option("-d", "--detach", is_flag=True, help="Do not wait for it.")
+@click.option("-d", "--detach", is_flag=True, help="Return at once.")
 @click.argument(
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARGS]...",
     shell_complete=complete_files,
 )  # fmt: skip
 def run(words: tuple[str, ...], detach: bool, **options: Any) -> int:
-    """Run a command in an empty folder, or in somebody's code, and show what it prints.
+    """Run a command in an empty folder or in the code of a trial, and show its output.
 
-    This ends with its exit code. Ctrl-C stops it.
+    The exit code is that of the command. Ctrl-C stops the command.
     """
     from windlass.authoring.prepare.command_and_shell import draft_command
     from windlass.cli.commands.run import report_end
@@ -82,15 +82,23 @@ def run(words: tuple[str, ...], detach: bool, **options: Any) -> int:
     return report_end(ran, end, str)
 
 
-@command.command(name="ls", short_help="List commands, newest first.")
-@click.option("-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state.")
+@command.command(
+    name="ls",
+    short_help="List commands, newest first.",
+    epilog=examples(
+        "windlass command ls --state failed",
+    ),
+)
+@click.option(
+    "-s", "--state", "states", multiple=True, type=STATE, help="Commands in a state; repeatable."
+)
 @click.option(
     "-n", "--limit", type=WholeNumber(min=1), default=20, metavar="N",
-    help="At most so many (20).",
+    help="Maximum number of rows (20).",
 )  # fmt: skip
 @json_option
 def list_commands(states: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List commands, newest first."""
+    """List commands, newest first, with state and outcome."""
     import time
 
     from windlass.cli.output.json import print_json_array

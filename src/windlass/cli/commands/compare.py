@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, json_option
 
 if TYPE_CHECKING:
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
     from windlass.model.records import TrialRecord
 
 
-@click.command(short_help="Show trials side by side: parameters that differ, and metrics.")
+@click.command(
+    short_help="Compare the parameters and metrics of trials side by side.",
+    epilog=examples(
+        "windlass compare 3 5 7",
+        "windlass compare --experiment rates --sort loss",
+        "windlass compare --experiment rates --metric loss.min --csv",
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
 @click.option(
     "-e",
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     "-s",
     "--sort",
     metavar="COLUMN",
-    help="By a column, hparams.lr, metrics.loss or loss, loss.min, duration; -NAME: downwards.",
+    help="Sort by hparams.lr, loss, loss.min, duration, … -NAME: descending.",
 )
 @click.option(
     "-m",
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="Only this metric; repeatable. The last value, or another: loss.min.",
+    help="Show a metric (last value), or loss.min; repeatable.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @json_option
@@ -49,9 +57,9 @@ def command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show trials side by side: parameters that differ, metrics, how they went.
+    """Compare trials side by side: differing parameters, metrics and outcome.
 
-    A parameter that is the same everywhere is not shown. Of a metric the last value is.
+    The table leaves out parameters with the same value in all trials.
     """
     from windlass.comparison.tables import table_of
 

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.root import cli
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -16,13 +17,19 @@ _INSTALL = {
 }
 
 
-@click.command(short_help="Print the completion script of a shell.")
+@click.command(
+    short_help="Print the completion script for a shell.",
+    epilog=examples(
+        'eval "$(windlass completion bash)"',
+        "windlass completion zsh",
+    ),
+)
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def command(ctx: click.Context, shell: str | None) -> None:
-    """Print the completion script of a shell (the one you use, if none is named).
+    """Print the completion script for a shell, by default the current one.
 
-    The script's first lines say which line to put where.
+    The first lines of the script explain how to install it.
     """
     from click.shell_completion import get_completion_class
 

@@ -7,40 +7,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.commands.rerun import RerunCommand, rerun_options, run_again
-from windlass.cli.options.help_sections import section_options
+from windlass.cli.options.help_sections import examples, section_options
 from windlass.cli.options.parameters import complete_checkpoints
 
 if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
-_EXAMPLES = """Examples:
+_EXAMPLES = examples(
+    "windlass continue 7",
+    "windlass continue 7 --arg epochs=100",
+    "windlass continue 7 --checkpoint 12 --fork --arg lr=0.01",
+)
 
-\b
-  windlass continue 7
-  windlass continue 7 --arg epochs=100
-  windlass continue 7 --checkpoint 12 --fork --arg lr=0.01
-"""
-
-_from = section_options("Where it begins")
+_from = section_options("Start")
 
 
 @click.command(
     cls=RerunCommand,
-    short_help="Go on from a checkpoint of a trial, as a new one.",
+    short_help="Start a new trial from a checkpoint.",
     epilog=_EXAMPLES,
 )
 @_from(
     "--checkpoint", metavar="ID", shell_complete=complete_checkpoints,
-    help="The checkpoint it begins with (the newest).",
+    help="Checkpoint to start from (the newest).",
 )  # fmt: skip
-@_from("--fork", is_flag=True, help="Go another way from there, though the trial may go on.")
+@_from("--fork", is_flag=True, help="Start a variant. The old trial may still be running.")
 @rerun_options
 @click.pass_context
 def command(ctx: click.Context, /, checkpoint: str | None, fork: bool, **options: Any) -> int:
-    """Go on from a checkpoint of a trial, with its very code, as a new trial.
+    """Start a new trial from a checkpoint of a trial, with the recorded code.
 
-    The program finds the checkpoint where it looks for its own, in wl.latest_checkpoint() and
-    WINDLASS_CHECKPOINT, until it has saved one. What can be other is as with windlass rerun.
+    The program finds the checkpoint in wl.latest_checkpoint() and WINDLASS_CHECKPOINT. The
+    changes are those of windlass rerun.
     """
 
     def begin(trial: Trial[Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_OR_EXPERIMENT, json_option
 
 if TYPE_CHECKING:
@@ -24,25 +25,31 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-@click.command(short_help="Show what differs between two trials.")
+@click.command(
+    short_help="Show the differences between two trials or experiments.",
+    epilog=examples(
+        "windlass diff 3 7",
+        "windlass diff 3 7 --code",
+        "windlass diff rates rates-long",
+    ),
+)
 @click.argument("one", type=TRIAL_OR_EXPERIMENT, metavar="ONE")
 @click.argument("other", type=TRIAL_OR_EXPERIMENT, metavar="OTHER", required=False)
-@click.option("--code", is_flag=True, help="Show the lines of code that differ, too.")
+@click.option("--code", is_flag=True, help="Show the changed lines of code.")
 @click.option(
     "-e",
     "--experiments",
     is_flag=True,
-    help="Two experiments, by names or ids; names alone say so, too.",
+    help="ONE and OTHER are experiments (implied by names).",
 )
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context, one: str, other: str | None, code: bool, experiments: bool, as_json: bool
 ) -> None:
-    """Show what differs between two trials (by their ids) or two experiments (by their names).
+    """Show the differences between two trials (by id) or two experiments (by name).
 
-    Code, arguments, environment, packages, resources, metrics, outcome: what is the same is not
-    shown.
+    Compares code, arguments, environment, packages, resources, metrics and outcome.
     """
     if other is None:
         raise click.UsageError(f"It takes two: windlass diff {one} OTHER.", ctx)

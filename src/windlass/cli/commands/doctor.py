@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import json_option
 from windlass.cli.output.findings import Finding, print_findings
 from windlass.home import Home
@@ -22,10 +23,16 @@ _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
 
-@click.command(short_help="Check the set-up, and say how to mend it.")
+@click.command(
+    short_help="Check the installation and suggest fixes.",
+    epilog=examples(
+        "windlass doctor",
+        "windlass doctor --json",
+    ),
+)
 @json_option
 def command(as_json: bool) -> int:
-    """Check the set-up, and say how to mend what is wrong. Exit code 1: something must be."""
+    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed."""
     return print_findings(examine(Home.find()), as_json=as_json)
 
 

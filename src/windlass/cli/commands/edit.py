@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_experiments
 from windlass.cli.options.resource_commands import complete_names
 
@@ -13,35 +14,37 @@ _OF_EXPERIMENTS = ("project", "archived")
 
 
 @click.command(
-    short_help="Rename, label, describe, move or archive trials and experiments.",
+    short_help="Rename, label, move or archive trials and experiments.",
+    epilog=examples(
+        "windlass edit 7 --name baseline --label best",
+        "windlass edit --experiment rates --project lab/vision",
+        "windlass edit --experiment rates --archive",
+    ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="An experiment, by name or id.",
+    help="Edit an experiment (name or id).",
 )  # fmt: skip
-@click.option("--name", metavar="TEXT", help="What it is called.")
-@click.option("--description", metavar="TEXT", help="What it is about.")
-@click.option("--notes", metavar="TEXT", help="Notes, in place of those that were there.")
-@click.option("-l", "--label", "labels", multiple=True, metavar="TEXT", help="A label more.")
-@click.option("--remove-label", "gone", multiple=True, metavar="TEXT", help="A label less.")
-@click.option("--priority", type=int, metavar="N", help="Higher ones start first.")
+@click.option("--name", metavar="TEXT", help="New name.")
+@click.option("--description", metavar="TEXT", help="New description.")
+@click.option("--notes", metavar="TEXT", help="New notes. They replace the old notes.")
+@click.option("-l", "--label", "labels", multiple=True, metavar="TEXT", help="Add a label.")
+@click.option("--remove-label", "gone", multiple=True, metavar="TEXT", help="Remove a label.")
+@click.option("--priority", type=int, metavar="N", help="New priority. Higher numbers start first.")
 @click.option(
     "--project", metavar="PROJECT", shell_complete=complete_names("projects"),
-    help="Of an experiment: the project to move it to.",
+    help="Move an experiment to a project.",
 )  # fmt: skip
 @click.option(
     "--archive/--unarchive", "archived", default=None,
-    help="Of an experiment: leave it out of lists, or have it there again.",
+    help="Hide an experiment from lists, or show it again.",
 )  # fmt: skip
 @click.pass_context
 def command(
     ctx: click.Context, /, trial_ids: tuple[int, ...], experiment: str | None, **options: Any
 ) -> int:
-    """Rename, label, describe, move or archive trials and experiments.
-
-    What is not named stays as it is.
-    """
+    """Rename, label, describe, move or archive trials and experiments."""
     from windlass.cli.options.for_each_trial import change_trials, trial_label
 
     changes = {name: value for name, value in options.items() if value not in (None, ())}

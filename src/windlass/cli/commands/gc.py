@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TimeType
 
 
-@click.command(short_help="Free the space of what was deleted.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be freed.")
+@click.command(
+    short_help="Free the disk space of deleted data.",
+    epilog=examples(
+        "windlass gc --dry-run",
+        "windlass gc --older-than 1d",
+    ),
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Print how much would be freed.")
 @click.option(
     "--older-than", type=TimeType(), default="1h", show_default=True,
-    help="Leave what was used within that time: somebody may be about to need it.",
+    help="Keep data that was used within this time.",
 )  # fmt: skip
 def command(dry_run: bool, older_than: float) -> int:
-    """Free the contents that nothing points to: code, values, checkpoints, files.
+    """Delete stored code, values, checkpoints and files that no record refers to.
 
-    They are shared: one that any trial, experiment or model needs stays. It is safe while others
-    work.
+    Data of any trial, experiment or model stays. The command is safe while trials run.
     """
     from windlass.client.client import default_client
     from windlass.model.text.quantities import format_size

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import json_option
 
@@ -15,50 +16,51 @@ if TYPE_CHECKING:
     from windlass.cli.options.which_cluster import ClusterCheckResult
     from windlass.home import Home
 
-_EXAMPLES = """Examples:
-
-\b
-  windlass kubernetes check
-  windlass kubernetes check --namespace research
-  windlass kubernetes rights --namespace research --account ada | kubectl apply -f -
-  windlass kubernetes manifest job.toml
-"""
+_EXAMPLES = examples(
+    "windlass kubernetes check --namespace research",
+    "windlass kubernetes rights --account ada | kubectl apply -f -",
+    "windlass kubernetes manifest job.toml",
+)
 
 
 @click.group(
     cls=Group,
-    short_help="Check a Kubernetes cluster, and show what is needed there.",
+    short_help="Check a Kubernetes cluster, print roles and manifests.",
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Check a Kubernetes cluster, and show what is needed there.
+    """Check the cluster for jobs with backend="kubernetes", print roles and manifests.
 
-    The cluster is the one that jobs with backend="kubernetes" use: that of the last login from a
-    script, of KUBECONFIG, of ~/.kube/config, or the one this runs in. The server runs the jobs, so
-    it is asked, if one runs: it has the KUBECONFIG that it was started with. That this shell means
-    another cluster is told. With --context, this shell's is looked at.
+    Windlass uses the first of these that exists: the last login from a script, KUBECONFIG,
+    ~/.kube/config, the cluster this runs in. A running server keeps the KUBECONFIG of its
+    start; the commands use the same and report a difference. --context uses that of this shell.
     """
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select the cluster and namespace."""
     options = (
-        click.option("--context", metavar="NAME", help="A context of the kubeconfig file."),
-        click.option("-n", "--namespace", metavar="NAME", help="The namespace (the context's)."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig file."),
+        click.option("-n", "--namespace", metavar="NAME", help="Namespace (that of the context)."),
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@command.command(short_help="Check that jobs can run on the cluster.")
+@command.command(
+    short_help="Check that jobs can run on the cluster.",
+    epilog=examples(
+        "windlass kubernetes check --namespace research",
+    ),
+)
 @_where
 @json_option
 def check(context: str | None, namespace: str | None, as_json: bool) -> int:
-    """Check that jobs can run on the cluster, and say how to mend what is wrong.
+    """Check that jobs can run on the cluster, and suggest fixes.
 
-    Looked at: that it can be reached, who we are there, the namespace, each right that is needed,
-    the accelerators of its machines. Nothing is created. Exit code 1: something must be mended.
+    Checks the connection, the account, the namespace, each permission and the accelerators of
+    the machines. Creates nothing. The exit code is 1 if something must be fixed.
     """
     from windlass.cli.options.cluster_findings import check_cluster_findings
     from windlass.cli.output.findings import print_findings
@@ -67,15 +69,20 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
     return print_findings(check_cluster_findings(Home.find(), context, namespace), as_json=as_json)
 
 
-@command.command(short_help="Print the role that an account needs.")
+@command.command(
+    short_help="Print the role that an account needs.",
+    epilog=examples(
+        "windlass kubernetes rights --account ada | kubectl apply -f -",
+    ),
+)
 @_where
-@click.option("--account", metavar="NAME", help="Whom it is for (who we are).")
+@click.option("--account", metavar="NAME", help="Account of the role (the current one).")
 @json_option
 def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
-    """Print a role with all that Windlass needs in a namespace, bound to an account.
+    """Print a role with all permissions that Windlass needs, bound to an account.
 
-    For somebody who may grant it: pipe it to kubectl apply -f -. The account is a user, or a
-    service account as the cluster writes it: system:serviceaccount:NAMESPACE:NAME.
+    An administrator applies it with kubectl. The account is a user, or a service account:
+    system:serviceaccount:NAMESPACE:NAME.
     """
     from windlass.cli.options.which_cluster import find_namespace_and_account
     from windlass.cli.output.json import print_json
@@ -103,16 +110,20 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
         )
 
 
-@command.command(short_help="Print what would be created for a job.")
+@command.command(
+    short_help="Print the Kubernetes objects of a job.",
+    epilog=examples(
+        "windlass kubernetes manifest job.toml",
+    ),
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False), metavar="JOB.TOML")
 @_where
 @json_option
 def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
-    """Print what would be created in the cluster for the job that a file describes.
+    """Print the Kubernetes objects of the job in a file. Creates and submits nothing.
 
-    Nothing is created or submitted. Its trial has no number yet, so that names have a 0 in its
-    place, and what the secret holds is left out. Without a cluster at hand, accelerators become
-    what is in common use.
+    Names contain 0 for the number of the trial, and secrets have no values. Without a cluster,
+    accelerators get the common node labels.
     """
     import sys
 

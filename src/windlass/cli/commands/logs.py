@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
@@ -25,44 +26,48 @@ Pages = Iterator[Sequence["LogPart"]]
 ShowStatus = Callable[["TrialRecord | None"], None]  # shows the trial's status; none clears it
 
 
-@click.command(short_help="Print what a trial wrote, or search many.")
-@click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
-@click.option(
-    "-n", "--tail", type=WholeNumber(0, 1_000_000), metavar="N", help="Only the last N lines."
+@click.command(
+    short_help="Print or search the output of trials.",
+    epilog=examples(
+        "windlass logs 7 --follow",
+        "windlass logs 7 --tail 20 --stderr",
+        "windlass logs 7 --role worker --index 0 --since 10m",
+        "windlass logs --search nan --experiment rates",
+    ),
 )
-@click.option("--head", type=WholeNumber(0), metavar="N", help="Only the first N lines.")
-@click.option("--search", metavar="TEXT", help="Only lines that contain a text.")
-@click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
-@click.option("-c", "--count", is_flag=True, help="Say only how many lines match.")
+@click.argument("trial_id", type=TRIAL_ID, metavar="[ID]", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until the trial ends.")
+@click.option(
+    "-n", "--tail", type=WholeNumber(0, 1_000_000), metavar="N", help="Print the last N lines only."
+)
+@click.option("--head", type=WholeNumber(0), metavar="N", help="Print the first N lines only.")
+@click.option("--search", metavar="TEXT", help="Print lines that contain a text.")
+@click.option("--regex", is_flag=True, help="Treat TEXT as a regular expression.")
+@click.option("-c", "--count", is_flag=True, help="Print the number of matching lines only.")
 @click.option(
     "-e",
     "--experiment",
     metavar="NAME",
     shell_complete=complete_experiments,
-    help="Without an ID: search the trials of an experiment, by name or id.",
+    help="Search the trials of an experiment (name or id).",
 )
 @click.option(
     "--where",
     metavar="EXPRESSION",
-    help='Without an ID: search trials that fulfil it, as "hparams.lr < 0.1".',
+    help='Search trials that match: "hparams.lr < 0.1".',
 )
 @click.option(
-    "--role", metavar="NAME", shell_complete=complete_role_names, help="Only replicas of a role."
+    "--role", metavar="NAME", shell_complete=complete_role_names, help="Replicas of a role."
 )
-@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Only replica N of each.")
-@click.option(
-    "--attempt", type=WholeNumber(min=1), metavar="N", help="Only attempt N of each replica."
-)
-@click.option("--since", metavar="TIME", help="Only from then on: 10m (ago), '2026-11-16 09:30'.")
-@click.option("--until", metavar="TIME", help="Only until then.")
-@click.option("--stdout", "only_stdout", is_flag=True, help="Only what it wrote to stdout.")
-@click.option("--stderr", "only_stderr", is_flag=True, help="Only what it wrote to stderr.")
-@click.option("-t", "--timestamps", is_flag=True, help="Say when each line was written.")
-@click.option(
-    "--raw", is_flag=True, help="To a terminal, too: all that it wrote, as it is, whatever it does."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--index", type=WholeNumber(min=0), metavar="N", help="Replica N of each role.")
+@click.option("--attempt", type=WholeNumber(min=1), metavar="N", help="Attempt N of each replica.")
+@click.option("--since", metavar="TIME", help="Lines since then: 10m (ago), '2026-11-16 09:30'.")
+@click.option("--until", metavar="TIME", help="Lines until then.")
+@click.option("--stdout", "only_stdout", is_flag=True, help="Lines of stdout only.")
+@click.option("--stderr", "only_stderr", is_flag=True, help="Lines of stderr only.")
+@click.option("-t", "--timestamps", is_flag=True, help="Print the time of each line.")
+@click.option("--raw", is_flag=True, help="Keep all terminal escape sequences.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -86,16 +91,11 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> int | None:
-    """Print what a trial wrote: its stdout on stdout, its stderr on stderr.
+    """Print the output of a trial: stdout to stdout, stderr to stderr.
 
-    Of several replicas, each line begins with the name of the one that wrote it; of a trial that
-    a generator built, with the name and the number of the trial in it that did.
-
-    Without an ID, --search looks through the logs of all trials, or of an experiment's, or of
-    those that fulfil --where, and each line begins with the trial that wrote it.
-
-    In a terminal, what it wrote may have colours and draw over its own line; what else would
-    steer the terminal is shown as text, unless --raw is given. Piped, it is as it was written.
+    For several replicas, each line starts with the name of the replica. Without an ID, --search
+    searches all trials, and each line starts with the trial. A terminal gets colours and
+    progress bars. Other escape sequences appear as text, except with --raw.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.log_pages import check_ends, filters

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import STATE, WholeNumber, complete_experiments, json_option
 from windlass.cli.options.resource_commands import archived_option, complete_names
 
@@ -27,13 +28,21 @@ _NAMESAKES = 20
 _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sorts
 
 
-@click.command(short_help="List trials, newest first.")
+@click.command(
+    short_help="List trials, newest first.",
+    epilog=examples(
+        "windlass ls --state failed --since 1d",
+        "windlass ls -e rates --sort loss",
+        'windlass ls --where "hparams.lr < 0.1 and metrics.loss.min < 0.3"',
+        "windlass ls --experiments",
+    ),
+)
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Only those of an experiment, by name or id.",
+    help="Trials of an experiment (name or id).",
 )  # fmt: skip
 @click.option(
-    "-s", "--state", "states", multiple=True, type=STATE, help="Only those in a state; repeatable."
+    "-s", "--state", "states", multiple=True, type=STATE, help="Trials in a state; repeatable."
 )
 @click.option(
     "-l",
@@ -41,36 +50,41 @@ _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duratio
     "labels",
     multiple=True,
     metavar="TEXT",
-    help="Only those with a label; repeatable.",
+    help="Trials with a label; repeatable.",
 )
 @click.option(
     "-w",
     "--where",
     metavar="TEXT",
-    help='Only those that fulfil it: "hparams.lr < 0.1 and metrics.loss.min < 0.3".',
+    help='Trials that match a condition: "metrics.loss < 0.3".',
 )
 @click.option(
     "--sort",
     metavar="NAME",
-    help="By created, duration, hparams.lr, metrics.loss or loss, loss.min, …; -NAME: downwards.",
+    help="Sort by created, duration, hparams.lr, loss, loss.min, … -NAME: descending.",
 )
-@click.option("-u", "--user", metavar="NAME", help="Only those that a user submitted.")
+@click.option("-u", "--user", metavar="NAME", help="Trials of a user.")
 @click.option(
-    "-k", "--kind", "kinds", multiple=True, metavar="KIND", help="job, external, command, shell."
+    "-k",
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Trials of a kind: job, external, command, shell.",
 )
-@click.option("--since", metavar="TIME", help="Only those submitted since: 2h, 2026-11-16.")
+@click.option("--since", metavar="TIME", help="Trials submitted since then: 2h (ago), 2026-11-16.")
 @click.option(
     "-n",
     "--limit",
     type=WholeNumber(min=1),
     default=20,
     metavar="N",
-    help="At most so many (20).",
+    help="Maximum number of rows (20).",
 )
-@click.option("-a", "--all", "everything", is_flag=True, help="All there are.")
+@click.option("-a", "--all", "everything", is_flag=True, help="No maximum.")
 @click.option(
     "-p", "--project", metavar="NAME", shell_complete=complete_names("projects"),
-    help="Only those of a project: vision, lab/vision.",
+    help="Trials of a project: vision, lab/vision.",
 )  # fmt: skip
 @archived_option
 @click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
@@ -93,7 +107,7 @@ def command(
     experiments: bool,
     as_json: bool,
 ) -> None:
-    """List trials, newest first: how they stand, with what parameters, and what came out."""
+    """List trials, newest first, with state, parameters and outcome."""
     from windlass.client.client import default_client
 
     if experiments and (experiment or where or kinds or since):

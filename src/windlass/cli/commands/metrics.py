@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
@@ -28,7 +29,15 @@ _MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 
-@click.command(short_help="Print or draw what trials reported.")
+@click.command(
+    short_help="Print or plot the metrics of trials.",
+    epilog=examples(
+        "windlass metrics 7",
+        "windlass metrics 7 loss --follow",
+        "windlass metrics 7 8 loss --plot",
+        "windlass metrics -e rates -g validation loss",
+    ),
+)
 @click.argument(
     "words",
     nargs=-1,
@@ -40,15 +49,18 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
     "--experiment",
     metavar="NAME",
     shell_complete=complete_experiments,
-    help="Without an ID: of all trials of an experiment, by name or id.",
+    help="All trials of an experiment (name or id).",
 )
-@click.option("-g", "--group", help="Of this group: `-g validation loss` is `validation/loss`.")
-@click.option("--plot", is_flag=True, help="Draw the curves, in one picture.")
-@click.option("-f", "--follow", is_flag=True, help="Print points as they come, until it ends.")
-@click.option("--role", help="Only of the replicas of a role.")
-@click.option("--index", type=int, help="Only of the replica with this index.")
-@click.option("--attempt", type=int, help="Only of this attempt.")
-@click.option("-n", "--max-points", type=WholeNumber(1), help="At most so many, spikes among them.")
+@click.option("-g", "--group", metavar="NAME", help="Metrics of a group: -g validation loss.")
+@click.option("--plot", is_flag=True, help="Plot the curves in the terminal.")
+@click.option("-f", "--follow", is_flag=True, help="Print new points until the trial ends.")
+@click.option("--role", metavar="NAME", help="Replicas of a role.")
+@click.option("--index", type=int, metavar="N", help="Replica N of each role.")
+@click.option("--attempt", type=int, metavar="N", help="Attempt N.")
+@click.option(
+    "-n", "--max-points", type=WholeNumber(1), metavar="N",
+    help="Downsample to N points. Spikes are kept.",
+)  # fmt: skip
 @json_option
 @click.pass_context
 def command(
@@ -62,9 +74,9 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Print what trials reported: of all metrics a table, of some their points, or their curves.
+    """Print a table of all metrics, or the points or curves of some metrics.
 
-    Trials come first, by their ids, then the names of metrics: windlass metrics 7 8 loss --plot
+    Trial ids come first, then names of metrics.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.metrics import metrics_of

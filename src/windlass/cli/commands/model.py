@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import (
     chosen_folder,
@@ -31,22 +32,36 @@ if TYPE_CHECKING:
 
 _NAME = click.argument("name", metavar="MODEL", shell_complete=complete_names("models"))
 _LABELS = click.option(
-    "-l", "--label", "labels", multiple=True, metavar="TEXT", help="A label; repeatable."
+    "-l", "--label", "labels", multiple=True, metavar="TEXT", help="Label; repeatable."
 )
 
 
-@click.group(cls=Group, short_help="Register, list and fetch models and their versions.")
+@click.group(
+    cls=Group,
+    short_help="Manage models and their versions.",
+    epilog=examples(
+        "windlass model register classifier 12 --alias production",
+        "windlass model show classifier@production",
+        "windlass model download classifier@3 --to best-model",
+    ),
+)
 def command() -> None:
-    """Register, list and fetch models and their versions, each of them a checkpoint.
+    """Register, list and download models. Each version of a model is a checkpoint.
 
-    A version is named by its number, an alias, or latest: classifier@3, classifier@production.
+    Name a version by number or alias: classifier@3, classifier@production, classifier@latest.
     """
 
 
-@command.command(name="ls", short_help="List them.")
+@command.command(
+    name="ls",
+    short_help="List models.",
+    epilog=examples(
+        "windlass model ls --project vision",
+    ),
+)
 @click.option(
     "-p", "--project", metavar="PROJECT", shell_complete=complete_names("projects"),
-    help="Only those of a project.",
+    help="Models of a project.",
 )  # fmt: skip
 @_LABELS
 @archived_option
@@ -54,7 +69,7 @@ def command() -> None:
 def list_models(
     project: str | None, labels: tuple[str, ...], archived: bool, as_json: bool
 ) -> None:
-    """List models, with their latest versions and aliases."""
+    """List models with their latest versions and aliases."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -90,11 +105,17 @@ def _row(record: ModelRecord, now: float) -> Row:
     ]
 
 
-@command.command(short_help="Show it, with its versions.")
+@command.command(
+    short_help="Show a model or one version.",
+    epilog=examples(
+        "windlass model show classifier",
+        "windlass model show classifier@production",
+    ),
+)
 @_NAME
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show a model with its newest versions, or one version: MODEL@VERSION."""
+    """Show a model with its newest versions, or one version (MODEL@VERSION)."""
     from windlass.cli.output.json import plain, print_json
     from windlass.cli.output.table import print_table
     from windlass.client.client import default_client
@@ -198,10 +219,15 @@ def _version_row(record: ModelVersionRecord) -> Row:
     ]
 
 
-@command.command(short_help="Make one.")
+@command.command(
+    short_help="Create a model.",
+    epilog=examples(
+        "windlass model create classifier --project vision",
+    ),
+)
 @click.argument("name", metavar="MODEL")
-@click.option("-p", "--project", metavar="PROJECT", help="The project it belongs to (default).")
-@click.option("--description", default="", metavar="TEXT", help="What it is about.")
+@click.option("-p", "--project", metavar="PROJECT", help="Project of the model (default).")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @_LABELS
 @metadata_option
 def create(
@@ -211,7 +237,7 @@ def create(
     labels: tuple[str, ...],
     metadata: tuple[str, ...],
 ) -> None:
-    """Make a model without versions; no other has its name."""
+    """Create a model without versions. Its name must be unique."""
     from windlass.cli.commands.rerun import read_named_values
     from windlass.client.client import default_client
 
@@ -221,12 +247,17 @@ def create(
     print(f"Model {made.name} is made. A version of it: windlass model register {name} CHECKPOINT")
 
 
-@command.command(short_help="Have a checkpoint be its next version.")
+@command.command(
+    short_help="Register a checkpoint as the next version.",
+    epilog=examples(
+        "windlass model register classifier 12 --alias production",
+    ),
+)
 @_NAME
 @click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=complete_checkpoints)
-@click.option("--name", "called", default="", metavar="TEXT", help="What the version is called.")
-@click.option("--alias", metavar="ALIAS", help="An alias that is to name it: production.")
-@click.option("--notes", default="", metavar="TEXT", help="What is to be known of it.")
+@click.option("--name", "called", default="", metavar="TEXT", help="Name of the version.")
+@click.option("--alias", metavar="ALIAS", help="Alias of the version: production.")
+@click.option("--notes", default="", metavar="TEXT", help="Notes on the version.")
 @_LABELS
 @metadata_option
 @json_option
@@ -240,9 +271,9 @@ def register(
     metadata: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Have a checkpoint, by its id, be the next version of a model.
+    """Register a checkpoint (by id) as the next version of a model.
 
-    One that is a version already stays that one.
+    A checkpoint that is already a version of the model keeps its number.
     """
     from windlass.cli.commands.rerun import read_named_values
     from windlass.cli.output.json import print_json
@@ -270,23 +301,26 @@ def register(
     print(f"Checkpoint {version.checkpoint_id} is version {version.version} of {name}{alias_note}.")
 
 
-@command.command(short_help="Rename, describe, label or note something on it, or on a version.")
+@command.command(
+    short_help="Change names, labels, notes and metadata.",
+    epilog=examples(
+        "windlass model edit classifier --label vision",
+        "windlass model edit classifier@3 --notes 'Best on ImageNet'",
+    ),
+)
 @_NAME
-@click.option("--name", "new", metavar="TEXT", help="What it is called.")
-@click.option("--description", metavar="TEXT", help="What a model is about.")
-@click.option("--notes", metavar="TEXT", help="Notes, in place of those that were there.")
-@click.option("-l", "--label", "labels", multiple=True, metavar="TEXT", help="A label more.")
-@click.option("--remove-label", "gone", multiple=True, metavar="TEXT", help="A label less.")
+@click.option("--name", "new", metavar="TEXT", help="New name.")
+@click.option("--description", metavar="TEXT", help="New description of a model.")
+@click.option("--notes", metavar="TEXT", help="New notes. They replace the old notes.")
+@click.option("-l", "--label", "labels", multiple=True, metavar="TEXT", help="Add a label.")
+@click.option("--remove-label", "gone", multiple=True, metavar="TEXT", help="Remove a label.")
 @metadata_option
 @click.option(
-    "--remove-metadata", "gone_metadata", multiple=True, metavar="NAME", help="Note it no longer."
+    "--remove-metadata", "gone_metadata", multiple=True, metavar="NAME", help="Remove metadata."
 )
 @click.pass_context
 def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> None:
-    """Change what is known of a model, or of one version: MODEL@VERSION.
-
-    What is not named stays as it is.
-    """
+    """Change the record of a model or of one version (MODEL@VERSION)."""
     from windlass.cli.commands.edit import apply_changes
     from windlass.client.client import default_client
 
@@ -308,17 +342,21 @@ def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> N
     print(f"Model {model.name} is changed.")
 
 
-@command.command(short_help="Have an alias name a version, or none.")
+@command.command(
+    short_help="Point an alias at a version, or remove it.",
+    epilog=examples(
+        "windlass model alias net production 3",
+        "windlass model alias net production staging",
+        "windlass model alias net production --remove",
+    ),
+)
 @_NAME
 @click.argument("alias", metavar="ALIAS")
 @click.argument("version", required=False, metavar="[VERSION]")
-@click.option("--remove", is_flag=True, help="Have it name none.")
+@click.option("--remove", is_flag=True, help="Remove the alias.")
 @click.pass_context
 def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove: bool) -> None:
-    """Have an alias name a version, whichever it named before.
-
-    The version is a number or another alias of it: windlass model alias net production staging
-    """
+    """Point an alias at a version, given by number or by another alias."""
     from windlass.client.client import default_client
 
     if (version is None) is not remove:
@@ -334,12 +372,17 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
     print(f"{alias} is version {number} of {model.name}.{was}")
 
 
-@command.command(short_help="Write the files of a version to a folder.")
+@command.command(
+    short_help="Download the files of a version.",
+    epilog=examples(
+        "windlass model download classifier@production --to best-model",
+    ),
+)
 @_NAME
 @folder_argument
-@to_option("The folder (MODEL-VERSION). One that was cut is gone on with.")
+@to_option("Folder (MODEL-VERSION). Resumes an interrupted download.")
 def download(name: str, place: str | None, folder: str | None) -> None:
-    """Write the files of a version to a folder: MODEL@VERSION, else the latest."""
+    """Download the files of a version (MODEL@VERSION), by default the latest."""
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.client.client import default_client
 
@@ -350,11 +393,16 @@ def download(name: str, place: str | None, folder: str | None) -> None:
     print_packaging_note(to)
 
 
-@command.command(short_help="Have it belong to another project.")
+@command.command(
+    short_help="Move it to another project.",
+    epilog=examples(
+        "windlass model move classifier lab/vision",
+    ),
+)
 @_NAME
 @click.argument("project", metavar="PROJECT", shell_complete=complete_names("projects"))
 def move(name: str, project: str) -> None:
-    """Have a model belong to another project, which is made if need be."""
+    """Move a model to another project. Windlass creates the project if needed."""
     from windlass.client.client import default_client
 
     model = default_client().get_model(name).move_to(project)
@@ -364,17 +412,23 @@ def move(name: str, project: str) -> None:
 add_common(
     command,
     "model",
-    renamed="Give a model another name; no other has that.",
-    archived="Leave a model out of lists. Nothing is lost.",
+    renamed="Rename a model. The new name must be unique.",
+    archived="Hide a model from lists. Its data stays.",
 )
 
 
-@command.command(name="rm", short_help="Delete it, or one version.")
+@command.command(
+    name="rm",
+    short_help="Delete it or one version.",
+    epilog=examples(
+        "windlass model rm classifier@3",
+    ),
+)
 @_NAME
 @yes_option
 @click.pass_context
 def remove(ctx: click.Context, name: str, yes: bool) -> int:
-    """Delete a model with its versions, or one version: MODEL@VERSION. Checkpoints stay."""
+    """Delete a model with its versions, or one version (MODEL@VERSION). Checkpoints stay."""
     from windlass.cli.output.text import counted
     from windlass.client.client import default_client
 

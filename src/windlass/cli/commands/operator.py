@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import WholeNumber
 
@@ -21,25 +22,30 @@ _LAST_PORT = 65535
 @click.group(
     cls=Group,
     invoke_without_command=True,
-    short_help="Look after TFJob and PyTorchJob objects of a Kubernetes cluster.",
+    short_help="Run the operator for TFJob and PyTorchJob objects.",
+    epilog=examples(
+        "windlass operator install",
+        "windlass operator --namespace lab --alone",
+        "windlass operator rights --account ada | kubectl apply -f -",
+    ),
 )
 @click.option(
     "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
-    help="Look after the jobs of this namespace, instead of all. May be given several times.",
+    help="Manage the jobs of a namespace (all); repeatable.",
 )  # fmt: skip
-@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig file.")
 @click.option(
     "--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT",
-    help="Where to answer /healthz, /readyz and /metrics.",
+    help="Address of /healthz, /readyz and /metrics.",
 )  # fmt: skip
 @click.option(
     "--lease-namespace", metavar="NAME",
-    help="Where several agree on which of them acts. Unless given, that of the account.",
+    help="Namespace of the leader lease (that of the account).",
 )  # fmt: skip
-@click.option("--alone", is_flag=True, help="Act without asking whether another does.")
+@click.option("--alone", is_flag=True, help="Run without leader election.")
 @click.option(
     "--workers", type=WholeNumber(1), default=_WORKERS, show_default=True, metavar="N",
-    help="How many jobs are looked at at a time.",
+    help="Jobs to reconcile in parallel.",
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -51,22 +57,28 @@ def command(
     alone: bool,
     workers: int,
 ) -> None:
-    """Look after TFJob and PyTorchJob objects (kubeflow.org/v1), until it is stopped.
+    """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    Of several that run, one acts; another takes over within 15 seconds.
+    If several operators run, one is the leader. Another takes over within 15 seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)
 
 
-@command.command(short_help="Bring the definitions of these objects to the cluster.")
-@click.option("--print", "is_print", is_flag=True, help="Only print them, for kubectl apply.")
-@click.option("--replace", is_flag=True, help="Also in place of those of another operator.")
-@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+@command.command(
+    short_help="Install the custom resource definitions.",
+    epilog=examples(
+        "windlass operator install",
+        "windlass operator install --print | kubectl apply -f -",
+    ),
+)
+@click.option("--print", "is_print", is_flag=True, help="Print the definitions for kubectl apply.")
+@click.option("--replace", is_flag=True, help="Replace the definitions of another operator.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig file.")
 def install(is_print: bool, replace: bool, context: str | None) -> None:
-    """Bring the definitions of TFJob and PyTorchJob to the cluster.
+    """Install the definitions of TFJob and PyTorchJob in the cluster.
 
-    Those of another operator are kept: this one works with them.
+    Definitions of another operator stay. The Windlass operator works with them.
     """
     from windlass.operator.install_crds import definition_texts
     from windlass.operator.install_crds import install as install_definitions
@@ -82,15 +94,20 @@ def install(is_print: bool, replace: bool, context: str | None) -> None:
         print(f"{definition.name}: {words}")
 
 
-@command.command(short_help="Print the roles that an account needs to run the operator.")
+@command.command(
+    short_help="Print the roles that the operator needs.",
+    epilog=examples(
+        "windlass operator rights --account ada | kubectl apply -f -",
+    ),
+)
 @click.option(
     "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
-    help="For the jobs of this namespace, instead of all. May be given several times.",
+    help="Namespace of the jobs (all); repeatable.",
 )  # fmt: skip
-@click.option("--lease-namespace", metavar="NAME", help="As for the operator itself.")
-@click.option("--alone", is_flag=True, help="As for the operator itself: without a lease.")
-@click.option("--account", metavar="NAME", help="Whom it is for (who we are).")
-@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig file.")
+@click.option("--lease-namespace", metavar="NAME", help="Namespace of the leader lease.")
+@click.option("--alone", is_flag=True, help="Without permissions for leader election.")
+@click.option("--account", metavar="NAME", help="Account of the roles (the current one).")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig file.")
 def rights(
     namespaces: tuple[str, ...],
     lease_namespace: str | None,
@@ -98,9 +115,9 @@ def rights(
     account: str | None,
     context: str | None,
 ) -> None:
-    """Print roles with all that the operator does, bound to an account.
+    """Print roles with all permissions of the operator, bound to an account.
 
-    For somebody who may grant it: pipe it to kubectl apply -f -.
+    An administrator applies them with kubectl.
     """
     from windlass.kube.api.connection import connect
     from windlass.kube.api.yaml import as_yaml

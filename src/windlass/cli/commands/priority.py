@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, WholeNumber
 
 if TYPE_CHECKING:
@@ -13,15 +14,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Give a trial another priority in the queue.",
+    short_help="Change the priority of a trial in the queue.",
+    epilog=examples("windlass priority 7 10"),
     context_settings={"ignore_unknown_options": True},  # a number may be below zero
 )
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")
 def command(trial_id: int, priority: int) -> int:
-    """Give a trial another priority: who has the higher is let in first.
+    """Change the priority of a trial. Higher numbers start first.
 
-    A trial that waits has its new place at once; of one that runs it matters when it waits again.
+    A waiting trial moves in the queue at once. A running trial keeps running.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

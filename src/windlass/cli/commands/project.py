@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import json_option
 from windlass.cli.options.resource_commands import (
@@ -21,22 +22,35 @@ if TYPE_CHECKING:
     from windlass.model.workspaces import ProjectRecord
 
 
-@click.group(cls=Group, short_help="Make, list and change projects, which hold experiments.")
+@click.group(
+    cls=Group,
+    short_help="Manage projects, which contain experiments and models.",
+    epilog=examples(
+        "windlass project create lab/vision",
+        "windlass project ls lab",
+    ),
+)
 def command() -> None:
-    """Make, list and change projects, which hold experiments and models.
+    """Create, list and change projects, which contain experiments and models.
 
-    A project is named as vision, or as lab/vision outside the default workspace.
+    Outside the default workspace, add the workspace to the name: lab/vision.
     """
 
 
-@command.command(name="ls", short_help="List them.")
+@command.command(
+    name="ls",
+    short_help="List projects.",
+    epilog=examples(
+        "windlass project ls lab",
+    ),
+)
 @click.argument(
     "workspace", required=False, metavar="[WORKSPACE]", shell_complete=complete_names("workspaces")
 )
 @archived_option
 @json_option
 def list_projects(workspace: str | None, archived: bool, as_json: bool) -> None:
-    """List projects, of a workspace or of all, with how much each holds."""
+    """List the projects of one workspace or of all, with their contents."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -68,12 +82,17 @@ def _row(record: ProjectRecord, now: float) -> Row:
     ]
 
 
-@command.command(short_help="Make one.")
+@command.command(
+    short_help="Create a project.",
+    epilog=examples(
+        "windlass project create lab/vision",
+    ),
+)
 @click.argument("place", metavar="PROJECT")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @json_option
 def create(place: str, description: str, as_json: bool) -> None:
-    """Make a project, in the default workspace or another: lab/vision."""
+    """Create a project in the default workspace or in another: lab/vision."""
     from windlass.cli.output.json import print_json
     from windlass.client.client import default_client
     from windlass.model.text.names import check, place_flaw, split_place
@@ -89,11 +108,16 @@ def create(place: str, description: str, as_json: bool) -> None:
     print(f"  windlass edit -e EXPERIMENT --project {made.place}")
 
 
-@command.command(short_help="Put it into another workspace.")
+@command.command(
+    short_help="Move it to another workspace.",
+    epilog=examples(
+        "windlass project move vision lab",
+    ),
+)
 @click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
 @click.argument("workspace", metavar="WORKSPACE", shell_complete=complete_names("workspaces"))
 def move(place: str, workspace: str) -> None:
-    """Put a project, with all it holds, into another workspace."""
+    """Move a project with its contents to another workspace."""
     from windlass.client.client import default_client
 
     print(f"Project {place} is {default_client().get_project(place).move_to(workspace).place} now.")
@@ -102,7 +126,7 @@ def move(place: str, workspace: str) -> None:
 add_common(
     command,
     "project",
-    renamed="Give a project another name; all it holds tells that from now on.",
-    archived="Leave a project, and all it holds, out of lists. Nothing is lost.",
+    renamed="Rename a project. Its experiments and models show the new name.",
+    archived="Hide a project and its contents from lists. The data stays.",
 )
-add_removal(command, "project", about="Delete a project that holds no experiment and no model.")
+add_removal(command, "project", about="Delete a project without experiments and models.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option
 
@@ -15,22 +16,27 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="List who waits for room, and why.")
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    short_help="List waiting trials and why each one waits.",
+    epilog=examples("windlass queue", "windlass queue move 9 --ahead-of 7"),
+)
 @click.option(
     "-n",
     "--limit",
     type=WholeNumber(min=1),
     default=None,
     metavar="N",
-    help="At most so many (all).",
+    help="Maximum number of rows (all).",
 )
 @json_option
 @click.pass_context
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
-    """List the trials that wait for room, the first to be let in first.
+    """List waiting trials in the order of their start.
 
-    The higher priority goes first, then the older. A small trial may pass a large one only if
-    that does not delay it.
+    Trials start by priority, then by age. A small trial may overtake a large trial if this
+    does not delay the large trial.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -70,7 +76,12 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     print_table(columns, rows)
 
 
-@command.command(short_help="Move a trial ahead of another.")
+@command.command(
+    short_help="Move a trial ahead of another.",
+    epilog=examples(
+        "windlass queue move 9 --ahead-of 7",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.option(
     "--ahead-of",
@@ -78,10 +89,10 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     type=TRIAL_ID,
     required=True,
     metavar="ID",
-    help="Whom to stand ahead of.",
+    help="The trial to overtake.",
 )
 def move(trial_id: int, other: int) -> int:
-    """Have a trial that waits stand right ahead of another that does, with its priority."""
+    """Move a waiting trial ahead of another, and give it the same priority."""
     from windlass.cli.options.for_each_trial import change_trials
 
     return change_trials([trial_id], lambda trial: _move(trial, other))

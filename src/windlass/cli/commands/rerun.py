@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from windlass.cli.options.help_sections import SectionedCommand, section_options
+from windlass.cli.options.help_sections import SectionedCommand, examples, section_options
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     complete_accelerators,
@@ -25,19 +25,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_EXAMPLES = """Examples:
-
-\b
-  windlass rerun 7
-  windlass rerun 7 --arg lr=0.1 --arg model.depth=4
-  windlass rerun 7 --arg learner.lr=0.1
-  windlass rerun 7 --environment recorded --detach
-  windlass rerun 7 -- --lr 0.1 data
-"""
+_EXAMPLES = examples(
+    "windlass rerun 7",
+    "windlass rerun 7 --arg lr=0.1 --arg model.depth=4",
+    "windlass rerun 7 --arg learner.lr=0.1",
+    "windlass rerun 7 --environment recorded --detach",
+    "windlass rerun 7 -- --lr 0.1 data",
+)
 _DASHES = "windlass.words"  # whether `--` precedes the words
 
-_changes = section_options("What is other than it was")
-_resources = section_options("Resources, of each replica (as they were)")
+_changes = section_options("Changes")
+_resources = section_options("Resources of each replica (default: as recorded)")
 _recording = section_options("Submitting and recording")
 
 
@@ -86,33 +84,33 @@ def rerun_options(function: F) -> F:
 _OPTIONS = (
     _changes(
         "--arg", "args", multiple=True, metavar="NAME=VALUE",
-        help="An argument; of several roles: ROLE.NAME=VALUE. null leaves a flag out.",
+        help="Set an argument; null omits it. With roles: ROLE.NAME=VALUE.",
     ),
     _changes(
         "--env", multiple=True, metavar="K=V",
-        help="A variable for its environment; of several roles: ROLE.K=V.",
+        help="Set an environment variable. With roles: ROLE.K=V.",
     ),
     _changes(
         "--environment", metavar="WHICH", shell_complete=complete_choices("recorded"),
-        help="recorded: with the packages it was made with, rebuilt.",
+        help="recorded: reinstall the recorded packages.",
     ),
     _resources(
         "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
-        help="What it computes on: a100, a100x2, gpu, cpu.",
+        help="Accelerator: a100, a100x2, gpu, cpu.",
     ),
-    _resources("--cpus", type=float, metavar="N", help="CPUs set aside for it."),
-    _resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
-    _recording("--name", metavar="TEXT", help="What the trial is called (the same)."),
+    _resources("--cpus", type=float, metavar="N", help="Reserve CPUs."),
+    _resources("--memory", metavar="SIZE", help="Reserve memory: 16GB."),
+    _recording("--name", metavar="TEXT", help="Name of the new trial (the same)."),
     _recording(
         "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
-        help="The experiment it belongs to (the same).",
+        help="Experiment of the new trial (the same).",
     ),
     _recording(
         "--label", "labels", multiple=True, metavar="TEXT",
-        help="A label for it, which has none of the other's; repeatable.",
+        help="Add a label. Those of the old trial are not kept.",
     ),
-    _recording("-d", "--detach", is_flag=True, help="Do not wait for it."),
-    _recording("--json", "as_json", is_flag=True, help="With --detach: print the trial as JSON."),
+    _recording("-d", "--detach", is_flag=True, help="Return at once. The trial runs on."),
+    _recording("--json", "as_json", is_flag=True, help="Print the trial as JSON (with --detach)."),
     click.argument("trial_id", type=TRIAL_ID, metavar="ID"),
     click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
 )  # fmt: skip
@@ -120,17 +118,16 @@ _OPTIONS = (
 
 @click.command(
     cls=RerunCommand,
-    short_help="Run a trial once more, as it was or with some things changed.",
+    short_help="Run a trial again, unchanged or with changes.",
     epilog=_EXAMPLES,
 )
 @rerun_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run the very code and arguments of a trial again, or with some things changed.
+    """Run the recorded code and arguments of a trial again.
 
-    All of it comes from the record: what is in this folder does not matter. Words behind --
-    take the place of all its arguments. As with windlass run, its output is shown as it comes,
-    and this command ends with its exit code.
+    The current folder does not matter. Words after -- replace all arguments. The output appears
+    while the trial runs, and the exit code is that of the program.
     """
     return run_again(ctx, options)
 

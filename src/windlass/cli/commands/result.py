@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_files
 
 if TYPE_CHECKING:
@@ -17,13 +18,20 @@ if TYPE_CHECKING:
     from windlass.model.records import TrialRecord
 
 
-@click.command(short_help="Print the value a trial returned.")
+@click.command(
+    short_help="Print the return value of a trial.",
+    epilog=examples(
+        "windlass result 7",
+        "windlass result 7 --wait --json",
+        "windlass result 7 --out value.pickle",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print JSON: the value, and whether JSON says all of it (`exact`).",
+    help="Print JSON. `exact` is false if JSON cannot express the value.",
 )
 @click.option("--raw", is_flag=True, help="Write the pickled bytes to stdout.")
 @click.option(
@@ -31,14 +39,14 @@ if TYPE_CHECKING:
     "--out",
     metavar="FILE",
     shell_complete=complete_files,
-    help="Write to a file: the pickled bytes, or with --json the JSON.",
+    help="Write the pickled bytes (or with --json the JSON) to a file.",
 )
-@click.option("--wait", is_flag=True, help="Wait until it has ended.")
+@click.option("--wait", is_flag=True, help="Wait until the trial has ended.")
 @click.pass_context
 def command(
     ctx: click.Context, trial_id: int, as_json: bool, raw: bool, out: str | None, wait: bool
 ) -> int | None:
-    """Print the value a trial returned. One that failed has none: its error is printed."""
+    """Print the return value of a trial, or the error of a failed trial."""
     from windlass.client.client import default_client
 
     if raw and as_json:

@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID
 
 if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 
-@click.command(short_help="Let suspended trials go on.")
+@click.command(
+    short_help="Resume suspended trials.",
+    epilog=examples(
+        "windlass resume 7 8",
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
 def command(trial_ids: tuple[int, ...]) -> int:
-    """Let suspended trials go on, once there is room for them.
+    """Resume suspended trials as soon as there is free capacity.
 
-    Their processes start anew, from their latest checkpoint if they keep any.
+    A trial starts again from its latest checkpoint, if it has one.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

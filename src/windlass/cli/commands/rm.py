@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, name_or_id
 from windlass.cli.options.resource_commands import confirm_delete, yes_option
 
@@ -18,15 +19,22 @@ if TYPE_CHECKING:
 _NAMED = 10
 
 
-@click.command(short_help="Delete trials, with all that is kept of them.")
+@click.command(
+    short_help="Delete trials and their data.",
+    epilog=examples(
+        "windlass rm 7 8",
+        "windlass rm --experiment rates --yes",
+        'windlass rm --where "metrics.loss > 1"',
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="An experiment, with all its trials; with --where, those that fulfil it.",
+    help="An experiment with all its trials. With --where: its matching trials.",
 )  # fmt: skip
 @click.option(
     "-w", "--where", metavar="TEXT",
-    help='The trials that fulfil it, as `windlass ls` lists them: "metrics.loss > 1".',
+    help='Trials that match a condition, as for windlass ls.',
 )  # fmt: skip
 @yes_option
 @click.pass_context
@@ -37,9 +45,9 @@ def command(
     where: str | None,
     yes: bool,
 ) -> int:
-    """Delete trials that have ended: their logs, metrics, checkpoints and files.
+    """Delete finished trials with their logs, metrics, checkpoints and files.
 
-    The space of contents that others may share is freed by `windlass gc`.
+    Trials can share stored files. windlass gc frees the disk space.
     """
     from windlass.cli.output.text import print_error
     from windlass.client.client import default_client

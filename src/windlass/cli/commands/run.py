@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options.help_sections import SectionedCommand, section_options
+from windlass.cli.options.help_sections import (
+    SectionedCommand,
+    examples,
+    help_all_option,
+    section_options,
+)
 from windlass.cli.options.parameters import (
     complete_accelerators,
     complete_choices,
@@ -23,21 +28,18 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.requests import StreamEnd
 
-_EXAMPLES = """Examples:
+_EXAMPLES = examples(
+    "windlass run train.py --lr 0.1",
+    "windlass run --cpus 4 --timeout 2h train.py --lr 0.1",
+    "windlass run --replicas 4 --framework torch train.py",
+    "windlass run --detach -- python -m pkg.train",
+    "windlass run -f job.toml",
+)
 
-\b
-  windlass run train.py --lr 0.1
-  windlass run --cpus 4 --timeout 2h train.py --lr 0.1
-  windlass run --replicas 4 --framework torch train.py
-  windlass run --detach -- python -m pkg.train
-  windlass run --dry-run train.py --lr 0.1
-  windlass run -f job.toml
-"""
-
-_program = section_options("What runs")
-_resources = section_options("Resources, of each replica")
+_program = section_options("Program")
+_resources = section_options("Resources of each replica")
 _replicas = section_options("Replicas and restarts")
-_limits = section_options("Order and end")
+_limits = section_options("Order, limits and cleanup")
 _recording = section_options("Submitting and recording")
 
 
@@ -49,97 +51,116 @@ _recording = section_options("Submitting and recording")
 )
 @_program(
     "-f", "--file", type=click.Path(dir_okay=False), metavar="FILE",
-    help="A job described in a file: job.toml.",
+    help="Read the job from a file: job.toml.",
 )  # fmt: skip
 @_program(
-    "--template", metavar="NAME", shell_complete=complete_names("templates"),
-    help="A template whose fields it has where nothing else is said.",
+    "--template", metavar="NAME", shell_complete=complete_names("templates"), rare=True,
+    help="Take the fields that are not set here from a template.",
 )  # fmt: skip
-@_program("--env", multiple=True, metavar="K=V", help="A variable for its environment.")
+@_program("--env", multiple=True, metavar="K=V", help="Set an environment variable.")
 @_program(
     "--secret", multiple=True, metavar="NAME",
-    help="A variable to take from here; never recorded, masked in its log.",
+    help="Pass on a variable, masked in logs.",
 )  # fmt: skip
+@_program("--package", multiple=True, metavar="SPEC", help="Add a package to this environment.")
 @_program(
-    "--package", multiple=True, metavar="SPEC", help="A package it needs beyond this environment."
-)
-@_program(
-    "--requirements", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="A file that lists such packages.",
+    "--requirements", type=click.Path(exists=True, dir_okay=False), metavar="FILE", rare=True,
+    help="Add the packages that a requirements file lists.",
 )  # fmt: skip
 @_program(
     "--volume", multiple=True, metavar="TARGET=SOURCE", shell_complete=complete_files,
-    help="Something it sees beyond the code: data=/path/to/data; in pods /data=claim:datasets.",
+    help="Mount data=/path, or in pods /data=claim:NAME.",
 )  # fmt: skip
 @_resources(
     "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
-    help="What it computes on: a100, a100x2, gpu, cpu.",
+    help="Accelerator: a100, a100x2, gpu, cpu.",
 )  # fmt: skip
-@_resources("--cpus", type=float, metavar="N", help="CPUs set aside for it (1).")
-@_resources("--memory", metavar="SIZE", help="Memory set aside for it: 16GB.")
-@_resources("--backend", metavar="NAME", help="Where it runs: local, kubernetes.")
-@_resources("--cluster", metavar="NAME", help="The standing cluster it runs on; none yet.")
-@_resources("--container-image", metavar="IMAGE", help="The image it runs in.")
-@_resources("--namespace", metavar="NAME", help="Where in a cluster it runs (the server's own).")
-@_resources("--queue", metavar="NAME", help="The queue of a cluster it waits in: one of Kueue's.")
-@_resources("--priority-class", metavar="NAME", help="The priority class of its pods in a cluster.")
-@_resources("--service-account", metavar="NAME", help="The account its pods run as in a cluster.")
-@_resources("--spot", is_flag=True, help="May run on machines that can be taken away; none yet.")
-@_replicas("--replicas", type=int, metavar="N", help="How many run together (1).")
+@_resources("--cpus", type=float, metavar="N", help="Reserve CPUs (1).")
+@_resources("--memory", metavar="SIZE", help="Reserve memory: 16GB.")
+@_resources("--backend", metavar="NAME", help="Where to run: local, kubernetes.")
+@_resources(
+    "--cluster", metavar="NAME", rare=True, help="Existing cluster to run on. Not available yet."
+)
+@_resources("--container-image", metavar="IMAGE", help="Container image.")
+@_resources(
+    "--namespace", metavar="NAME", rare=True, help="Kubernetes namespace (that of the server)."
+)
+@_resources("--queue", metavar="NAME", rare=True, help="Kueue queue of the cluster.")
+@_resources("--priority-class", metavar="NAME", rare=True, help="Priority class of the pods.")
+@_resources("--service-account", metavar="NAME", rare=True, help="Service account of the pods.")
+@_resources(
+    "--spot", is_flag=True, rare=True, help="Allow preemptible machines. Not available yet."
+)
+@_replicas("--replicas", type=int, metavar="N", help="Number of replicas (1).")
 @_replicas(
     "--framework", metavar="NAME", shell_complete=complete_frameworks,
-    help="How they find each other: torch, tensorflow, jax.",
+    help="Distributed training: torch, tensorflow, jax.",
 )  # fmt: skip
 @_replicas(
     "--retries", type=int, metavar="N",
-    help="Starts again when it fails (0; with several replicas or a framework: 6).",
+    help="Retries after a failure (0, distributed 6).",
 )  # fmt: skip
 @_replicas(
-    "--restart-policy", metavar="POLICY",
+    "--restart-policy", metavar="POLICY", rare=True,
     shell_complete=complete_choices("Never", "OnFailure", "Always", "ExitCode"),
-    help="When one starts again: Never, OnFailure, Always, ExitCode (128 and above).",
+    help="Restart a replica: Never, OnFailure, Always, ExitCode (128 and above).",
 )  # fmt: skip
 @_replicas(
     "--restart-scope", metavar="SCOPE", shell_complete=complete_choices("replica", "job"),
-    help="Who starts again when one does: replica, or job: all.",
+    rare=True, help="Restart the failed replica, or all replicas of the job: replica, job.",
 )  # fmt: skip
-@_replicas("--backoff-limit", type=int, metavar="N", help="Restarts before the job fails (6).")
-@_limits("--timeout", metavar="TIME", help="How long it may run: 4h.")
-@_limits("--keep-last", type=int, metavar="N", help="Newest checkpoints that stay (all).")
-@_limits(
-    "--keep-best", metavar="TEXT", help="Checkpoints that stay besides: 'min loss', '3 max acc'."
+@_replicas(
+    "--backoff-limit", type=int, metavar="N", rare=True, help="Restarts before the job fails (6)."
 )
-@_limits("--priority", type=int, metavar="N", help="Higher ones start first (0).")
+@_limits("--timeout", metavar="TIME", help="Maximum run time: 4h.")
+@_limits(
+    "--keep-last", type=int, metavar="N", rare=True, help="Keep only the N newest checkpoints."
+)
+@_limits(
+    "--keep-best",
+    metavar="TEXT",
+    rare=True,
+    help="Keep the best checkpoints, too: 'min loss', '3 max acc'.",
+)
+@_limits(
+    "--priority", type=int, metavar="N", rare=True,
+    help="Priority in the queue (0). Higher numbers start first.",
+)  # fmt: skip
 @_limits(
     "--success-policy", metavar="POLICY", shell_complete=complete_choices("AllWorkers"),
-    help="With tensorflow: AllWorkers must succeed, not only the first.",
+    rare=True, help="For tensorflow: AllWorkers must succeed, not only the first.",
 )  # fmt: skip
 @_limits(
     "--clean-policy", metavar="POLICY", shell_complete=complete_choices("Running", "All", "None"),
-    help="What is stopped at its end: Running, All, None.",
+    rare=True, help="Replicas to stop when the job ends: Running, All, None.",
 )  # fmt: skip
 @_limits(
-    "--ttl-after-finished", metavar="TIME", help="How long what it leaves running may stay: 10m."
+    "--ttl-after-finished",
+    metavar="TIME",
+    rare=True,
+    help="How long remaining replicas may run after the end: 10m.",
 )
-@_recording("--name", metavar="TEXT", help="What the trial is called (the script).")
+@_recording("--name", metavar="TEXT", help="Name of the trial (the name of the script).")
 @_recording(
     "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
-    help="The experiment it belongs to (the script).",
+    help="Experiment (the name of the script).",
 )  # fmt: skip
-@_recording("--label", "labels", multiple=True, metavar="TEXT", help="A label it gets.")
-@_recording("-d", "--detach", is_flag=True, help="Do not wait for it.")
-@_recording("--suspend", is_flag=True, help="Let it wait for windlass resume; detaches.")
+@_recording("--label", "labels", multiple=True, metavar="TEXT", help="Add a label.")
+@_recording("-d", "--detach", is_flag=True, help="Return at once. The trial runs on.")
 @_recording(
-    "--dry-run", is_flag=True, help="Show what would run, and start nothing, not even the server."
-)
+    "--suspend", is_flag=True, rare=True,
+    help="Submit the trial suspended, for windlass resume. Implies --detach.",
+)  # fmt: skip
+@_recording("--dry-run", is_flag=True, help="Show the trial, and start nothing.")
 @_recording(
     "--json", "as_json", is_flag=True,
-    help="With --detach or --dry-run: print the trial as JSON.",
+    help="Print JSON (with --detach or --dry-run).",
 )  # fmt: skip
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND [ARGS]...",
     shell_complete=complete_files,
 )  # fmt: skip
+@help_all_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -151,10 +172,10 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Run a Python script of this project, or any command after --, as a recorded trial.
+    """Run a Python script, or any command after --, as a recorded trial.
 
-    Its output is shown as it comes, and this command ends with its exit code. Ctrl-C stops
-    it. Everything after the script goes to the script.
+    The output appears while the trial runs, and the exit code is that of the program. Ctrl-C
+    stops the trial. Words after the script are arguments of the script.
     """
     if not words and file is None:
         raise click.UsageError("Name a script, or a command after --; or a job: --file.", ctx)

@@ -7,23 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_roles
 
 if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 
-@click.command(short_help="Give a trial more replicas, or fewer.")
+@click.command(
+    short_help="Change the number of replicas of a trial.",
+    epilog=examples(
+        "windlass scale 7 4",
+        "windlass scale 7 worker=4",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument(
     "sizes", nargs=-1, required=True, metavar="[ROLE=]N...", shell_complete=complete_roles
 )
 @click.pass_context
 def command(ctx: click.Context, trial_id: int, sizes: tuple[str, ...]) -> int:
-    """Give a trial more replicas, or fewer, while it goes on.
+    """Change the number of replicas of a trial while it runs.
 
-    Of a trial with one role the number is enough. More replicas start when there is room
-    for them; of fewer, those with the highest numbers are stopped.
+    A trial with one role needs the number only. New replicas start when there is free
+    capacity. Windlass stops the replicas with the highest numbers first.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

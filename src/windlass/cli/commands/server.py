@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import WholeNumber, json_option
 from windlass.home import Home
@@ -27,21 +28,27 @@ _PATIENCE = 15  # seconds that a server has to stop
 @click.group(
     cls=Group,
     invoke_without_command=True,
-    short_help="Start, stop and look at the server of this machine.",
+    short_help="Start, stop and inspect the server of this machine.",
+    epilog=examples("windlass server status", "windlass server logs --follow"),
 )
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Start, stop and look at the server of this machine.
+    """Start, stop and inspect the server of this machine.
 
-    It starts by itself with the first thing that needs it. Trials go on while it is stopped.
+    The server starts automatically. Trials keep running while it is stopped.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
-@command.command(short_help="Start it, unless it runs.")
+@command.command(
+    short_help="Start the server in the background.",
+    epilog=examples(
+        "windlass server start",
+    ),
+)
 def start() -> None:
-    """Start the server, unless it runs."""
+    """Start the server in the background, if it does not run."""
     from windlass.cli.options.server_probe import probe_server
     from windlass.client.connection.discovery import start_server
 
@@ -53,15 +60,21 @@ def start() -> None:
     print(f"The server {verb}: {endpoint.url} (pid {after.pid}).")
 
 
-@command.command(short_help="Be the server, until told to stop: for containers.")
-@click.option("--listen", metavar="HOST:PORT", help="Where, if not for this machine alone.")
-@click.option("--name", "names", multiple=True, help="A name that others know it by.")
+@command.command(
+    short_help="Run the server in the foreground, for containers.",
+    epilog=examples(
+        "windlass server run --listen 0.0.0.0:8000 --name windlass.example.org",
+    ),
+)
+@click.option("--listen", metavar="HOST:PORT", help="Listen for other machines, too.")
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="Host name that clients use; repeatable."
+)
 def run(listen: str | None, names: tuple[str, ...]) -> None:
-    """Be the server, here and now, until told to stop: for containers and service managers.
+    """Run the server in the foreground, for containers and service managers.
 
-    Others reach it if it listens for them, and is called by a name that was given; every request
-    needs the token, which is in the file 'token' of its home. What it has to tell is in
-    'server.log' there.
+    Other machines need --listen, a --name and the token in the file 'token' of the Windlass home.
+    The log is the file 'server.log' there.
     """
     import windlass.cli
 
@@ -77,9 +90,14 @@ def run(listen: str | None, names: tuple[str, ...]) -> None:
     os.execv(sys.executable, argv)  # noqa: S606 -- our own program
 
 
-@command.command(short_help="Stop it; running trials go on.")
+@command.command(
+    short_help="Stop the server. Trials keep running.",
+    epilog=examples(
+        "windlass server stop",
+    ),
+)
 def stop() -> None:
-    """Stop the server. Running trials go on; the next server takes them up again."""
+    """Stop the server. Trials keep running, and the next server takes them over."""
     from windlass.client.connection.discovery import describe_server
     from windlass.worker.common.process_identity import wait_for_end
 
@@ -101,12 +119,17 @@ def stop() -> None:
         print(f"The server (pid {pid}) is stopped. Running trials go on.")
 
 
-@command.command(short_help="Say how it is.")
+@command.command(
+    short_help="Show the state of the server.",
+    epilog=examples(
+        "windlass server status",
+    ),
+)
 @json_option
 def status(as_json: bool) -> int:
-    """Say whether the server runs, since when, where, and what it does.
+    """Show whether the server runs, since when, its address and its load.
 
-    The exit code is 1 if it does not run or does not answer.
+    The exit code is 1 if the server does not run or does not answer.
     """
     from windlass.cli.output.json import print_json
     from windlass.cli.output.text import print_message
@@ -124,17 +147,22 @@ def status(as_json: bool) -> int:
     return 0 if report["answering"] else 1
 
 
-@command.command(short_help="Print its log.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as it is written.")
+@command.command(
+    short_help="Print the log of the server.",
+    epilog=examples(
+        "windlass server logs --follow",
+    ),
+)
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until Ctrl-C.")
 @click.option(
     "-n",
     "--tail",
     type=WholeNumber(min=0),
     default=100,
     metavar="N",
-    help="Only the last N lines (100).",
+    help="Print the last N lines (100).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs(follow: bool, tail: int, as_json: bool) -> None:
     """Print the last lines of the server's log."""
     from windlass.cli.output.json import print_json_line

@@ -13,6 +13,7 @@ from windlass.cli.options.command_and_shell import (
     print_run_location,
     read_command_options,
 )
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import DefaultGroup
 from windlass.cli.options.parameters import TRIAL_ID, json_option
 
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
     from windlass.client.resources.shell import Shell
     from windlass.model.records import TrialRecord
 
-_EXAMPLES = """Examples:
-
-\b
-  windlass shell 7
-  windlass shell 7 -- python -i
-  windlass shell --code --accelerator a100
-  echo 'pip list' | windlass shell 7
-  windlass shell ls
-  windlass shell attach 9
-"""
+_EXAMPLES = examples(
+    "windlass shell 7",
+    "windlass shell 7 -- python -i",
+    "windlass shell --code --accelerator a100",
+    "echo 'pip list' | windlass shell 7",
+    "windlass shell ls",
+    "windlass shell attach 9",
+)
 
 
 @click.group(
@@ -42,21 +41,28 @@ _EXAMPLES = """Examples:
 def command() -> None:
     """Open a terminal on the server's machine, in the code and environment of a trial.
 
-    Ctrl-] pressed twice detaches from it: it goes on until it exits or is killed. Without a name
-    of a command below, one is opened.
+    Press Ctrl-] twice to detach. The shell runs until it exits or is killed. `windlass shell 7`
+    is short for `windlass shell open 7`.
     """
 
 
-@command.command(name="open", short_help="Open one, and sit at it.")
+@command.command(
+    name="open",
+    short_help="Open a shell and attach to it.",
+    epilog=examples(
+        "windlass shell open 7",
+        "windlass shell open --code -- python -i",
+    ),
+)
 @command_options
-@click.option("-d", "--detach", is_flag=True, help="Open it, and do not attach to it.")
+@click.option("-d", "--detach", is_flag=True, help="Do not attach to the shell.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TRIAL] [-- COMMAND [ARGS]...]")
 @click.pass_context
 def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **options: Any) -> int:
-    """Open a shell in a fresh copy of the code of a trial, or in an empty folder, and sit at it.
+    """Open a shell in a copy of the code of a trial, or in an empty folder, and attach to it.
 
-    It runs your $SHELL, or the command that is given. Where the input is no terminal, that is
-    what it reads, as in echo 'pip list' | windlass shell 7. This ends with its exit code.
+    The shell runs $SHELL or COMMAND. If the input is not a terminal, the shell reads the input.
+    The exit code is that of the shell.
     """
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.cli.options.python_to_options import errors_as_options
@@ -84,12 +90,18 @@ def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **op
     return _attach(shell)
 
 
-@command.command(name="attach", short_help="Sit at one that goes on.")
+@command.command(
+    name="attach",
+    short_help="Attach to a running shell.",
+    epilog=examples(
+        "windlass shell attach 9",
+    ),
+)
 @click.argument("shell_id", type=TRIAL_ID, metavar="[ID]", required=False)
 def attach(shell_id: int | None) -> int:
-    """Attach to a shell that goes on: the newest, unless one is named.
+    """Attach to a running shell, by default the newest.
 
-    Others may be attached to it, too. All see the same, and all can type.
+    Several users can attach to one shell. All see the same screen, and all can type.
     """
     from windlass.client.client import default_client
     from windlass.model.errors import Conflict, NotFound
@@ -109,10 +121,16 @@ def attach(shell_id: int | None) -> int:
     return _attach(shell)
 
 
-@command.command(name="kill", short_help="End shells, and all that runs in them.")
+@command.command(
+    name="kill",
+    short_help="Kill shells and the processes in them.",
+    epilog=examples(
+        "windlass shell kill 9",
+    ),
+)
 @click.argument("shell_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
 def kill(shell_ids: tuple[int, ...]) -> int:
-    """End shells, and all that runs in them."""
+    """Kill shells and the processes in them."""
     from windlass.cli.output.text import print_error
     from windlass.client.client import default_client
     from windlass.model.errors import NotFound
@@ -134,11 +152,17 @@ def kill(shell_ids: tuple[int, ...]) -> int:
     return code
 
 
-@command.command(name="show", short_help="Print what one has shown, as plain text.")
+@command.command(
+    name="show",
+    short_help="Print the output of a shell as plain text.",
+    epilog=examples(
+        "windlass shell show 9",
+    ),
+)
 @click.argument("shell_id", type=TRIAL_ID, metavar="ID")
-@click.option("--raw", is_flag=True, help="Just as it came, colours and all.")
+@click.option("--raw", is_flag=True, help="Keep all terminal escape sequences.")
 def show(shell_id: int, raw: bool) -> None:
-    """Print what a shell has shown so far; the last 16 MB of it are kept."""
+    """Print the output of a shell. Windlass keeps the last 16 MB."""
     from windlass.client.client import default_client
     from windlass.model.text.terminal_screen import plain_text
 
@@ -149,11 +173,17 @@ def show(shell_id: int, raw: bool) -> None:
         sys.stdout.write(plain_text(shown))
 
 
-@command.command(name="ls", short_help="List shells, those that go on first.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Those that have ended, too.")
+@command.command(
+    name="ls",
+    short_help="List running shells.",
+    epilog=examples(
+        "windlass shell ls --all",
+    ),
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="Include finished shells.")
 @json_option
 def list_shells(everything: bool, as_json: bool) -> None:
-    """List the shells that go on, newest first."""
+    """List running shells, newest first."""
     import time
 
     from windlass.cli.output.json import print_json_array

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, json_option
 
 if TYPE_CHECKING:
@@ -23,21 +24,26 @@ _MOST_COUNTED = 1000  # output files counted for the page
 _LONGEST_ERROR = 200  # characters
 
 
-@click.command(short_help="Show everything recorded of a trial.")
+@click.command(
+    short_help="Show the record of a trial: state, code, timeline.",
+    epilog=examples(
+        "windlass show 7", "windlass show 7 --json", "windlass show --experiment rates"
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Show an experiment, by name or id.",
+    help="Show an experiment (name or id).",
 )  # fmt: skip
-@click.option("--config", is_flag=True, help="Print how it was set up, as JSON.")
+@click.option("--config", is_flag=True, help="Print the configuration of the trial as JSON.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
-    """Show everything recorded of a trial: state, times, code, environment, what happened.
+    """Show the record of a trial: state, times, code, environment, timeline.
 
-    With --experiment, what is noted on an experiment: labels, links, files, notes.
+    With --experiment, show the labels, links, files and notes of an experiment.
     """
     if (trial_id is None) is (experiment is None):
         raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, TimeType, complete_experiments
 
 if TYPE_CHECKING:
@@ -13,22 +14,30 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 
-@click.command(short_help="Stop trials.")
+@click.command(
+    short_help="Stop trials.",
+    epilog=examples(
+        "windlass stop 7 8",
+        "windlass stop --experiment rates",
+        "windlass stop 7 --grace 2m",
+        "windlass stop 7 --ask",
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
 @click.option(
     "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="All trials of an experiment that go on.",
+    help="All unfinished trials of an experiment.",
 )  # fmt: skip
 @click.option(
     "--grace", type=TimeType(at_most=3600),
-    help="How long its processes have to end before they are killed (10s).",
+    help="Time between SIGTERM and SIGKILL (10s).",
 )  # fmt: skip
 @click.option(
     "--force", is_flag=True,
-    help="Give up those in pods whose cluster does not answer: the pods may go on.",
+    help="End trials whose cluster does not answer. Pods may keep running.",
 )  # fmt: skip
-@click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
-@click.option("--ask", is_flag=True, help="Only have wl.should_stop() say yes in them.")
+@click.option("--no-wait", is_flag=True, help="Return at once.")
+@click.option("--ask", is_flag=True, help="Only make wl.should_stop() return True in the trials.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -41,13 +50,11 @@ def command(
 ) -> int:
     """Stop trials and wait until they have ended.
 
-    Their processes get SIGTERM, and SIGKILL when the grace is over. A trial that has ended
-    stays as it is; what it left running (clean_policy "None") is stopped.
+    Processes get SIGTERM, and SIGKILL after the grace time. A finished trial keeps its state;
+    replicas that it left running (clean_policy "None") are stopped.
 
-    A cluster that does not answer is waited for. With --force its trials end: what they have
-    there is deleted when it answers again.
-
-    With --ask they are left to end by themselves, which is not waited for.
+    With --force, trials end even if their cluster does not answer. Windlass deletes their pods
+    when the cluster answers again. With --ask, trials end by themselves.
     """
     from windlass.cli.output.text import print_error, print_message
     from windlass.client.client import default_client

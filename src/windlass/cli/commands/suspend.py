@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID
 
 if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 
-@click.command(short_help="Stop trials for now, to be resumed later.")
+@click.command(
+    short_help="Stop trials so that they can be resumed.",
+    epilog=examples(
+        "windlass suspend 7 8",
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
 def command(trial_ids: tuple[int, ...]) -> int:
-    """Stop the processes of trials without ending the trials, and free what they hold.
+    """Stop the processes of trials and free their resources. The trials do not end.
 
-    Resumed, they start anew: from their latest checkpoint, if they keep any.
+    After windlass resume, a trial starts again from its latest checkpoint, if it has one.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

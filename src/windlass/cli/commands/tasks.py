@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_ID, json_option
 
 if TYPE_CHECKING:
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.queue import Task
 
 
-@click.command(short_help="List the replicas of a trial, and what each was given.")
+@click.command(
+    short_help="List the replicas of a trial with their resources.",
+    epilog=examples(
+        "windlass tasks 7",
+    ),
+)
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @json_option
 def command(trial_id: int, as_json: bool) -> None:
-    """List every attempt of every replica: what it was given, where it ran, how it ended."""
+    """List the attempts of every replica: resources, machine and outcome."""
     from windlass.cli.output.json import print_json_array
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import print_message

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import json_option
 from windlass.cli.options.resource_commands import (
@@ -27,18 +28,31 @@ _NAME = click.argument("name", metavar="NAME", shell_complete=complete_names("te
 _FIELDS = click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
 
 
-@click.group(cls=Group, short_help="Make, list and change templates: fields that jobs share.")
+@click.group(
+    cls=Group,
+    short_help="Manage templates: named sets of job fields.",
+    epilog=examples(
+        "windlass template create gpu accelerator=a100 timeout=4h",
+        "windlass run --template gpu train.py",
+    ),
+)
 def command() -> None:
-    """Make, list and change templates: fields that jobs share.
+    """Create, list and change templates: named sets of job fields.
 
-    A job has the fields of its template where it says none itself: windlass run --template NAME.
+    A template sets the fields that a job does not set.
     """
 
 
-@command.command(name="ls", short_help="List them.")
+@command.command(
+    name="ls",
+    short_help="List templates.",
+    epilog=examples(
+        "windlass template ls",
+    ),
+)
 @json_option
 def list_templates(as_json: bool) -> None:
-    """List templates, with their fields."""
+    """List templates with their fields."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -62,7 +76,12 @@ def _row(record: TemplateRecord, now: float) -> Row:
     return [str(record.id), clean(record.name), clean(summary), created]
 
 
-@command.command(short_help="Show its fields.")
+@command.command(
+    short_help="Show the fields of a template.",
+    epilog=examples(
+        "windlass template show gpu",
+    ),
+)
 @_NAME
 @json_option
 def show(name: str, as_json: bool) -> None:
@@ -83,16 +102,19 @@ def show(name: str, as_json: bool) -> None:
     print_section("Fields", iter(format_fields(record.fields).items()))
 
 
-@command.command(short_help="Make one.")
+@command.command(
+    short_help="Create a template.",
+    epilog=examples(
+        "windlass template create gpu accelerator=a100 timeout=4h env.SEED=7",
+        "windlass template create tables cpus=4 'packages=[\"pandas\"]'",
+    ),
+)
 @click.argument("name", metavar="NAME")
 @_FIELDS
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @click.pass_context
 def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: str) -> None:
-    """Make a template of fields: cpus=4 timeout=4h env.SEED=7 'packages=["numpy"]'.
-
-    The fields are those of wl.Job and wl.run.
-    """
+    """Create a template. The fields are those of wl.Job and wl.run."""
     from windlass.client.client import default_client
 
     with _errors_without_function_names(), suggest_on_conflict(f"windlass template show {name}"):
@@ -101,12 +123,19 @@ def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: 
     print(f"Template {made.name} is made. Use it: windlass run --template {made.name} train.py")
 
 
-@command.command(name="set", short_help="Give it other fields.")
+@command.command(
+    name="set",
+    short_help="Change the fields of a template.",
+    epilog=examples(
+        "windlass template set gpu timeout=8h",
+        "windlass template set gpu env.SEED=",
+    ),
+)
 @_NAME
 @_FIELDS
 @click.pass_context
 def put(ctx: click.Context, name: str, fields: tuple[str, ...]) -> None:
-    """Change fields of a template; FIELD= takes one out. Trials stay as they are."""
+    """Change fields of a template. FIELD= removes a field. Existing trials do not change."""
     from windlass.client.client import default_client
 
     template = default_client().get_template(name)
@@ -116,12 +145,18 @@ def put(ctx: click.Context, name: str, fields: tuple[str, ...]) -> None:
     print(f"Template {template.name} is: {summary or 'empty'}")
 
 
-@command.command(name="rm", short_help="Delete it.")
+@command.command(
+    name="rm",
+    short_help="Delete a template.",
+    epilog=examples(
+        "windlass template rm gpu",
+    ),
+)
 @_NAME
 @yes_option
 @click.pass_context
 def remove(ctx: click.Context, name: str, yes: bool) -> int:
-    """Delete a template. Trials that used it stay as they are."""
+    """Delete a template. Existing trials do not change."""
     from windlass.client.client import default_client
 
     template = default_client().get_template(name)

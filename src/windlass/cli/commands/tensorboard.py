@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
@@ -13,7 +14,14 @@ from windlass.cli.options.parameters import (
 )
 
 
-@click.command(short_help="Start TensorBoard on what trials wrote for it.")
+@click.command(
+    short_help="Start TensorBoard for trials.",
+    epilog=examples(
+        "windlass tensorboard 3 5",
+        "windlass tensorboard --experiment rates --port 7000",
+        "windlass tensorboard 3 5 --to runs",
+    ),
+)
 @click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
 @click.option(
     "-e",
@@ -22,9 +30,11 @@ from windlass.cli.options.parameters import (
     shell_complete=complete_experiments,
     help="All trials of an experiment.",
 )
-@click.option("--port", type=WholeNumber(0, 65535), help="Where it listens [6006, or the next].")
-@click.option("--host", metavar="ADDRESS", help="Who can reach it [this machine alone].")
-@to_option("Write the files to this folder instead, each trial's in one of its own.")
+@click.option(
+    "--port", type=WholeNumber(0, 65535), metavar="N", help="Port (6006, or the next free one)."
+)
+@click.option("--host", metavar="ADDRESS", help="Address to listen on (this machine only).")
+@to_option("Only download the files, one folder per trial.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -34,10 +44,9 @@ def command(
     host: str | None,
     folder: str | None,
 ) -> int:
-    """Start TensorBoard on what trials wrote to `wl.tensorboard_dir()`, live while they run.
+    """Start TensorBoard on the files of trials in wl.tensorboard_dir(), live while they run.
 
-    It ends with Ctrl-C. Each trial is a run, each replica of several a run below it. With --to
-    the files are fetched; asked again, they are brought up to date.
+    Ctrl-C stops TensorBoard. Each trial is a run. A second call with --to updates the files.
     """
     import signal
 

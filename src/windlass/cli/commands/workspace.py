@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.options.help_sections import examples
 from windlass.cli.options.lazy_groups import Group
 from windlass.cli.options.parameters import json_option
 from windlass.cli.options.resource_commands import (
@@ -20,19 +21,32 @@ if TYPE_CHECKING:
     from windlass.model.workspaces import WorkspaceRecord
 
 
-@click.group(cls=Group, short_help="Make, list and change workspaces, which hold projects.")
+@click.group(
+    cls=Group,
+    short_help="Manage workspaces, which contain projects.",
+    epilog=examples(
+        "windlass workspace create lab",
+        "windlass workspace ls",
+    ),
+)
 def command() -> None:
-    """Make, list and change workspaces, which hold projects.
+    """Create, list and change workspaces, which contain projects.
 
-    One called `default` always exists, and is meant where none is named.
+    The workspace `default` always exists. Commands without a workspace use it.
     """
 
 
-@command.command(name="ls", short_help="List them.")
+@command.command(
+    name="ls",
+    short_help="List workspaces.",
+    epilog=examples(
+        "windlass workspace ls",
+    ),
+)
 @archived_option
 @json_option
 def list_workspaces(archived: bool, as_json: bool) -> None:
-    """List workspaces, with how many projects each has."""
+    """List workspaces with their number of projects."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -57,12 +71,17 @@ def _row(record: WorkspaceRecord, now: float) -> Row:
     return [str(record.id), clean(record.name), str(record.projects), created, about]
 
 
-@command.command(short_help="Make one.")
+@command.command(
+    short_help="Create a workspace.",
+    epilog=examples(
+        "windlass workspace create lab --description 'Vision group'",
+    ),
+)
 @click.argument("name", metavar="NAME")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @json_option
 def create(name: str, description: str, as_json: bool) -> None:
-    """Make a workspace; no other has its name."""
+    """Create a workspace. Its name must be unique."""
     from windlass.cli.output.json import print_json
     from windlass.client.client import default_client
 
@@ -77,7 +96,7 @@ def create(name: str, description: str, as_json: bool) -> None:
 add_common(
     command,
     "workspace",
-    renamed="Give a workspace another name; its projects are named by that from now on.",
-    archived="Leave a workspace, and all it holds, out of lists. Nothing is lost.",
+    renamed="Rename a workspace. Its projects show the new name.",
+    archived="Hide a workspace and its contents from lists. The data stays.",
 )
-add_removal(command, "workspace", about="Delete a workspace that holds no project.")
+add_removal(command, "workspace", about="Delete a workspace without projects.")

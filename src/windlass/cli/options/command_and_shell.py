@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--trial", type=TRIAL_ID, help="In the code and environment of a trial."),
+    click.option("--trial", type=TRIAL_ID, metavar="ID", help="Use the code of a trial."),
     click.option(
         "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-        help="In those of an experiment's newest trial.",
+        help="Use the code of an experiment's newest trial.",
     ),
-    click.option("--code", is_flag=True, help="In a snapshot of this project."),
-    click.option("--role", metavar="NAME", help="Of a trial with several: whose code is meant."),
-    click.option("--env", multiple=True, metavar="K=V", help="A variable for its environment."),
-    click.option("--secret", multiple=True, metavar="NAME", help="A variable to take from here."),
-    click.option("--cpus", type=float, metavar="N", help="CPUs set aside for it (none)."),
-    click.option("--memory", metavar="SIZE", help="Memory set aside for it: 16GB."),
+    click.option("--code", is_flag=True, help="Use a snapshot of this project."),
+    click.option("--role", metavar="NAME", help="Role whose code to use."),
+    click.option("--env", multiple=True, metavar="K=V", help="Set an environment variable."),
+    click.option("--secret", multiple=True, metavar="NAME", help="Pass on a variable, masked."),
+    click.option("--cpus", type=float, metavar="N", help="Reserve CPUs (none)."),
+    click.option("--memory", metavar="SIZE", help="Reserve memory: 16GB."),
     click.option(
         "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
-        help="What it computes on: a100, gpux2.",
+        help="Reserve accelerators: a100, gpux2.",
     ),
-    click.option("--timeout", metavar="TIME", help="How long it may run: 10m."),
-    click.option("--name", metavar="TEXT", help="What it is called (the program)."),
+    click.option("--timeout", metavar="TIME", help="Maximum run time: 10m."),
+    click.option("--name", metavar="TEXT", help="Name (that of the program)."),
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Help in sections, for a command with many options."""
+"""Help in sections for commands with many options, and examples for every command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SectionedOption(click.Option):
-    """An option with the help section that lists it."""
+_SHOWS_ALL = "windlass.help-all"
 
-    def __init__(self, *names: Any, section: str, **settings: Any) -> None:
+
+class SectionedOption(click.Option):
+    """An option with the help section that lists it. Only `--help-all` lists a `rare` option."""
+
+    def __init__(self, *names: Any, section: str, rare: bool = False, **settings: Any) -> None:
         super().__init__(*names, **settings)
         self.section = section
+        self.is_rare = rare
 
 
 # Options of other tools and their names in Windlass.
@@ -43,13 +47,16 @@ class SectionedCommand(click.Command):
             raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections, then the options without a section."""
+        """Write the options by section, or the common options in one list if some are rare."""
         sections: dict[str, list[tuple[str, str]]] = {}
+        has_rare = any(getattr(param, "is_rare", False) for param in self.get_params(ctx))
+        is_short = has_rare and not ctx.meta.get(_SHOWS_ALL)
         for param in self.get_params(ctx):
-            row = param.get_help_record(ctx)
-            if row is not None and isinstance(param, click.Option):
-                title = param.section if isinstance(param, SectionedOption) else "Others"
-                sections.setdefault(title, []).append(row)
+            row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if row is None or (is_short and getattr(param, "is_rare", False)):
+                continue
+            title = param.section if isinstance(param, SectionedOption) else "Help"
+            sections.setdefault("Common options" if is_short else title, []).append(row)
         width = max(len(names) for rows in sections.values() for names, _ in rows)
         for title, rows in sections.items():
             with formatter.section(title):
@@ -59,3 +66,30 @@ class SectionedCommand(click.Command):
 def section_options(section: str) -> Callable[..., Callable[[F], F]]:
     """`click.option` for the options of a section."""
     return partial(click.option, cls=SectionedOption, section=section)
+
+
+def help_all_option(function: F) -> F:
+    """Add `--help-all`, the option of a command with rare options."""
+    return click.option(
+        "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_print_full_help,
+        help="Show all options and exit.",
+    )(function)  # fmt: skip
+
+
+def _print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    ctx.meta[_SHOWS_ALL] = True
+    click.echo(ctx.get_help(), color=ctx.color)
+    ctx.exit()
+
+
+def examples(*lines: str) -> str:
+    r"""The epilog of a command: example command lines, which click does not wrap.
+
+    >>> print(examples("windlass ls", "windlass ls -e rates").replace("\b", "").strip())
+    Examples:
+      windlass ls
+      windlass ls -e rates
+    """
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

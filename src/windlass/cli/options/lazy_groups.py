@@ -41,7 +41,7 @@ class Group(click.Group):
 
         if name in self.elsewhere:
             raise click.UsageError(
-                f"There is no command {name!r}. It is: {self.elsewhere[name]}", ctx
+                f"There is no command {name!r}. Use: {self.elsewhere[name]}", ctx
             )
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
         guess = f" Did you mean {near[0]!r}?" if near else ""
@@ -77,15 +77,19 @@ class DefaultGroup(Group):
 
 
 class LazyGroup(Group):
-    """A group whose commands are modules. `table` maps command names to one-line descriptions.
+    """A group whose commands are modules.
 
-    Help and completion use the table and import no command.
+    `sections` maps headings to commands, and command names to one-line descriptions. Help and
+    completion use these tables and import no command.
     """
 
-    def __init__(self, *args: Any, package: str, table: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, package: str, sections: Mapping[str, Mapping[str, str]], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._package = package
-        self._table = table
+        self._sections = sections
+        self._table = {name: text for table in sections.values() for name, text in table.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """The command names, in the order of the table."""
@@ -103,10 +107,21 @@ class LazyGroup(Group):
         assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._table[name]) for name in self.list_commands(ctx)])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands first, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the commands under their headings."""
+        width = max(map(len, self._table))
+        for heading, table in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in table.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The command names that start with `incomplete`."""

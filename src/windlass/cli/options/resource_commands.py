@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from windlass.cli.options.help_sections import examples
+
 if TYPE_CHECKING:
     from windlass.cli.output.table import Column, Row
 
@@ -17,19 +19,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def archived_option(function: F) -> F:
     """Add `--archived`, the option of lists of archivable resources."""
-    return click.option("--archived", is_flag=True, help="Only those that are archived.")(function)
+    return click.option("--archived", is_flag=True, help="List archived entries only.")(function)
 
 
 def yes_option(function: F) -> F:
     """Add `--yes`, the option of every command that deletes."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+    return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 
 def metadata_option(function: F) -> F:
     """Add `--metadata`, the option of commands that set metadata on models."""
     return click.option(
         "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
-        help="Something noted on it, a number or text or JSON; repeatable.",
+        help="Set metadata: a number, text or JSON; repeatable.",
     )(function)  # fmt: skip
 
 
@@ -41,7 +43,7 @@ def suggest_on_conflict(look: str) -> Iterator[None]:
     try:
         yield
     except Conflict as error:
-        error.hint = f"Choose another name. What there is: {look}"
+        error.hint = f"Choose another name. To see the existing one, run: {look}"
         raise
 
 
@@ -50,7 +52,9 @@ def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise click.UsageError("There is nobody to ask: say --yes to delete.", ctx)
+        raise click.UsageError(
+            "Deletion needs a confirmation, and the input is not a terminal. Add --yes.", ctx
+        )
     try:
         if click.confirm(f"Delete {what}?"):
             return True
@@ -75,19 +79,31 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
         return getattr(default_client(), f"get_{noun}")(name)
 
-    @group.command(short_help="Call it otherwise.", help=renamed)
+    @group.command(
+        short_help="Rename it.",
+        help=renamed,
+        epilog=examples(f"windlass {noun} rename old-name new-name"),
+    )
     @named
     @click.argument("new", metavar="NEW")
     def rename(name: str, new: str) -> None:
         print(f"{noun.capitalize()} {name} is {resource_label(get(name).set_name(new))} now.")
 
-    @group.command(short_help="Leave it out of lists.", help=archived)
+    @group.command(
+        short_help="Hide it from lists.",
+        help=archived,
+        epilog=examples(f"windlass {noun} archive old-name"),
+    )
     @named
     def archive(name: str) -> None:
         label = resource_label(get(name).archive())
         print(f"{noun.capitalize()} {label} is archived. Back: windlass {noun} unarchive {label}")
 
-    @group.command(short_help="Have it in lists again.", help=f"Have a {noun} in lists again.")
+    @group.command(
+        short_help="Show it in lists again.",
+        help=f"Show an archived {noun} in lists again.",
+        epilog=examples(f"windlass {noun} unarchive old-name"),
+    )
     @named
     def unarchive(name: str) -> None:
         print(f"{noun.capitalize()} {resource_label(get(name).unarchive())} is back.")
@@ -96,7 +112,12 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
     """Add `rm` for resources that must be empty before deletion."""
 
-    @group.command(name="rm", short_help="Delete it, if it is empty.", help=about)
+    @group.command(
+        name="rm",
+        short_help="Delete it, if it is empty.",
+        help=about,
+        epilog=examples(f"windlass {noun} rm old-name"),
+    )
     @click.argument("name", metavar=noun.upper(), shell_complete=complete_names(f"{noun}s"))
     @yes_option
     @click.pass_context
