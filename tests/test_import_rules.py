@@ -1,4 +1,4 @@
-"""Who may import whom. The table in docs/architecture.md says the same in words."""
+"""Who may import whom. The table in docs/explanation/architecture.md says the same in words."""
 
 from __future__ import annotations
 
