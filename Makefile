@@ -17,7 +17,7 @@ QUICK := -m "not thorough" --hypothesis-profile quick
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all test-training test-kube test-busy training chaos kube kube-down bench \
-	bench-kube lint docs dist format clean
+	bench-kube lint docs docs-serve dist format clean
 
 demo: $(READY)
 	@$(BIN)/python examples/quickstart.py
@@ -68,10 +68,15 @@ lint: $(DEV)
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(MAKE) --no-print-directory docs
 
-# The reference, docs/sdk.md, from the docstrings.
+# The documentation as a site, in site/. It needs no network. A broken link fails it.
 docs: $(DEV)
-	@$(BIN)/python tools/reference.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The same on a port of this machine, built anew when a page or a docstring changes.
+docs-serve: $(DEV)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 # The wheel and the source archive, in dist/. Both state the version of the commit.
 dist: $(READY)
@@ -93,7 +98,7 @@ format: $(DEV)
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Windlass and its dependencies are compiled once, here: where Python may not write bytecode, as in
 # many containers (PYTHONDONTWRITEBYTECODE), every process would compile all its imports.

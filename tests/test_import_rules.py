@@ -1,4 +1,4 @@
-"""Who may import whom. The table in docs/architecture.md says the same in words."""
+"""Import rules of the packages. docs/explanation/architecture/packages.md has the same table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/jobs.md says in tables what the code does: the tables are held to it."""
+"""docs/guides/jobs.md says in tables what the code does: the tables are held to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.frameworks import cluster_of, find_framework, known_frameworks
 from windlass.model.job import CleanPolicy, JobSpec, ProcessCall, RestartPolicy, Role
 from windlass.model.status import ConditionType
 
-PAGE = Path(__file__).parent.parent / "docs" / "jobs.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guides" / "jobs.md"
 NAME = re.compile(r"`([^`]*)`")
 CODES = {
     "exit 0": (0,),

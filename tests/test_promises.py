@@ -1,4 +1,4 @@
-"""docs/reliability.md names the test of each promise: they are there, and none is left out."""
+"""docs/explanation/reliability.md names the test of each promise: each exists, none is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def named() -> set[tuple[str, str]]:
-    found = set(NAMED.findall((ROOT / "docs" / "reliability.md").read_text()))
+    found = set(NAMED.findall((ROOT / "docs" / "explanation" / "reliability.md").read_text()))
     assert len(found) > 30
     return found
 

@@ -59,9 +59,8 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._described = [route for module in _ROUTE_MODULES for route in module.routes]
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
-        self._routes = Routes([*self._described, describing])
+        self._routes = Routes([*_described_routes(), describing])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -75,8 +74,17 @@ class _App:
 
     async def _describe_api(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
-        from windlass.server.web.openapi import document_of
+        return openapi_document()
 
-        return document_of(
-            self._described, title="Windlass", version=__version__, is_open=f"{API}/health"
-        )
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document of all routes. The documentation is made from it, too."""
+    from windlass.server.web.openapi import document_of
+
+    return document_of(
+        _described_routes(), title="Windlass", version=__version__, is_open=f"{API}/health"
+    )
+
+
+def _described_routes() -> list[Route]:
+    return [route for module in _ROUTE_MODULES for route in module.routes]
