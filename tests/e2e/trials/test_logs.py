@@ -12,8 +12,10 @@ import pytest
 from steps import rate
 
 import windlass as wl
-from harness import PATIENCE
+from harness import PATIENCE, eventually, kill_server
 from job_requests import role, submit
+from windlass.client.connection.event_stream import Following
+from windlass.model.logs import LogPage
 
 PROGRAM = """
 for step in range(50):
@@ -137,6 +139,55 @@ sys.stdout.write("loss to the end")
     assert next(found) == "loss of another stream"
     gate.touch()
     assert list(found) == ["loss 1", "loss to the end"]
+
+
+@pytest.mark.parametrize(
+    ("query", "before", "after"),
+    [
+        ({}, ["line 1", "aside 1"], ["line 2", "aside 2", "line 3"]),
+        ({"tail": 1}, ["aside 1"], ["line 2", "aside 2", "line 3"]),
+        ({"search": "line"}, ["line 1"], ["line 2", "line 3"]),
+        ({"search": "^aside", "regex": True}, ["aside 1"], ["aside 2"]),
+        ({"stream": "stdout"}, ["line 1"], ["line 2", "line 3"]),
+    ],
+    ids=str,
+)
+def test_a_filtered_log_is_followed_without_loss_though_the_server_is_killed(
+    home: Path, tmp_path: Path, query: dict[str, Any], before: list[str], after: list[str]
+) -> None:
+    gate = tmp_path / "go"
+    program = f"""
+print("line 1", flush=True)
+print("aside 1", file=sys.stderr, flush=True)
+wait_for({str(gate)!r})
+print("line 2", flush=True)
+print("aside 2", file=sys.stderr, flush=True)
+print("line 3", flush=True)
+"""
+    trial = submit(role(program))
+    eventually(lambda: trial.logs().count() == 2, "it wrote the first lines")
+    lines = trial.logs(follow=True, **query)
+    first = [next(lines) for _ in before]
+    kill_server(home)
+    gate.touch()
+    assert sorted([*first, *lines]) == sorted([*before, *after])
+
+
+def test_a_tail_that_was_empty_loses_nothing_though_the_server_is_killed(
+    home: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "go"
+    program = f'wait_for({str(gate)!r})\nfor number in range(3): print("line", number)'
+    trial = submit(role(program))
+    query = {"tail": 1}
+    following = iter(Following(wl.Client().transport, trial_id=trial.id, query=query))
+    page = next(following)
+    assert isinstance(page, LogPage)
+    assert page.items == (), "the empty page has the cursor to go on from"
+    kill_server(home)
+    gate.touch()
+    pages = [news for news in following if isinstance(news, LogPage)]
+    assert [part.text for page in pages for part in page.items] == ["line 0", "line 1", "line 2"]
 
 
 def test_following_ends_when_its_time_is_over(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windlass.model.records import TrialRecord
 
 Pages = Iterator[Sequence["LogPart"]]
-ShowStatus = Callable[["TrialRecord | None"], None]  # shows the trial's status; none clears it
+ShowStatus = Callable[["TrialRecord"], None]
 
 
 @click.command(
@@ -168,16 +168,12 @@ def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | 
     _check_replica(trial, query["role"], query["index"])
     if is_generated(trial.record):
         return _print_family(client, trial, log_query)
-    is_whole = all(query[name] is None for name in ("search", "since", "until"))
 
-    def pages(show_status: ShowStatus = lambda _record: None) -> Pages:
-        if log_query.follows and log_query.tail is None and log_query.head is None and is_whole:
-            return _follow_pages(client, trial.id, _replica_filter(query), show_status)
-        read = log_pages.pages(
-            client.transport, trial.id, query,
-            head=log_query.head, tail=log_query.tail, follow=log_query.follows,
+    def pages(show_status: ShowStatus | None = None) -> Pages:
+        return log_pages.pages(
+            client.transport, trial.id, query, head=log_query.head, tail=log_query.tail,
+            follow=log_query.follows, on_change=show_status,
         )  # fmt: skip
-        return _with_status_updates(trial, read, show_status) if log_query.follows else read
 
     try:
         if log_query.as_json:
@@ -187,10 +183,6 @@ def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | 
     except KeyboardInterrupt:
         return _stop_following(trial)
     return None
-
-
-def _replica_filter(query: dict[str, Any]) -> dict[str, Any]:
-    return {name: query[name] for name in ("stream", "role", "index", "attempt")}
 
 
 def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
@@ -256,36 +248,6 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
         )
 
 
-def _follow_pages(
-    client: Client, trial_id: int, wanted: dict[str, Any], show_status: ShowStatus
-) -> Pages:
-    """Yield the log until the trial ends, reconnecting if the server restarts."""
-    from windlass.client.connection.event_stream import Following
-    from windlass.model.logs import LogPage
-    from windlass.model.records import TrialRecord
-
-    for news in Following(client.transport, trial_id=trial_id):
-        if isinstance(news, LogPage):
-            yield [part for part in news.items if _is_wanted(part, wanted)]
-        elif isinstance(news, TrialRecord):
-            show_status(news)
-
-
-def _is_wanted(part: LogPart, wanted: dict[str, Any]) -> bool:
-    return all(value in (None, getattr(part, name)) for name, value in wanted.items())
-
-
-def _with_status_updates(trial: Trial[Any], pages: Pages, show_status: ShowStatus) -> Pages:
-    """Yield the pages, and show the trial's status while they are empty."""
-    show_status(None if trial.is_finished else trial.record)
-    for parts in pages:
-        if parts:
-            show_status(None)
-        elif not trial.is_finished:
-            show_status(trial.refresh().record)
-        yield parts
-
-
 def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     """Names of the selected replicas; empty if there is one."""
     from windlass.client.resources.trial.replica_names import names_of
@@ -311,8 +273,8 @@ def _print(pages: Callable[[ShowStatus], Pages], names: Sequence[str], log_query
     wrote = False
     with View(reach=log_query.reach) as view:
 
-        def show_status(record: TrialRecord | None) -> None:
-            view.status(*((status_text(record), share_of(record)) if record else ("",)))
+        def show_status(record: TrialRecord) -> None:
+            view.status(status_text(record), share_of(record))
 
         view.tell_apart(names)
         for parts in pages(show_status):

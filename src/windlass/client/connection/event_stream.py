@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from windlass.client.connection.http import EventStream, StreamEvent
@@ -131,7 +131,8 @@ class Following(Stream[News]):
     """What happens to a trial, as it happens, until its end.
 
     Begins with the request that makes the trial, or with one that exists. When the
-    stream breaks (the server was restarted), it goes on from the last cursor.
+    stream breaks (the server was restarted), it goes on from the last cursor. `query` has the
+    filters of the log, which the server applies, and the `tail` to begin with.
     """
 
     def __init__(
@@ -141,25 +142,29 @@ class Following(Stream[News]):
         trial_id: int | None = None,
         request: CreateTrial | None = None,
         logs: bool = True,
+        query: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> None:
         super().__init__(transport, timeout=timeout)
         self._request = request
-        self._logs = logs
+        self._query = {"logs": "true" if logs else "false", **(query or {})}
         self._cursor: str | None = None
         self.trial_id = trial_id
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        query: dict[str, Any] = {"logs": "true" if self._logs else "false", "cursor": self._cursor}
+        query = self._query
         if self.trial_id is None:
             return self._transport.stream("POST", "/trials", body=self._request, query=query)
+        if self._cursor is not None:
+            query = {**query, "tail": None, "cursor": self._cursor}
         path = path_of("trials", self.trial_id, "stream")
         return self._transport.stream("GET", path, query=query)
 
     def _decode(self, event: StreamEvent) -> News:
         if event.name == "log":
-            self._cursor = event.id
-            return decode(event.data, LogPage)
+            page = decode(event.data, LogPage)
+            self._cursor = page.next
+            return page
         if event.name == "end":
             return decode(event.data, StreamEnd)
         record = decode(event.data, TrialRecord)

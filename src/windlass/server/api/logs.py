@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 import re
 import time
 from typing import Annotated
@@ -26,74 +24,88 @@ from windlass.server.operations.log_pages import (
     log_page,
     parse_log_query,
 )
-from windlass.server.operations.trial_stream import time_to_end
+from windlass.server.operations.trial_stream import stream_answer
 from windlass.server.services import Services
 from windlass.server.stores.logs.base import HITS, Chosen, Slice
 from windlass.server.stores.logs.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.web.label_query import LabelText, read_labels
+from windlass.server.web.messages import EVENTS, Answer
 from windlass.server.web.query_types import MaybeText, Text
 from windlass.server.web.routing import Route
 
-_LONG_POLL = 10.0
-_CLOCK = 1.0  # seconds that a written line may take until it is in the log
 _TRIALS = 200  # whose ids are fetched at a time
 _IDS = re.compile(r"\d{1,18}(,\d{1,18})*", re.ASCII)
 _CURSOR = re.compile(r"(\d{1,18})(?:/(.*))?", re.ASCII | re.DOTALL)
+
+
+Tail = Annotated[int, Meta(ge=0, le=1_000_000)] | None
+Index = Annotated[int, Meta(ge=0, le=10_000)] | None
+Attempt = Annotated[int, Meta(ge=1, le=1_000_000_000)] | None
 
 
 async def read_logs(
     services: Services,
     trial_id: TrialId,
     cursor: LogCursor = None,
-    tail: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None,
+    tail: Tail = None,
     search: MaybeText = None,
     regex: bool = False,
     stream: MaybeText = None,
-    follow: bool = False,
     role: MaybeText = None,
-    index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
-    attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
+    index: Index = None,
+    attempt: Attempt = None,
     since: float | None = None,
     until: float | None = None,
     limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogPage:
-    """What a trial wrote. With `follow`, an answer waits until there is something to tell.
+    """Read a page of what a trial wrote so far.
 
-    A search tells after a while how far it came: an empty page with a cursor is not the end.
-    `since` and `until` are seconds since the epoch.
+    An empty page with a cursor is not the end: a search returns after a while with the position
+    that it reached. `since` and `until` are seconds since the epoch.
     """
+    whose = Chosen(role, index, attempt, since, until)
+    query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
+    _check(await services.trials.record(trial_id), whose, cursor, tail)
+    page = await log_page(services, trial_id, cursor, query, tail=tail)
+    return LogPage(items=tuple(page.parts), next=page.cursor if page.has_more else None)
+
+
+async def stream_trial(
+    services: Services,
+    trial_id: TrialId,
+    logs: bool = True,
+    cursor: LogCursor = None,
+    tail: Tail = None,
+    search: MaybeText = None,
+    regex: bool = False,
+    stream: MaybeText = None,
+    role: MaybeText = None,
+    index: Index = None,
+    attempt: Attempt = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> Answer:
+    """Follow a trial: its states and the matching lines of its log, until it ends.
+
+    The stream also ends once `until` has passed. A page of the log that is empty only has the
+    cursor to go on from.
+    """
+    whose = Chosen(role, index, attempt, since, until)
+    query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
+    record = await services.trials.record(trial_id)
+    _check(record, whose, cursor, tail)
+    first = None
+    if tail is not None:
+        is_followed = not record.state.is_final
+        first = await log_page(services, trial_id, None, query, tail=tail, is_followed=is_followed)
+    return stream_answer(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
+
+
+def _check(record: TrialRecord, whose: Chosen, cursor: str | None, tail: int | None) -> None:
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
-    query = await parse_log_query(search, regex=regex, stream=stream, limit=limit)
-    whose = Chosen(role, index, attempt, since, until)
-    _check_exists(await services.trials.record(trial_id), whose)
-    news = services.hub.subscribe(trial_id)
-    try:
-        while True:
-            news.clear()
-            record = await services.trials.record(trial_id)
-            left = time_to_end(record) if follow and record.state.is_final else 0.0
-            ended = record.state.is_final and left <= 0
-            ended = ended or (until is not None and time.time() > until + _CLOCK)
-            query = query.replace(is_followed=follow and not ended)
-            page = await log_page(services, trial_id, cursor, tail, query, whose)
-            if page.parts or page.has_more or ended or not follow or services.hub.is_closing:
-                goes_on = page.has_more or (follow and not ended)
-                return LogPage(items=tuple(page.parts), next=page.cursor if goes_on else None)
-            cursor, tail = page.cursor, None
-            wait = min(left if left > 0 else _LONG_POLL, _until(until))
-            try:
-                await asyncio.wait_for(news.wait(), wait)
-            except asyncio.TimeoutError:
-                return LogPage(items=(), next=cursor)
-    finally:
-        services.hub.unsubscribe(news, trial_id)
-
-
-def _until(until: float | None) -> float:
-    """Seconds until nothing more can come of what is asked for."""
-    return math.inf if until is None else max(until + _CLOCK - time.time(), 0.0) + 0.01
+    _check_exists(record, whose)
 
 
 def _check_exists(record: TrialRecord, whose: Chosen) -> None:
@@ -129,8 +141,8 @@ async def search_logs(
     labels: LabelText = None,
     where: Annotated[str, Meta(max_length=MAX_LENGTH)] | None = None,
     role: MaybeText = None,
-    index: Annotated[int, Meta(ge=0, le=10_000)] | None = None,
-    attempt: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None,
+    index: Index = None,
+    attempt: Attempt = None,
     stream: MaybeText = None,
     since: float | None = None,
     until: float | None = None,
@@ -143,7 +155,8 @@ async def search_logs(
     `trials` are ids, joined by commas. Commands and shells are searched if they are named there,
     or `where` asks for them.
     """
-    query = await parse_log_query(search, regex=regex, stream=stream, limit=limit)
+    whose = Chosen(role, index, attempt, since, until)
+    query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
     if query.pattern is None:
         raise InvalidArgument("There is nothing to search for: the text is empty.")
     wanted = Conditions()
@@ -158,8 +171,7 @@ async def search_logs(
     wanted.one_of("trials.state", [value.value for value in states_of(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))
-    whose = Chosen(role, index, attempt, since, until)
-    hunt = _Hunt(services, query, query.pattern, whose, counts=count)
+    hunt = _Hunt(services, query, query.pattern, counts=count)
     first, place = _parse(cursor)
     while True:
         rows = await services.trials.ids(wanted, first, _TRIALS)
@@ -186,12 +198,11 @@ class _Hunt:
     """One page of a search over many trials."""
 
     def __init__(
-        self, services: Services, query: LogQuery, pattern: Pattern, whose: Chosen, *, counts: bool
+        self, services: Services, query: LogQuery, pattern: Pattern, *, counts: bool
     ) -> None:
         self._logs = services.logs
         self._asked = query
         self._pattern = pattern
-        self._whose = whose
         self._counts = counts
         self._time = Slice()
         self.found: list[LogHit] = []
@@ -215,12 +226,17 @@ class _Hunt:
     def _look(self, row: Row, place: str | None) -> tuple[str, bool]:
         if self._counts:
             count, after, has_more = self._logs.count(
-                row["id"], self._pattern, place, self._asked.stream, self._whose, time=self._time
+                row["id"],
+                self._pattern,
+                place,
+                self._asked.stream,
+                self._asked.whose,
+                time=self._time,
             )
             self.count += count
             return after, has_more
         page = self._logs.search(
-            row["id"], self._pattern, place, self._asked.stream, self._whose,
+            row["id"], self._pattern, place, self._asked.stream, self._asked.whose,
             limit=self._asked.limit - len(self.found), time=self._time,
         )  # fmt: skip
         self.count += len(page.parts)
@@ -254,4 +270,5 @@ def _parse(cursor: str | None) -> tuple[int, str | None]:
 routes = [
     Route("GET", f"{API}/logs", search_logs),
     Route("GET", f"{API}/trials/{{trial_id:int}}/logs", read_logs, is_log=True),
+    Route("GET", f"{API}/trials/{{trial_id:int}}/stream", stream_trial, media_type=EVENTS),
 ]

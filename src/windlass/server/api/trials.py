@@ -31,9 +31,9 @@ from windlass.server.operations.describe import describe, enrich, enrich_page
 from windlass.server.operations.generators import built
 from windlass.server.operations.stop import ask_to_stop, stop
 from windlass.server.operations.submit import submit
-from windlass.server.operations.trial_stream import follow
+from windlass.server.operations.trial_stream import stream_answer
 from windlass.server.services import Services
-from windlass.server.stores.logs.cursors import LONGEST_CURSOR, parse_cursor
+from windlass.server.stores.logs.cursors import LONGEST_CURSOR
 from windlass.server.stores.trials.list_query import TrialQuery
 from windlass.server.web.label_query import LabelText, read_labels
 from windlass.server.web.messages import EVENTS, OCTETS, Answer, Request, file_answer
@@ -58,7 +58,7 @@ async def create_trial(
     """Create a trial. Return its record or, if the client accepts events, its stream."""
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
-        return _stream(services, record.id, logs=logs, cursor=cursor)
+        return stream_answer(services, record.id, logs=logs, cursor=cursor)
     return enrich(services, record)
 
 
@@ -121,14 +121,6 @@ async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
     """Delete a trial that has ended, with its logs, metrics and files."""
     return Deleted(trials=tuple(await delete_trial(services, trial_id)))
-
-
-async def stream_trial(
-    services: Services, trial_id: TrialId, logs: bool = True, cursor: LogCursor = None
-) -> Answer:
-    """Stream the events of a trial until its end."""
-    await services.trials.record(trial_id)
-    return _stream(services, trial_id, logs=logs, cursor=cursor)
 
 
 async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
@@ -216,15 +208,6 @@ async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -
     return await describe(services, trial_id)
 
 
-def _stream(services: Services, trial_id: int, *, logs: bool, cursor: str | None) -> Answer:
-    parse_cursor(cursor)  # refuse an invalid cursor before the stream begins
-    return Answer(
-        follow(services, trial_id, logs=logs, cursor=cursor),
-        media_type=EVENTS,
-        headers={"Cache-Control": "no-store"},
-    )
-
-
 def _kinds(text: str | None) -> Sequence[TrialKind]:
     if not text:
         return ()
@@ -260,7 +243,6 @@ routes = [
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
     Route("PATCH", _TRIAL, change_trial),
-    Route("GET", f"{_TRIAL}/stream", stream_trial, media_type=EVENTS),
     Route("GET", f"{_TRIAL}/events", list_events),
     Route("GET", f"{_TRIAL}/result", get_result, media_type=OCTETS),
     Route("GET", f"{_TRIAL}/error", get_error, media_type=OCTETS),

@@ -14,7 +14,7 @@ import msgspec
 from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogPart
 from windlass.server.services import Services
-from windlass.server.stores.logs.base import HITS, Chosen, Page, Slice
+from windlass.server.stores.logs.base import EVERYBODY, HITS, Chosen, Page, Slice
 from windlass.server.stores.logs.pattern import Pattern
 
 T = TypeVar("T")
@@ -27,15 +27,17 @@ class LogQuery(msgspec.Struct, frozen=True):
 
     pattern: Pattern | None = None
     stream: str | None = None
+    whose: Chosen = EVERYBODY
     limit: int = HITS
-    is_followed: bool = False
-
-    def replace(self, *, is_followed: bool) -> LogQuery:
-        return msgspec.structs.replace(self, is_followed=is_followed)
 
 
 async def parse_log_query(
-    search: str | None, *, regex: bool = False, stream: str | None = None, limit: int = HITS
+    search: str | None,
+    *,
+    regex: bool = False,
+    stream: str | None = None,
+    whose: Chosen = EVERYBODY,
+    limit: int = HITS,
 ) -> LogQuery:
     """Return a validated `LogQuery`. Regular expressions are compiled outside of the event loop."""
     if stream not in (None, "stdout", "stderr"):
@@ -43,21 +45,25 @@ async def parse_log_query(
     pattern = None
     if search:
         pattern = await in_search_thread(functools.partial(Pattern, search, is_regex=regex))
-    return LogQuery(pattern, stream, limit)
+    return LogQuery(pattern, stream, whose, limit)
 
 
 async def log_page(
     services: Services,
     trial_id: int,
     cursor: str | None,
-    tail: int | None,
     query: LogQuery,
-    whose: Chosen,
+    *,
+    tail: int | None = None,
+    is_followed: bool = False,
 ) -> Page:
-    """Some of a trial's log; of a search it may be empty with more to come."""
+    """Read a page of a trial's log. A page of a search may be empty with more to come.
+
+    With `is_followed`, a search waits for the end of an unfinished line.
+    """
     pattern = query.pattern
     if pattern is None:
-        return await asyncio.to_thread(_read, services, trial_id, cursor, tail, query, whose)
+        return await asyncio.to_thread(_read, services, trial_id, cursor, tail, query)
 
     def search(cursor: str | None) -> Page:
         return services.logs.search(
@@ -65,9 +71,9 @@ async def log_page(
             pattern,
             cursor,
             query.stream,
-            whose,
+            query.whose,
             limit=query.limit,
-            is_followed=query.is_followed,
+            is_followed=is_followed,
         )
 
     if tail is None:
@@ -86,18 +92,13 @@ def _searchers() -> ThreadPoolExecutor:
 
 
 def _read(
-    services: Services,
-    trial_id: int,
-    cursor: str | None,
-    tail: int | None,
-    query: LogQuery,
-    whose: Chosen,
+    services: Services, trial_id: int, cursor: str | None, tail: int | None, query: LogQuery
 ) -> Page:
     if tail is not None:
-        return services.logs.tail(trial_id, tail, query.stream, whose)
-    page = services.logs.read(trial_id, cursor, query.stream, whose)
+        return services.logs.tail(trial_id, tail, query.stream, query.whose)
+    page = services.logs.read(trial_id, cursor, query.stream, query.whose)
     while page.has_more and not page.parts:  # all of it was of the other stream
-        page = services.logs.read(trial_id, page.cursor, query.stream, whose)
+        page = services.logs.read(trial_id, page.cursor, query.stream, query.whose)
     return page
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -15,26 +16,61 @@ from windlass.model.records import TrialRecord, TrialState
 from windlass.model.requests import INLINE_LIMIT, StreamEnd
 from windlass.model.status import Phase
 from windlass.server.operations.describe import describe
+from windlass.server.operations.log_pages import LogQuery, log_page
 from windlass.server.services import Services
-from windlass.server.web.messages import PING, event
+from windlass.server.stores.logs.base import Page
+from windlass.server.stores.logs.cursors import parse_cursor
+from windlass.server.web.messages import EVENTS, PING, Answer, event
 from windlass.server.web.notifications import QUEUE
 
+_CLOCK = 1.0  # seconds that a written line may take until it is in the log
 _FAREWELL = 2.0  # that the other replicas of a job have to end once it is judged
+_WHOLE_LOG = LogQuery()
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
 
-async def follow(
-    services: Services, trial_id: int, *, logs: bool, cursor: str | None
+def stream_answer(
+    services: Services,
+    trial_id: int,
+    *,
+    logs: bool = True,
+    cursor: str | None = None,
+    query: LogQuery = _WHOLE_LOG,
+    first: Page | None = None,
+) -> Answer:
+    """Answer a request with the stream of a trial. `first` is a page of the log to begin with."""
+    parse_cursor(cursor)  # a wrong one is refused before the stream begins
+    stream = _follow(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
+    return Answer(stream, media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+async def _follow(
+    services: Services,
+    trial_id: int,
+    *,
+    logs: bool,
+    cursor: str | None,
+    query: LogQuery,
+    first: Page | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Server-sent events, until the trial has ended and all it wrote was told."""
+    """Server-sent events, until the trial has ended and the lines that match were sent."""
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
     sent: TrialRecord | None = None
     deadline: float | None = None  # for the replicas that are being stopped at the end
+    until = query.whose.until
     try:
+        if first is not None:  # sent though it is empty: its cursor is where the log goes on
+            cursor = first.cursor
+            yield _log_event(first)
         while not services.hub.is_closing:
             news.clear()
             record = await describe(services, trial_id)
+            left = _time_to_end(record) if record.state.is_final else 0.0
+            if left > 0:
+                deadline = deadline or time.monotonic() + left
+                left = min(deadline - time.monotonic(), left)
+            is_over = (record.state.is_final and left <= 0) or _time_left(until) <= 0
             is_news = record != sent and not record.state.is_final
             # What an attempt wrote comes before the news that another takes its place.
             is_restart = is_news and sent is not None and record.restarts > sent.restarts
@@ -43,33 +79,35 @@ async def follow(
             if record.state is not TrialState.QUEUED:
                 services.hub.unsubscribe(news, QUEUE)
             if logs:
-                async for page in _log_events(services, trial_id, cursor):
-                    cursor = page[0]
-                    yield page[1]
+                async for page in _pages(services, trial_id, cursor, query, is_over=is_over):
+                    cursor = page.cursor
+                    if page.parts or page.has_more:
+                        yield _log_event(page)
             if is_restart:
                 yield event("trial", msgspec.json.encode(record))
             sent = record
-            left = time_to_end(record) if record.state.is_final else 0.0
-            if left > 0:
-                deadline = deadline or time.monotonic() + left
-                left = min(deadline - time.monotonic(), left)
+            if is_over:
+                yield event("end", msgspec.json.encode(await _end(services, record)))
+                return
             if left > 0:
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(news.wait(), left)
                 continue
-            if record.state.is_final:
-                yield event("end", msgspec.json.encode(await _end(services, record)))
-                return
-            while not news.is_set():
+            while not news.is_set() and (wait := _time_left(until)) > 0:
                 try:
-                    await asyncio.wait_for(news.wait(), PING)
+                    await asyncio.wait_for(news.wait(), min(wait, PING))
                 except asyncio.TimeoutError:
                     yield b": %d\n\n" % int(time.time())
     finally:
         services.hub.unsubscribe(news, *topics)
 
 
-def time_to_end(record: TrialRecord) -> float:
+def _time_left(until: float | None) -> float:
+    """Seconds in which a line that was written before `until` may still reach the log."""
+    return math.inf if until is None else until + _CLOCK - time.time()
+
+
+def _time_to_end(record: TrialRecord) -> float:
     """Seconds that are left for the others of several replicas to end in, once the trial has.
 
     They are being stopped, and what they write meanwhile is part of it. Of one replica alone,
@@ -84,17 +122,23 @@ def time_to_end(record: TrialRecord) -> float:
     return min(_FAREWELL - (time.time() - (record.ended or 0.0)), _FAREWELL)
 
 
-async def _log_events(
-    services: Services, trial_id: int, cursor: str | None
-) -> AsyncIterator[tuple[str, bytes]]:
+async def _pages(
+    services: Services, trial_id: int, cursor: str | None, query: LogQuery, *, is_over: bool
+) -> AsyncIterator[Page]:
     has_more = True
     while has_more:
-        page = services.logs.read(trial_id, cursor)
+        if query.pattern is None:  # a page is read faster than a thread is woken
+            page = services.logs.read(trial_id, cursor, query.stream, query.whose)
+        else:
+            page = await log_page(services, trial_id, cursor, query, is_followed=not is_over)
         cursor, has_more = page.cursor, page.has_more
-        if page.parts:
-            data = msgspec.json.encode(LogPage(items=tuple(page.parts), next=cursor))
-            yield cursor, event("log", data, cursor)
+        yield page
         await asyncio.sleep(0)  # a flood of lines must not hold up everyone else
+
+
+def _log_event(page: Page) -> bytes:
+    data = msgspec.json.encode(LogPage(items=tuple(page.parts), next=page.cursor))
+    return event("log", data, page.cursor)
 
 
 async def _end(services: Services, record: TrialRecord) -> StreamEnd:

@@ -126,10 +126,8 @@ class _Family:
             yield from _pages(self._transport, trial, self._query)
             return
         self._left.add(trial.id)
-        if any(value is not None for value in self._query.values()):
-            self._start(lambda: self._read_some(trial), str(trial.id))
-            return
-        following = self._reading[trial.id] = Following(self._transport, trial_id=trial.id)
+        following = Following(self._transport, trial_id=trial.id, query=self._query)
+        self._reading[trial.id] = following
         self._start(lambda: self._read(trial, following), str(trial.id))
 
     def _conclude(self) -> None:
@@ -150,12 +148,6 @@ class _Family:
                 self._news.put([_renamed(part, trial) for part in news.items])
         self._news.put(trial.id)
 
-    def _read_some(self, trial: TrialRecord) -> None:
-        """What is asked for of a log, which the server picks out of it."""
-        for parts in _pages(self._transport, trial, self._query, follow=True):
-            self._news.put(parts)
-        self._news.put(trial.id)
-
     def _start(self, run: Any, name: str) -> None:
         def work() -> None:
             try:
@@ -167,14 +159,9 @@ class _Family:
 
 
 def _pages(
-    transport: Transport,
-    child: TrialRecord,
-    query: dict[str, Any],
-    *,
-    tail: int | None = None,
-    follow: bool = False,
+    transport: Transport, child: TrialRecord, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[list[LogPart]]:
-    for parts in pages(transport, child.id, query, tail=tail, follow=follow):
+    for parts in pages(transport, child.id, query, tail=tail):
         yield [_renamed(part, child) for part in parts]
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.arguments.times import Moment, moment_of
-from windlass.client.connection.event_stream import insist
+from windlass.client.connection.event_stream import Following
 from windlass.client.connection.pages import warn
 from windlass.client.connection.transport import path_of
 from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.logs import LogHits, LogPage, LogPart
+from windlass.model.records import TrialRecord
 
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
-    from windlass.model.records import TrialRecord
 
 _HITS = 1000  # of a page, unless fewer are wanted
 
@@ -75,19 +74,37 @@ def pages(
     head: int | None = None,
     tail: int | None = None,
     follow: bool = False,
+    on_change: Callable[[TrialRecord], None] | None = None,
 ) -> Iterator[Sequence[LogPart]]:
-    """The log of a trial as it comes, pieces of lines included."""
-    path = path_of("trials", trial_id, "logs")
-    limit = min(max(head, 1), _HITS) if head is not None and query["search"] else None
-    parameters = {**query, "follow": "true" if follow else None, "tail": tail, "limit": limit}
-    parts = _pages(partial(transport.ask, "GET", path, LogPage), parameters, insists=follow)
+    """The log of a trial as it comes, pieces of lines included.
+
+    With `follow`, `on_change` is called with the trial whenever it changes.
+    """
+    parameters = {**query, "tail": tail}
+    if follow:
+        parts = _followed(Following(transport, trial_id=trial_id, query=parameters), on_change)
+    else:
+        if head is not None and query["search"]:
+            parameters["limit"] = min(max(head, 1), _HITS)
+        parts = _read(transport, path_of("trials", trial_id, "logs"), parameters)
     return parts if head is None else first_lines(parts, head)
 
 
-def _pages(ask: Any, parameters: dict[str, Any], *, insists: bool) -> Iterator[Sequence[LogPart]]:
+def _followed(
+    following: Following, on_change: Callable[[TrialRecord], None] | None
+) -> Iterator[Sequence[LogPart]]:
+    for news in following:
+        if isinstance(news, LogPage):
+            yield news.items
+        elif on_change is not None and isinstance(news, TrialRecord):
+            on_change(news)
+
+
+def _read(
+    transport: Transport, path: str, parameters: dict[str, Any]
+) -> Iterator[Sequence[LogPart]]:
     while True:
-        look = partial(ask, query=parameters)
-        page = insist(look) if insists else look()
+        page = transport.ask("GET", path, LogPage, query=parameters)
         yield page.items
         if page.next is None:
             return
