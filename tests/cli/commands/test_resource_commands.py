@@ -123,7 +123,7 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
     name = unique("kept")
     shell.good("workspace", "create", name)
     done = shell("workspace", "rm", name)
-    assert done.returncode == 2 and "say --yes to delete" in done.stderr
+    assert done.returncode == 2 and "Add --yes." in done.stderr
     assert name in shell.good("workspace", "ls")
 
 
