@@ -123,7 +123,7 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
     name = unique("kept")
     shell.good("workspace", "create", name)
     done = shell("workspace", "rm", name)
-    assert done.returncode == 2 and "say --yes to delete" in done.stderr
+    assert done.returncode == 2 and "Add --yes." in done.stderr
     assert name in shell.good("workspace", "ls")
 
 
@@ -171,7 +171,7 @@ def test_a_name_that_is_taken_is_told_with_a_command(shell: Shell, noun: str, lo
     shell.good(noun, "create", "twice")
     done = shell(noun, "create", "twice")
     assert done.returncode == 1
-    assert f"Choose another name. To see the existing one, run: windlass {noun} {look}\n" in done.stderr
+    assert f"To see the existing one, run: windlass {noun} {look}\n" in done.stderr
 
 
 def test_a_field_of_a_template_is_told_by_its_name(shell: Shell) -> None:
