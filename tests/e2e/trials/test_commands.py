@@ -63,7 +63,7 @@ def test_a_command_can_run_in_the_code_and_environment_of_a_trial(project: Proje
         assert run.experiment == "tasting"
 
 
-def test_a_command_never_waits_for_room_unless_it_asks_for_some(project: Project) -> None:
+def test_a_command_without_resources_never_waits_for_capacity(project: Project) -> None:
     del project
     everything = wl.server_info().capacity.cpus
     taking = wl.Job(wl.Command(["sleep", "1000"]), executor=wl.Local(cpus=everything)).submit()
@@ -124,7 +124,7 @@ def test_commands_are_listed_and_found_again() -> None:
     assert pickle.loads(pickle.dumps(found)).refresh().state == "SUCCEEDED"
 
 
-def test_what_is_no_command_is_not_found_and_what_there_is_is_told() -> None:
+def test_an_id_that_is_not_a_command_is_not_found_and_the_newest_is_suggested() -> None:
     run = wl.run_command(["true"], wait=True)
     trial = wl.Job(wl.Command(["true"]), name="training").submit()
     for wrong in (trial.id, 10_000):
@@ -137,7 +137,7 @@ def test_what_is_no_command_is_not_found_and_what_there_is_is_told() -> None:
         wl.get_command("seven")
 
 
-def test_what_makes_no_sense_is_all_told_before_anything_runs() -> None:
+def test_an_invalid_command_is_refused_with_all_problems_before_a_run() -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.run_command(["true"], trial=1, code=True, cpus=-1, timeout="soon", env={"A": 1})  # type: ignore[dict-item]
     for part in ("cpus", "timeout", "env", "trial and code: it runs in one place"):

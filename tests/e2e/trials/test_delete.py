@@ -1,4 +1,4 @@
-"""Deleting: what is deleted is gone, its space is freed, and nobody else loses anything."""
+"""Deletion removes the object, frees its space and affects no other object."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_trial_that_is_deleted_is_gone_with_its_files_and_its_space(home: Path
     assert wl.get_trial(kept.id).rerun().result() == value, "its code and arguments are there"
 
 
-def test_what_goes_on_is_not_deleted(home: Path) -> None:
+def test_a_running_trial_is_not_deleted(home: Path) -> None:
     trial = wl.Job(wl.Command(["sleep", "600"]), executor=little).submit()
     with pytest.raises(wl.Conflict, match=rf"trial {trial.id} .*\n.*windlass stop {trial.id}"):
         trial.delete()
@@ -100,7 +100,7 @@ def test_an_experiment_goes_with_all_its_trials_and_no_other(home: Path) -> None
     assert newest() == other.id
 
 
-def test_a_trial_of_a_generator_goes_with_what_it_consists_of(home: Path) -> None:
+def test_the_deletion_of_a_generator_trial_includes_its_children(home: Path) -> None:
     def build(trial: wl.Trial[None]) -> None:
         trial.add(double, args={"x": 1})
         trial.add(double, args={"x": 2})
@@ -113,7 +113,7 @@ def test_a_trial_of_a_generator_goes_with_what_it_consists_of(home: Path) -> Non
     assert list(exp.list_trials()) == []
 
 
-def test_the_link_to_a_trial_that_is_gone_harms_nobody(home: Path, project: Project) -> None:
+def test_a_link_to_a_deleted_trial_does_no_harm(home: Path, project: Project) -> None:
     first = double.submit(2)
     first.wait()
     second = first.rerun()
@@ -182,7 +182,7 @@ def test_a_server_killed_while_it_deletes_leaves_nothing_half_deleted(
         stop_server(home)
 
 
-def test_each_checkpoint_that_is_needed_is_told_with_its_own_reasons(
+def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
     home: Path, project: Project
 ) -> None:
     trial, plain = save.submit(6), save.submit(0).wait()
@@ -210,7 +210,7 @@ def test_each_checkpoint_that_is_needed_is_told_with_its_own_reasons(
     assert "Nothing" not in done.stderr
 
 
-def test_rm_deletes_what_fulfils_a_condition(home: Path, project: Project) -> None:
+def test_rm_deletes_the_trials_that_match_a_condition(home: Path, project: Project) -> None:
     experiments = [wl.create_experiment(name) for name in ("rm-one", "rm-two")]
     trials = [exp.add(double, args={"x": x}) for exp in experiments for x in (7101, 7102)]
     for trial in trials:
@@ -238,7 +238,9 @@ def test_rm_deletes_what_fulfils_a_condition(home: Path, project: Project) -> No
     assert wl.get_experiment("rm-two").trial_count == 0
 
 
-def test_rm_asks_and_gc_tells(home: Path, project: Project) -> None:
+def test_rm_needs_a_confirmation_and_gc_prints_the_freed_space(
+    home: Path, project: Project
+) -> None:
     trial = noise.submit(100_000, 1)
     trial.result()
     wl.gc(older_than=0)

@@ -49,7 +49,7 @@ def named(name: str) -> Trial[Any]:
 
 
 def until_ended(trial: Trial[Any]) -> float:
-    """How long it took until it was known to have ended."""
+    """Return the seconds until the trial is recorded as ended."""
     began = time.monotonic()
     trial.wait(PATIENCE)
     return time.monotonic() - began
@@ -123,7 +123,7 @@ def test_it_can_be_started_and_finished_without_a_block() -> None:
     assert failed.error is not None and failed.error.message == "no data"
 
 
-def test_one_process_is_one_trial_at_a_time_and_bad_calls_are_told() -> None:
+def test_a_process_is_one_trial_at_a_time_and_invalid_calls_raise() -> None:
     with wl.start_trial("first") as trial:
         with pytest.raises(wl.Conflict, match=f"is trial {trial.id} already"):
             wl.start_trial("second")
@@ -182,7 +182,7 @@ RUNS = """
 """
 
 
-def test_one_that_is_killed_is_lost_within_a_minute(started: Any) -> None:
+def test_a_killed_external_trial_is_lost_within_a_minute(started: Any) -> None:
     program = started(RUNS + "    signal.pause()\n")
     trial = named("runs")
     assert trial.state == "RUNNING"
@@ -195,7 +195,7 @@ def test_one_that_is_killed_is_lost_within_a_minute(started: Any) -> None:
 
 
 @pytest.mark.thorough
-def test_what_it_forked_does_not_keep_it_alive(started: Any, tmp_path: Path) -> None:
+def test_a_fork_does_not_keep_an_external_trial_alive(started: Any, tmp_path: Path) -> None:
     program = started(
         RUNS
         + f"""
@@ -218,7 +218,7 @@ def test_what_it_forked_does_not_keep_it_alive(started: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_one_that_dies_while_no_server_runs_is_lost_when_the_next_comes(
+def test_an_external_trial_that_dies_without_a_server_is_lost_at_the_next_start(
     started: Any, home: Path
 ) -> None:
     program = started(RUNS + "    signal.pause()\n")
@@ -231,7 +231,7 @@ def test_one_that_dies_while_no_server_runs_is_lost_when_the_next_comes(
 
 
 @pytest.mark.thorough
-def test_it_goes_on_while_the_server_is_away_and_is_heard_after(
+def test_an_external_trial_continues_without_a_server_and_is_recorded_later(
     started: Any, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -256,7 +256,7 @@ def test_it_goes_on_while_the_server_is_away_and_is_heard_after(
 
 
 @pytest.mark.thorough
-def test_one_that_is_stopped_by_the_kernel_is_not_lost(started: Any, home: Path) -> None:
+def test_an_external_trial_stopped_by_the_kernel_is_not_lost(started: Any, home: Path) -> None:
     """Nothing in it has to beat: what holds the interpreter for long holds nothing up."""
     program = started(RUNS + "    signal.pause()\n")
     trial = named("runs")
@@ -289,7 +289,7 @@ def test_one_whose_code_holds_the_interpreter_is_not_lost(started: Any, home: Pa
 
 
 @pytest.mark.thorough
-def test_one_that_closes_what_it_did_not_open_is_not_lost(
+def test_an_external_trial_that_closes_inherited_files_is_not_lost(
     started: Any, home: Path, tmp_path: Path
 ) -> None:
     """As daemons do when they begin; nor is a file closed that it opened in that place since."""
@@ -318,7 +318,7 @@ def test_one_that_closes_what_it_did_not_open_is_not_lost(
     assert trial.refresh().summary_metrics["loss"].count == 2
 
 
-def test_a_stop_is_heard_by_should_stop_and_ends_the_record(started: Any) -> None:
+def test_should_stop_reports_a_stop_of_an_external_trial(started: Any) -> None:
     polite = """
     while not wl.should_stop():
         time.sleep(0.01)
@@ -339,7 +339,9 @@ def test_a_stop_is_heard_by_should_stop_and_ends_the_record(started: Any) -> Non
     assert deaf.poll() is None, "its process is not ours to kill"
 
 
-def test_one_that_was_stopped_and_deleted_goes_on_unharmed(started: Any, tmp_path: Path) -> None:
+def test_a_stopped_and_deleted_external_trial_continues_unharmed(
+    started: Any, tmp_path: Path
+) -> None:
     """It is in the midst of saving when what it left half done is cleared away."""
     go = tmp_path / "go"
     program = started(
@@ -401,7 +403,9 @@ def test_the_command_line_shows_it(project: Project) -> None:
         assert "what it prints is not recorded" in silent
 
 
-def test_what_cannot_be_done_with_it_is_told_with_what_can(project: Project) -> None:
+def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
+    project: Project,
+) -> None:
     with wl.start_trial("by-hand") as trial:
         pass
     number = str(trial.id)

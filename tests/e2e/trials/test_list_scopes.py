@@ -73,7 +73,9 @@ LISTS: list[Callable[..., Any]] = [
 
 
 @pytest.mark.parametrize("listed", LISTS)
-def test_what_does_not_exist_is_no_empty_list(named: None, listed: Callable[..., Any]) -> None:
+def test_a_list_of_an_unknown_experiment_raises_not_found(
+    named: None, listed: Callable[..., Any]
+) -> None:
     for experiment, told in (
         ("rate", "There is no experiment 'rate'.\n  Did you mean 'rates'?"),
         ("vision/rate", "Did you mean 'vision/rates'?"),
@@ -94,7 +96,9 @@ def test_what_does_not_exist_is_no_empty_list(named: None, listed: Callable[...,
 
 
 @pytest.mark.parametrize("listed", [*LISTS, wl.list_experiments, wl.list_models])
-def test_a_project_that_does_not_exist_is_told(named: None, listed: Callable[..., Any]) -> None:
+def test_a_list_of_an_unknown_project_raises_not_found(
+    named: None, listed: Callable[..., Any]
+) -> None:
     with pytest.raises(wl.NotFound, match=r"There is no project 'visio'.\n  Did you mean 'vision'"):
         list(listed(project="visio"))
     with pytest.raises(wl.NotFound, match="There is no project 999"):
@@ -104,7 +108,7 @@ def test_a_project_that_does_not_exist_is_told(named: None, listed: Callable[...
             listed(project=wrong)
 
 
-def test_a_workspace_and_a_trial_that_do_not_exist_are_told(named: None) -> None:
+def test_a_list_of_an_unknown_workspace_or_trial_raises_not_found(named: None) -> None:
     with pytest.raises(wl.NotFound, match="There is no workspace 'la'"):
         list(wl.list_projects(workspace="la"))
     with pytest.raises(wl.NotFound, match="There is no workspace 99"):
@@ -115,7 +119,7 @@ def test_a_workspace_and_a_trial_that_do_not_exist_are_told(named: None) -> None
         wl.list_checkpoints(trial="x")
 
 
-def test_an_experiment_is_got_by_its_place(named: None) -> None:
+def test_an_experiment_is_found_by_its_path(named: None) -> None:
     assert wl.get_experiment("vision/rates").id == 2
     assert wl.get_experiment("lab/vision/rates").id == 3
     assert wl.get_experiment("rates", project="vision").id == 2
@@ -130,7 +134,7 @@ def test_an_experiment_is_got_by_its_place(named: None) -> None:
         wl.get_experiment("nope", project="vision")
 
 
-def test_the_command_line_takes_what_it_prints(named: None) -> None:
+def test_the_command_line_accepts_the_paths_that_it_prints(named: None) -> None:
     printed = windlass("ls", "--experiments").stdout
     for place, trial in (("vision/rates", "2"), ("lab/vision/rates", "3")):
         assert place in printed
@@ -157,7 +161,7 @@ def test_an_id_may_be_a_text_wherever_one_is_got(named: None) -> None:
             wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_the_newest_trial_that_is_told_is_one_that_the_list_has(named: None) -> None:
+def test_the_suggested_newest_trial_is_in_the_list(named: None) -> None:
     wl.run_command(["true"], wait=True)  # in no list
     with pytest.raises(wl.NotFound, match=r"There is no trial 9999.\n  The newest trial is 3\."):
         wl.get_trial(9999)

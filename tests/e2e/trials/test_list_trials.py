@@ -53,14 +53,14 @@ def test_a_list_is_walked_over_all_its_pages_in_order(crowd: None) -> None:
     assert (names[0], names[-1]) == ("blocker", "Ä")
 
 
-def test_a_list_has_at_most_as_many_as_asked_for(crowd: None) -> None:
+def test_a_list_has_at_most_limit_entries(crowd: None) -> None:
     for limit in (0, 1, 99, 100, 101, 110):
         assert ids(wl.list_trials(limit=limit)) == list(range(1, limit + 1))
     assert len(ids(wl.list_trials(limit=1000))) == MANY
     assert ids(wl.list_trials(sort_by="-id", limit=2)) == [MANY, MANY - 1]
 
 
-def test_filters_keep_what_matches_all_of_them(crowd: None) -> None:
+def test_filters_keep_the_trials_that_match_all_of_them(crowd: None) -> None:
     queued = list(range(2, MANY + 1))
     assert ids(wl.list_trials(state="QUEUED")) == ids(wl.list_trials(state="queued")) == queued
     assert ids(wl.list_trials(state=["RUNNING", "starting"])) == [1]
@@ -72,7 +72,7 @@ def test_filters_keep_what_matches_all_of_them(crowd: None) -> None:
     assert len(ids(wl.list_trials(experiment="crowd", project="default"))) == MANY - 2
 
 
-def test_what_cannot_be_sorted_or_filtered_by_is_refused_with_what_can(crowd: None) -> None:
+def test_an_unknown_sort_key_or_filter_is_refused_with_suggestions(crowd: None) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         next(wl.list_trials(sort_by="colour"))
     assert "Cannot sort by 'colour'." in str(caught.value)
@@ -108,16 +108,14 @@ def test_experiments_count_their_trials_by_state(crowd: None) -> None:
     assert repr(crowd_of) == f"<Experiment 2 crowd: RUNNING, {MANY - 2} trials>"
 
 
-def test_one_that_waits_says_why_and_where_in_the_queue_it_is(crowd: None) -> None:
+def test_a_queued_trial_shows_its_reason_and_its_position(crowd: None) -> None:
     assert wl.get_trial(2).message == "needs 1 CPU, 0 free; 1st in queue"
     assert wl.get_trial(MANY).message.endswith(f"; {MANY - 1}th in queue")
     info = wl.Client().server_info()
     assert (info.trials_running, info.trials_queued, info.cpus_free) == (1, MANY - 1, 0.0)
 
 
-def test_pages_are_asked_for_when_they_are_needed_and_never_repeat_or_skip(
-    crowd_home: Path, crowd: None
-) -> None:
+def test_pages_are_loaded_on_demand_and_never_repeat_or_skip(crowd_home: Path, crowd: None) -> None:
     upwards, downwards = wl.list_trials(), wl.list_trials(sort_by="-id")
     first, last = next(upwards).id, next(downwards).id
     extra = double.options(cpus=1).submit(0).id

@@ -1,4 +1,4 @@
-"""What trials wrote, asked for as a user does: by what it says, by time, from either end."""
+"""Logs of trials: search, time ranges, heads and tails."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
         ({"role": "chief"}, "has no role 'chief'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(
+def test_an_invalid_log_query_is_refused_with_the_valid_form(
     trial: wl.Trial[Any], asked: dict[str, Any], why: str | None
 ) -> None:
     if why is None:
@@ -124,7 +124,7 @@ def test_asynchronous_code_follows_a_log(tmp_path: Path) -> None:
     assert asyncio.run(follow()) == ["begun", "ended"]
 
 
-def test_who_follows_a_search_hears_of_lines_written_in_pieces(tmp_path: Path) -> None:
+def test_a_follower_of_a_search_gets_lines_written_in_pieces(tmp_path: Path) -> None:
     gate = tmp_path / "go"
     program = f"""
 sys.stdout.write("lo")

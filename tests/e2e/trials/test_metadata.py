@@ -1,4 +1,4 @@
-"""What people note on experiments and trials: changed at any time, by several at once."""
+"""Metadata of experiments and trials: editable at any time and by several clients at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def again(experiment: wl.Experiment) -> wl.Experiment:
     return wl.get_experiment(experiment.id)
 
 
-def test_what_is_noted_on_an_experiment_is_there_when_it_is_asked_for(home: Path) -> None:
+def test_metadata_of_an_experiment_is_stored(home: Path) -> None:
     experiment = make()
     assert (experiment.labels, experiment.notes, experiment.description) == ((), "", "")
     assert (experiment.config, experiment.links, experiment.artifacts) == ({}, (), ())
@@ -109,7 +109,7 @@ def test_an_empty_file_is_a_file(home: Path, tmp_path: Path) -> None:
 
 
 def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], str]]:
-    """What cannot be noted, and what is said of it."""
+    """Return invalid metadata and the errors that it raises."""
     return {
         "label no text": (lambda e: e.add_label(3), "labels: 3 is no label"),
         "label text": (
@@ -150,7 +150,7 @@ def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], 
 
 
 @pytest.mark.parametrize("which", sorted(refusals(Path())))
-def test_what_cannot_be_noted_is_refused_with_the_reason(
+def test_invalid_metadata_is_refused_with_the_reason(
     which: str, home: Path, tmp_path: Path
 ) -> None:
     experiment = make()
@@ -173,7 +173,7 @@ def test_what_cannot_be_noted_is_refused_with_the_reason(
         '{"config": [1]}',
     ],
 )
-def test_the_server_itself_refuses_what_is_malformed(body: str, home: Path) -> None:
+def test_the_server_itself_refuses_malformed_metadata(body: str, home: Path) -> None:
     experiment = make()
     path = f"{API}/experiments/{experiment.id}"
     status, fault = Server(home).ask("PATCH", path, body.encode(), Content_Type="application/json")
@@ -216,7 +216,7 @@ NOTING = """
 
 
 @pytest.mark.thorough
-def test_two_who_note_at_the_same_time_lose_nothing(home: Path, project: Project) -> None:
+def test_concurrent_writers_of_metadata_lose_nothing(home: Path, project: Project) -> None:
     experiment, trial = make(), wl.get_trial(double.submit(1).id)
     script = project.write("noting.py", NOTING)
     writers = [
@@ -242,7 +242,7 @@ def test_two_who_note_at_the_same_time_lose_nothing(home: Path, project: Project
     assert set(trial.refresh().labels) == left
 
 
-def test_what_was_noted_survives_a_killed_server(home: Path, tmp_path: Path) -> None:
+def test_metadata_survives_a_killed_server(home: Path, tmp_path: Path) -> None:
     from harness import kill_server
 
     (tmp_path / "x").write_text("kept")
@@ -283,7 +283,7 @@ def test_trials_and_experiments_are_found_by_their_labels(home: Path) -> None:
 
 
 def examples() -> list[Any]:
-    """The examples in the docstrings of what can be noted."""
+    """Return the examples in the docstrings of the metadata methods."""
     of_experiments = (
         "set_priority", "archive", "move_to", "set_config", "add_link", "remove_link",
         "add_artifact", "download_artifact", "remove_artifact",
@@ -325,7 +325,9 @@ def test_the_examples_of_all_that_can_be_noted_run(home: Path, project: Project)
         "archived",
     ],
 )
-def test_what_is_assigned_to_is_refused_with_what_to_write(home: Path, name: str) -> None:
+def test_an_assignment_to_an_attribute_is_refused_with_the_method_to_use(
+    home: Path, name: str
+) -> None:
     experiment = wl.create_experiment("assigned")
     with pytest.raises(AttributeError, match=r"Write: exp\.(set_|add_|move_to|archive)"):
         setattr(experiment, name, "x")

@@ -26,7 +26,7 @@ TELL = "import os, sys; print(sys.argv[1:], os.environ.get('MOOD'), open('data.t
 
 
 def lines(trial: wl.Trial[Any]) -> list[str]:
-    """What a trial wrote, once it has ended."""
+    """Wait for the end of a trial and return its log lines."""
     return [str(line) for line in trial.wait().logs()]
 
 
@@ -66,13 +66,13 @@ def test_the_very_code_and_arguments_run_again(told: wl.Trial[Any], project: Pro
     assert again.id != told.id
     for what in ("spec", "params", "experiment_id", "name"):
         assert getattr(again.record, what) == getattr(told.record, what), what
-    assert (told.labels, again.labels) == (("first",), ())  # what is said of one trial
+    assert (told.labels, again.labels) == (("first",), ())  # labels belong to one trial
     assert again.provenance.git == told.provenance.git
     assert again.provenance.tree_files == told.provenance.tree_files
     assert again.provenance.packages == told.provenance.packages
 
 
-def test_arguments_are_laid_over_those_it_had(told: wl.Trial[Any]) -> None:
+def test_new_arguments_are_merged_into_the_old_ones(told: wl.Trial[Any]) -> None:
     other = told.rerun({"lr": 0.2, "model": {"width": 8}, "amp": False, "name": "x y"})
     assert argv(other)[2:] == (
         "--lr=0.2", "--model.depth=3", "--model.width=8", "--no-amp", "-v", "a b", "--name=x y",
@@ -127,7 +127,7 @@ def test_a_list_is_replaced_whole_and_added_to(home: Path, tmp_path: Path) -> No
     assert f"windlass rerun {trial.id} -- --lr=0.3 data" in said
 
 
-def test_a_flag_of_the_command_itself_is_no_argument(home: Path) -> None:
+def test_a_flag_of_the_command_itself_is_not_an_argument(home: Path) -> None:
     trial = wl.Job(wl.Command(["echo", "--lr=1"]), args={"seed": 1}, executor=HALF).submit()
     with pytest.raises(wl.InvalidArgument, match="the command has the flag --lr already"):
         trial.rerun({"lr": 2})
@@ -158,7 +158,7 @@ def test_of_an_older_trial_all_behind_a_script_is_a_list(home: Path) -> None:
         module.rerun({"indent": 4})
 
 
-def test_what_a_function_is_called_with_changes_by_name_and_adds_up(home: Path) -> None:
+def test_arguments_of_a_function_change_by_name_and_accumulate(home: Path) -> None:
     trial = tell.submit(0.1, 7, depth=3)
     assert trial.rerun().result() == [0.1, (7,), 3, {"depth": 3}]
     once = trial.rerun({"lr": 0.2})
@@ -171,7 +171,7 @@ def test_what_a_function_is_called_with_changes_by_name_and_adds_up(home: Path) 
     assert trial.result() == [0.1, (7,), 3, {"depth": 3}]
 
 
-def test_any_value_that_can_be_sent_can_take_the_place_of_an_argument(home: Path) -> None:
+def test_any_picklable_value_can_replace_an_argument(home: Path) -> None:
     trial = tell.submit(0.1)
     assert trial.rerun({"lr": {1, 2}}).result()[0] == {1, 2}
     with pytest.raises(wl.SerializationError, match="argument 'lr'"):
@@ -223,7 +223,7 @@ def test_of_several_roles_each_is_changed_by_name(home: Path) -> None:
             trial.rerun(**wrong)  # type: ignore[arg-type]
 
 
-def test_all_that_is_wrong_is_told_at_once(home: Path) -> None:
+def test_one_error_lists_all_problems_of_a_rerun(home: Path) -> None:
     trial = double.submit(1)
     with pytest.raises(wl.InvalidArgument) as caught:
         trial.rerun(
@@ -240,7 +240,7 @@ def test_all_that_is_wrong_is_told_at_once(home: Path) -> None:
         trial.rerun(executor=wl.Ray(cluster="x"))  # type: ignore[arg-type]
 
 
-def test_a_trial_knows_what_it_repeats_and_what_repeats_it(home: Path) -> None:
+def test_a_trial_links_to_its_origin_and_its_reruns(home: Path) -> None:
     first = double.submit(1)
     assert (first.origin, list(first.reruns)) == (None, [])
     second = first.rerun({"x": 2})
@@ -253,21 +253,21 @@ def test_a_trial_knows_what_it_repeats_and_what_repeats_it(home: Path) -> None:
     assert [each.id for each in second.reruns] == [third.id]
 
 
-def test_what_asked_for_a_trial_does_not_ask_for_its_repetition(home: Path) -> None:
+def test_a_rerun_does_not_inherit_the_identity_or_search_of_its_origin(home: Path) -> None:
     place = SearchPlace(search="s", number=0, params={"lr": 1})
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("echo", "x"))),), suspend=True)
     asked = Recipe(identity="one", search=place, arguments={"main": {}})
     trial = create(spec, recipe=asked, auxiliary=True, labels=("l",))
     again = trial.rerun()
     assert again.record.recipe == Recipe(origin_id=trial.id, arguments={"main": {}})
-    assert again.record.auxiliary  # it still is no part of what the experiment is about
+    assert again.record.auxiliary  # it stays outside the outcome of the experiment
     assert again.labels == ()
     assert again.wait().state == "SUCCEEDED"  # not suspended, as the other is
     assert trial.refresh().state == "SUSPENDED"
     trial.stop()
 
 
-def test_what_a_generator_added_is_repeated_piece_by_piece(home: Path) -> None:
+def test_the_trials_of_a_generator_are_rerun_one_by_one(home: Path) -> None:
     def sweep(trial: wl.Trial[Any], lr: float) -> None:
         for seed in (1, 2):
             trial.add(wl.Job(wl.Command(["echo"]), executor=HALF), args={"seed": seed})
@@ -307,7 +307,7 @@ def test_secrets_come_from_here_and_are_never_recorded(
             trial.rerun(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_volume_that_is_gone_is_told(home: Path, tmp_path: Path) -> None:
+def test_a_rerun_with_a_deleted_volume_is_refused(home: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "x").write_text("volume\n")
@@ -325,7 +325,7 @@ def test_a_dry_trial_cannot_be_repeated(home: Path) -> None:
         trial.rerun()
 
 
-def test_a_trial_of_which_the_code_is_gone_is_told(
+def test_a_rerun_without_its_code_is_refused(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("only.txt", "code of no other trial")

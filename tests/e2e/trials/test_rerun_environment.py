@@ -65,14 +65,14 @@ class Author(NamedTuple):
         subprocess.run(command, check=True, cwd="/")
 
     def does(self, *args: str) -> dict[str, Any]:
-        """What comes of running the script."""
+        """Run the script and return its output, decoded from JSON."""
         done = self.project.run(self.python, "author.py", *args)
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout)
         return told
 
     def fails(self, *args: str) -> str:
-        """What is said when the script fails."""
+        """Run the script, expect a failure, and return its error output."""
         done = self.project.run(self.python, "author.py", *args)
         assert done.returncode == 1, done.stdout
         return done.stderr
@@ -103,7 +103,7 @@ def make_environment(folder: Path, library: Path) -> Path:
     return folder
 
 
-def test_other_packages_are_told_and_the_recorded_ones_rebuilt(author: Author) -> None:
+def test_a_rerun_reports_changed_packages_and_can_rebuild_the_recorded_ones(author: Author) -> None:
     first = author.does("submit")
     assert first["value"][0] == "2.0.0"
     same = author.does("rerun", str(first["id"]), "{}")
@@ -124,16 +124,16 @@ def test_other_packages_are_told_and_the_recorded_ones_rebuilt(author: Author) -
         "1 package: sniffio 1.3.1 is new"
     ]
 
-    # What repeats that one has its packages, too; and there is nothing to be told.
+    # A rerun of that trial has its packages, too, and prints no notice.
     again = author.does("rerun", str(recorded["id"]), "{}")
     assert (again["value"], again["said"]) == (recorded["value"], [])
-    # What repeats the one that had the new ones is no different from it.
+    # A rerun of the trial with the new packages has the same packages.
     third = author.does("rerun", str(now["id"]), '{"environment": "recorded"}')
     assert (third["value"], third["said"]) == (now["value"], [])
 
 
 @pytest.mark.thorough
-def test_packages_of_the_trial_itself_stay_what_they_were(author: Author) -> None:
+def test_the_packages_of_the_trial_itself_do_not_change(author: Author) -> None:
     first = author.does("submit", "iniconfig==1.1.1")
     assert first["value"][0] == "1.1.1"
     author.install("iniconfig==2.1.0")
@@ -145,7 +145,7 @@ def test_packages_of_the_trial_itself_stay_what_they_were(author: Author) -> Non
 
 
 @pytest.mark.thorough
-def test_an_interpreter_that_is_gone_is_told_and_another_may_do(
+def test_a_deleted_interpreter_raises_an_error_and_another_one_can_replace_it(
     author: Author, tmp_path: Path
 ) -> None:
     first = author.does("submit")
@@ -165,7 +165,7 @@ def test_an_interpreter_that_is_gone_is_told_and_another_may_do(
 
 
 @pytest.mark.thorough
-def test_an_interpreter_of_another_version_is_told(author: Author) -> None:
+def test_an_interpreter_of_another_version_raises_an_error(author: Author) -> None:
     first = author.does("submit")
     author.python.unlink()
     author.python.write_text("#!/bin/sh\necho '[\"3.7.1\", []]'\n")

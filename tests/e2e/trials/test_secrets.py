@@ -83,7 +83,7 @@ def test_secrets_reach_the_process_and_leave_no_trace_behind(
     assert "windlass.db-wal" in traces(home, "API_KEY"), "the database was looked into"
 
 
-def test_secrets_are_masked_in_parameters_errors_and_the_look_at_a_value(home: Path) -> None:
+def test_secrets_are_masked_in_parameters_errors_and_previews_of_values(home: Path) -> None:
     value = secret()
 
     @wl.run(secrets={"TOKEN": value})

@@ -37,13 +37,13 @@ def at_home(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def told(shell: Shell, line: str, until: str) -> str:
-    """What a shell shows after a line was typed, up to a text that is not in the line."""
+    """Type a line and return the output of the shell up to a text that is not in the line."""
     assert until not in line
     shell.send(f"{line}\n")
     return shell.read(until=until, timeout=PATIENCE)
 
 
-def test_a_shell_shows_what_comes_of_what_is_typed_and_ends_with_its_exit_code() -> None:
+def test_a_shell_shows_the_output_of_typed_commands_and_ends_with_its_exit_code() -> None:
     shell = wl.open_shell(SH)
     assert "42" in told(shell, "echo $((6 * 7))", "42")
     shell.send("exit 3\n")
@@ -93,7 +93,7 @@ def test_a_shell_is_in_a_fresh_copy_of_the_code_of_a_trial_with_its_environment(
     assert [each.id for each in wl.get_experiment("tasting").list_trials()] == [trial.id]
 
 
-def test_the_python_of_a_shell_is_the_trials_whatever_its_start_up_files_say(
+def test_a_shell_uses_the_python_of_the_trial_despite_start_up_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "author"
@@ -145,7 +145,7 @@ def test_several_see_the_same_and_all_can_type() -> None:
     assert "from two" in shell.read(until="from two", timeout=PATIENCE)
 
 
-def test_one_who_comes_later_is_shown_what_stands_there_now() -> None:
+def test_a_later_viewer_sees_the_current_screen() -> None:
     shell = wl.open_shell(SH)
     told(shell, "printf '\\033[?1049h\\033[6nEDI''TOR'", "EDITOR")
     first = next(each for each in ShellStream(wl.Client().transport, shell.id))
@@ -207,7 +207,7 @@ def test_killing_a_shell_ends_all_that_runs_in_it(tmp_path: Path) -> None:
 
 
 def test_an_interactive_shell_that_ignores_the_request_is_hung_up_on() -> None:
-    """Shells take no notice of SIGTERM: they are told as when a window is closed."""
+    """Shells ignore SIGTERM. They get a hangup, as when a window is closed."""
     shell = wl.open_shell(["/bin/bash", "--norc", "-i"])
     told(shell, "echo re''ady", "ready")
     shell.stop(grace="1h").wait(timeout=PATIENCE)
@@ -232,7 +232,7 @@ def test_a_shell_whose_supervisor_is_killed_has_ended(home: Path) -> None:
         shell.send("ls\n")
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_missing_program_fails_the_shell_with_a_message() -> None:
     shell = wl.open_shell(["no-such-program"]).wait(timeout=PATIENCE)
     assert (shell.state, shell.exit_code) == ("FAILED", 127)
     assert "no program 'no-such-program'" in shell.message
@@ -260,7 +260,7 @@ def test_reading_in_vain_is_a_timeout_and_nothing_is_lost() -> None:
 
 
 @pytest.mark.thorough
-def test_typing_to_what_does_not_read_is_refused_once_no_more_fits() -> None:
+def test_input_to_a_program_that_does_not_read_is_refused_at_the_limit() -> None:
     shell = wl.open_shell(["/bin/sh", "-c", "stty raw -echo; echo ready; sleep 1000"])
     shell.read(until="ready", timeout=PATIENCE)
     with pytest.raises(wl.Conflict, match="does not read what is typed"):
@@ -296,7 +296,7 @@ def test_shells_are_in_no_list_of_trials_and_no_part_of_an_experiment() -> None:
         ("POST", "size", b'{"rows": 24, "columns": 80}', 404),
     ],
 )
-def test_a_trial_that_is_no_shell_has_no_terminal(
+def test_a_trial_that_is_not_a_shell_has_no_terminal(
     home: Path, method: str, path: str, body: bytes | None, status: int
 ) -> None:
     trial = wl.Job(wl.Command(["true"])).submit()
@@ -318,9 +318,7 @@ def test_a_trial_that_is_no_shell_has_no_terminal(
         ("size", b'{"rows": 99999, "columns": 80}', 400),
     ],
 )
-def test_what_is_sent_to_a_shell_is_in_bounds(
-    home: Path, path: str, body: bytes, status: int
-) -> None:
+def test_requests_to_a_shell_have_limits(home: Path, path: str, body: bytes, status: int) -> None:
     shell = wl.open_shell(SH)
     answered, fault = Server(home).ask("POST", f"{API}/shells/{shell.id}/{path}", body)
     assert (answered, fault["code"]) == (status, "invalid_argument")

@@ -19,7 +19,7 @@ from windlass.model.records import TrialRecord
 SHARES_HOME = True
 
 
-def test_a_program_that_asks_ends_when_it_is_asked_to(home: Path, tmp_path: Path) -> None:
+def test_a_program_that_polls_should_stop_ends_on_request(home: Path, tmp_path: Path) -> None:
     started = tmp_path / "started"
     trial = until_asked.submit(str(started))
     eventually(started.exists, "it runs")
@@ -33,7 +33,7 @@ def test_a_program_that_asks_ends_when_it_is_asked_to(home: Path, tmp_path: Path
     assert event.message == "asked to stop: the loss does not fall"
 
 
-def test_one_that_is_queued_finds_it_when_it_starts(home: Path, tmp_path: Path) -> None:
+def test_a_queued_trial_sees_the_stop_request_when_it_starts(home: Path, tmp_path: Path) -> None:
     holder = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
     eventually((tmp_path / "started").exists, "it runs")
     queued = until_asked.submit()
@@ -42,20 +42,20 @@ def test_one_that_is_queued_finds_it_when_it_starts(home: Path, tmp_path: Path) 
     assert queued.result(timeout=PATIENCE) == "too late"
 
 
-def test_one_that_starts_again_finds_it_still(home: Path, tmp_path: Path) -> None:
+def test_a_restarted_trial_still_sees_the_stop_request(home: Path, tmp_path: Path) -> None:
     trial = asked_again.submit(str(tmp_path / "started"))
     eventually((tmp_path / "started").exists, "it runs")
     trial.ask_to_stop()
     assert trial.result(timeout=PATIENCE) == [2, True]
 
 
-def test_one_that_has_ended_stays_as_it_is(home: Path) -> None:
+def test_a_stop_request_does_not_change_a_finished_trial(home: Path) -> None:
     trial = who_am_i.submit(0.1).wait(timeout=PATIENCE)
     assert trial.ask_to_stop("too late").asked_to_stop == ""
     assert [each for each in trial.events if each.reason == "AskedToStop"] == []
 
 
-def test_asked_twice_it_is_told_once_and_a_new_reason_counts(home: Path, tmp_path: Path) -> None:
+def test_a_repeated_stop_request_is_recorded_once_per_reason(home: Path, tmp_path: Path) -> None:
     trial = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
     eventually((tmp_path / "started").exists, "it runs")
     queued = until_asked.submit()
@@ -74,7 +74,7 @@ def test_no_reason_and_no_trial_are_refused(home: Path, tmp_path: Path) -> None:
     trial.ask_to_stop().wait(timeout=PATIENCE)
 
 
-def test_a_program_that_outlives_sigterm_is_told_by_should_stop(home: Path, tmp_path: Path) -> None:
+def test_should_stop_is_true_for_a_program_that_ignores_sigterm(home: Path, tmp_path: Path) -> None:
     trial = until_asked.submit(str(tmp_path / "started"), deaf=True)
     eventually((tmp_path / "started").exists, "it runs")
     trial.stop(grace=PATIENCE).wait(timeout=PATIENCE)
@@ -82,7 +82,7 @@ def test_a_program_that_outlives_sigterm_is_told_by_should_stop(home: Path, tmp_
 
 
 @pytest.mark.thorough
-def test_a_server_killed_before_it_told_the_program_does_so_when_it_starts(
+def test_a_restarted_server_delivers_an_undelivered_stop_request(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     trial = until_asked.options(cpus=all_cpus()).submit(str(tmp_path / "started"))
@@ -112,7 +112,7 @@ def test_a_program_knows_its_trial(home: Path) -> None:
     }
 
 
-def test_of_a_trial_that_a_generator_builds_all_that_it_consists_of_are_asked(home: Path) -> None:
+def test_a_stop_request_to_a_generator_trial_reaches_its_children(home: Path) -> None:
     asking = "import windlass as wl\nwhile not wl.should_stop(): time.sleep(0.01)"
     generator = Role(executable=GeneratorCall(qualname="sweep"), name="main")
     ask = default_client().transport.ask

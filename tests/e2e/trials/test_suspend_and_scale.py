@@ -21,7 +21,7 @@ def at_home(home: Path) -> None:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """Where replicas leave word of themselves, and find it."""
+    """Return the folder in which replicas leave and find their marks."""
     return tmp_path
 
 
@@ -99,7 +99,7 @@ def test_a_trial_grows_and_shrinks_while_it_runs(stage: Path) -> None:
     assert trial.wait(PATIENCE).state == "SUCCEEDED"
 
 
-def test_what_a_change_cannot_be_is_refused_with_the_reason(stage: Path) -> None:
+def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
     # Of the server's own machine, which has fewer CPUs than ten thousand.
     trial = submit(
         role(waiting(stage), name="chief"),
@@ -142,7 +142,7 @@ def test_what_a_change_cannot_be_is_refused_with_the_reason(stage: Path) -> None
             change()
 
 
-def test_one_that_is_being_stopped_cannot_be_changed(stage: Path) -> None:
+def test_a_stopping_trial_cannot_be_changed(stage: Path) -> None:
     stubborn = "signal.signal(signal.SIGTERM, lambda *_: None)" + waiting(stage)
     trial = submit(role(stubborn, replicas=2))
     until(stage, "worker-0.1", "worker-1.1")
@@ -175,7 +175,7 @@ def test_a_change_outlives_a_killed_server(stage: Path, fresh_home: Path) -> Non
     assert again.wait(PATIENCE).state == "SUCCEEDED"
 
 
-def test_a_job_that_waits_may_ask_for_less_and_a_larger_size_waits_for_room(
+def test_a_queued_job_may_shrink_and_a_larger_size_waits_for_capacity(
     stage: Path, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_CPUS", "1")

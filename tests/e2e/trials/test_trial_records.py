@@ -1,4 +1,4 @@
-"""What is remembered of a trial: what it was asked to do, with what, by whom, and how it went."""
+"""Records of trials: arguments, environment, user and outcome."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_failure_is_recorded_with_its_type_its_text_and_where(home: Path) -> N
     assert (died.record.signal, died.error, died.attempts[0].reason) == ("SIGKILL", None, "Signal")
 
 
-def test_conditions_and_events_tell_what_happened_and_when(home: Path, tmp_path: Path) -> None:
+def test_conditions_and_events_record_the_history_of_a_trial(home: Path, tmp_path: Path) -> None:
     trial = step.submit("x", before=str(tmp_path / "go"))
     eventually(lambda: trial.refresh().state == "RUNNING", "it is known to run")
     (tmp_path / "go").touch()
@@ -166,7 +166,7 @@ def test_conditions_and_events_tell_what_happened_and_when(home: Path, tmp_path:
 
 
 @pytest.mark.parametrize("way", ["returns", "is killed"])
-def test_a_submitted_trial_goes_on_whatever_becomes_of_the_process_that_submitted_it(
+def test_a_submitted_trial_continues_after_the_end_of_its_author(
     home: Path, project: Project, tmp_path: Path, way: str
 ) -> None:
     endings = {"returns": "", "is killed": "os.kill(os.getpid(), signal.SIGKILL)"}
@@ -196,7 +196,7 @@ def test_a_submitted_trial_goes_on_whatever_becomes_of_the_process_that_submitte
     assert trial.result() == "went on"
 
 
-def test_refresh_asks_how_a_trial_stands_now(home: Path, tmp_path: Path) -> None:
+def test_refresh_loads_the_current_state(home: Path, tmp_path: Path) -> None:
     held = step.submit("x", before=str(tmp_path / "go"))
     (tmp_path / "go").touch()
     wl.get_trial(held.id).wait()
@@ -214,7 +214,7 @@ def test_a_value_can_be_had_again_by_any_program(home: Path, project: Project) -
 
 
 @pytest.mark.parametrize("name", ["a/b", "/ü ?#%2F&x=y//..", "1"])
-def test_an_experiment_is_found_by_its_name_whatever_it_is(home: Path, name: str) -> None:
+def test_an_experiment_is_found_by_any_name(home: Path, name: str) -> None:
     trial = double.options(experiment=name).submit(1)
     found = wl.get_experiment(name)
     assert (found.name, found.trial_count) == (name, 1)
@@ -237,7 +237,9 @@ def test_states_are_counted_as_they_change(home: Path) -> None:
     assert good == [1.0, 4.0]
 
 
-def test_what_is_not_there_is_not_found_with_what_there_is(fresh_home: Path) -> None:
+def test_a_missing_trial_or_experiment_is_not_found_and_others_are_suggested(
+    fresh_home: Path,
+) -> None:
     with pytest.raises(wl.NotFound) as caught:
         wl.get_trial(1)
     assert "Nothing has run here yet." in str(caught.value)

@@ -20,9 +20,7 @@ SHARES_HOME = True
 # -- waiting --------------------------------------------------------------------------
 
 
-def test_a_wait_that_takes_too_long_is_told_and_the_trial_goes_on(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_wait_that_times_out_raises_and_the_trial_continues(home: Path, tmp_path: Path) -> None:
     trial = step.submit("value", before=str(tmp_path / "go"))
     for wait in (trial.wait, trial.result):
         for timeout in (0, 0.05, "50ms", -1):
@@ -36,7 +34,7 @@ def test_a_wait_that_takes_too_long_is_told_and_the_trial_goes_on(
     assert trial.result(timeout=PATIENCE) == "value"
 
 
-def test_one_that_has_ended_is_never_too_late(home: Path) -> None:
+def test_a_wait_for_a_finished_trial_never_times_out(home: Path) -> None:
     held = double.submit(3)
     wl.get_trial(held.id).wait()
     assert not held.is_finished
@@ -146,7 +144,7 @@ def test_a_task_that_is_cancelled_leaves_the_trial_alone_and_the_loop_free(
 # -- stopping -------------------------------------------------------------------------
 
 
-def test_stop_ends_a_running_trial_and_what_it_started(home: Path) -> None:
+def test_stop_ends_a_running_trial_and_its_child_processes(home: Path) -> None:
     @wl.run
     def train() -> None:
         import subprocess
@@ -185,7 +183,9 @@ def test_a_trial_that_does_not_listen_is_killed_after_its_grace(home: Path) -> N
     assert list(trial.logs()) == ["ready", "no"]
 
 
-def test_stopping_what_waits_or_has_ended_changes_nothing_else(home: Path, tmp_path: Path) -> None:
+def test_stopping_a_queued_or_finished_trial_changes_nothing_else(
+    home: Path, tmp_path: Path
+) -> None:
     running = step.options(cpus=all_cpus()).submit("x", before=str(tmp_path / "go"))
     queued = double.submit(1)
     after = double.submit(2)
@@ -228,7 +228,7 @@ def test_logs_are_the_lines_that_were_written_in_order(home: Path, written: Any)
     assert list(written.logs(search="10%")) == ["10%\r50%\r100%"]
 
 
-def test_logs_are_told_apart_by_stream_cut_to_a_tail_and_searched(home: Path, written: Any) -> None:
+def test_logs_can_be_filtered_by_stream_tail_and_search(home: Path, written: Any) -> None:
     errors = [f"warning {n}" for n in range(0, 300, 100)]
     assert list(written.logs(stream="stderr")) == errors
     assert list(written.logs(stream="stdout", tail=3)) == [

@@ -1,4 +1,4 @@
-"""Trials found and sorted by what they were given and what they reported."""
+"""Trials filtered and sorted by their parameters and metrics."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_list_is_sorted_by_parameters_and_metrics_over_its_pages(
     assert ids(sort_by=sort, where="id != 3", limit=3) == [e for e in expected if e != 3][:3]
 
 
-def test_plain_filters_say_who_when_and_of_what_kind(found: None) -> None:
+def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
     user = wl.get_trial(1).provenance.user
     assert ids(user=user) == [1, 2, 3, 4, 5]
     assert ids(user="nobody-else") == []
@@ -208,7 +208,7 @@ def test_plain_filters_say_who_when_and_of_what_kind(found: None) -> None:
         ("", "a name is missing here", "^", "hparams.NAME"),
     ],
 )
-def test_what_cannot_be_understood_is_pointed_at(
+def test_a_syntax_error_in_where_is_marked(
     found: None, where: str, what: str, pointed: str, hint: str
 ) -> None:
     if not where:
@@ -223,7 +223,7 @@ def test_what_cannot_be_understood_is_pointed_at(
     assert hint in " ".join(more)
 
 
-def test_what_is_asked_for_has_bounds(found: None) -> None:
+def test_the_size_of_a_where_clause_is_limited(found: None) -> None:
     for where, what in (
         (" and ".join(["id = 1"] * 101), "more than 100 comparisons"),
         ("(" * 60 + "id = 1" + ")" * 60, "more than 50 levels"),
@@ -249,21 +249,21 @@ def test_values_are_never_read_as_sql(found: None) -> None:
                 next(wl.list_trials(sort_by=f"hparams.{odd}"))
 
 
-def test_a_name_that_no_trial_has_is_told_with_what_is_near(found: None) -> None:
+def test_an_unknown_name_in_where_warns_with_a_suggestion(found: None) -> None:
     with pytest.warns(UserWarning, match="parameter 'lrr'. Did you mean hparams.lr"):
         assert list(wl.list_trials(where="hparams.lrr < 1")) == []
     with pytest.warns(UserWarning, match="No trial has a metric 'los'. Did you mean metrics.loss"):
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
 
 
-def test_a_number_in_quotes_is_a_text_and_that_is_told(found: None) -> None:
+def test_a_number_in_quotes_is_a_text_and_warns(found: None) -> None:
     with pytest.warns(UserWarning, match=r"'lr' is a number.*Leave out the quotes: hparams.lr = 0"):
         assert list(wl.list_trials(where="params.lr = '0.1'")) == []
     with pytest.warns(UserWarning, match="'lr' is a number"):
         assert list(wl.search_logs("x", where="params.lr in ('0.1', '7')")) == []
 
 
-def test_what_is_wrong_is_named_as_it_was_written(found: None) -> None:
+def test_an_error_of_where_names_the_field_as_written(found: None) -> None:
     for where, told in (
         ("metrics.loss = 'x'", "where: metrics.loss is a number"),
         ("metrics.loss.last = 'x'", "where: metrics.loss.last is a number"),
@@ -276,7 +276,7 @@ def test_what_is_wrong_is_named_as_it_was_written(found: None) -> None:
         assert told in str(refused.value)
 
 
-def test_a_direction_is_a_sign_and_what_is_sorted_by_a_text(found: None) -> None:
+def test_a_minus_sign_sets_the_sort_direction_and_words_are_refused(found: None) -> None:
     for wrong, told in (
         ("metrics.loss desc", "Write '-metrics.loss': a - before it is downwards."),
         ("loss DESC", "Write '-loss'"),
@@ -293,7 +293,7 @@ def test_a_direction_is_a_sign_and_what_is_sorted_by_a_text(found: None) -> None
             each(sort_by=["metrics.loss"])
 
 
-def test_a_metric_of_a_group_is_what_was_probably_meant(fresh_home: Path) -> None:
+def test_an_ungrouped_name_suggests_the_grouped_metric(fresh_home: Path) -> None:
     (fresh_home.parent / "weights").write_text("1")
     with wl.start_trial("grouped", experiment="grouped"):
         wl.report(1, group="validation", accuracy=0.5)
@@ -310,13 +310,13 @@ def test_a_metric_of_a_group_is_what_was_probably_meant(fresh_home: Path) -> Non
         experiment.best("accuracy", "max")
 
 
-def test_a_trial_says_of_what_kind_it_is(found: None) -> None:
+def test_a_trial_has_a_kind(found: None) -> None:
     assert {trial.kind for trial in wl.list_trials()} == {"job"}
     [command] = wl.list_trials(kind="command")
     assert (command.kind, command.id) == ("command", 6)  # ids are given to all kinds in turn
 
 
-def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
+def test_sorting_by_an_unknown_name_is_refused(found: None) -> None:
     for wrong, meant in (
         ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
         ("hparams.lrr", "parameter 'lrr'.\n  Did you mean hparams.lr?"),
@@ -330,7 +330,7 @@ def test_what_no_trial_has_is_nothing_to_sort_by(found: None) -> None:
         next(wl.get_experiment("sweep").list_trials(sort_by="metrics.los"))
 
 
-def test_what_is_sorted_by_is_named_the_same_everywhere(found: None, project: Project) -> None:
+def test_sort_keys_have_the_same_names_everywhere(found: None, project: Project) -> None:
     def windlass(*words: str) -> list[str]:
         done = project.run(BIN / "windlass", *words)
         assert done.returncode == 0, done.stderr
@@ -363,7 +363,7 @@ def test_what_is_sorted_by_is_named_the_same_everywhere(found: None, project: Pr
 
 
 def test_where_nothing_was_reported_nothing_is_refused(fresh_home: Path) -> None:
-    """A metric that is yet to come is no mistake."""
+    """A query for a future metric is valid."""
     with pytest.warns(UserWarning, match="No trial has a metric 'loss'"):
         assert list(wl.list_trials(sort_by="metrics.loss")) == []
 
@@ -427,7 +427,7 @@ def test_experiments_are_found_by_state_and_user(found: None) -> None:
     assert names(state="EMPTY") == ["empty"]
 
 
-def test_what_is_not_there_is_told_with_what_is_near(found: None) -> None:
+def test_a_missing_object_raises_not_found_with_a_suggestion(found: None) -> None:
     for ask, message, hint in (
         (lambda: wl.get_trial(99), "There is no trial 99.", "The newest trial is 5."),
         (lambda: wl.get_experiment("sweeep"), "no experiment 'sweeep'", "Did you mean 'sweep'?"),

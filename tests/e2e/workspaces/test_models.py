@@ -68,14 +68,14 @@ def test_a_checkpoint_is_one_version_of_a_model_however_often_it_is_registered(h
     assert other.register_version(checkpoint).version == 1
 
 
-def test_a_trial_registers_what_it_has_just_saved(home: Path) -> None:
+def test_a_trial_registers_its_own_checkpoint(home: Path) -> None:
     model = wl.create_model(unique())
     save_unique.submit(2, register=model.name).result(timeout=PATIENCE)
     version = model.get_version()
     assert (version.version, version.labels, version.step) == (1, ("by itself",), 2)
 
 
-def test_what_is_noted_on_models_and_versions_changes_one_by_one(home: Path) -> None:
+def test_metadata_of_models_and_versions_changes_field_by_field(home: Path) -> None:
     [checkpoint] = checkpoints(1)
     model = wl.create_model(unique(), metadata={"task": "vision"})
     model.add_label("paper", "draft").remove_label("draft").set_notes("Good.").set_description("D")
@@ -124,7 +124,7 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     assert model.id in [each.id for each in wl.list_models(archived=None)]
 
 
-def test_what_a_version_needs_is_not_deleted_and_what_it_was_is(home: Path) -> None:
+def test_a_checkpoint_of_a_version_is_not_deleted_until_the_version_is(home: Path) -> None:
     first, second = checkpoints(2)
     model = wl.create_model(unique())
     one, two = model.register_version(first), model.register_version(second)
@@ -153,7 +153,7 @@ def test_what_a_version_needs_is_not_deleted_and_what_it_was_is(home: Path) -> N
         second.refresh()
 
 
-def test_what_there_is_not_is_told_with_what_is_near(home: Path) -> None:
+def test_a_missing_model_or_version_raises_not_found_with_a_suggestion(home: Path) -> None:
     [checkpoint] = checkpoints(1)
     model = wl.create_model(unique("classifier"))
     with pytest.raises(wl.NotFound, match=f"Did you mean '{model.name}'"):
@@ -200,8 +200,8 @@ def test_bad_input_is_refused_and_nothing_is_changed(home: Path) -> None:
     assert (status, fault["code"]) == (400, "invalid_argument")
 
 
-def test_many_who_register_and_set_aliases_at_once_get_numbers_of_their_own(home: Path) -> None:
-    """And whoever asks for an alias meanwhile finds one version: never none, never two."""
+def test_concurrent_registrations_get_distinct_version_numbers(home: Path) -> None:
+    """A concurrent reader of an alias always finds exactly one version."""
     saved = checkpoints(8)
     model = wl.create_model(unique())
     model.register_version(saved[0])

@@ -89,7 +89,7 @@ def test_names_are_unique_where_they_name_something(home: Path) -> None:
     assert first.refresh().name == "vision"
 
 
-def test_a_new_name_is_told_by_all_that_belongs_to_it(home: Path) -> None:
+def test_a_new_name_is_visible_in_all_children(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     project = lab.create_project("vision")
     experiment = wl.create_experiment("sweep", project=project.place)
@@ -124,7 +124,7 @@ def test_an_experiment_is_moved_with_its_trials(home: Path) -> None:
     trial.wait()
 
 
-def test_what_is_archived_is_left_out_of_lists_and_takes_nothing_new(home: Path) -> None:
+def test_an_archived_object_is_not_listed_and_accepts_no_children(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     project = lab.create_project("vision")
     experiment = wl.create_experiment("sweep", project=project.place)
@@ -178,7 +178,7 @@ def test_a_new_trial_is_not_put_into_an_archived_experiment_of_its_name(home: Pa
     assert third.wait().record.experiment_id == archived.id
 
 
-def test_only_what_holds_nothing_is_deleted(home: Path) -> None:
+def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     project = lab.create_project("vision")
     experiment = wl.create_experiment("sweep", project=project.place)
@@ -214,7 +214,7 @@ def test_odd_names_are_refused_with_the_rule(home: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["vision 2 (β)", "a,b;c", "'quoted' \"twice\"", "50%", "ünï", "9"])
-def test_names_may_hold_whatever_is_printable(home: Path, name: str) -> None:
+def test_names_may_contain_any_printable_character(home: Path, name: str) -> None:
     lab = wl.create_workspace(unique("lab " + name))
     project = lab.create_project(name)
     assert wl.get_workspace(lab.name).id == lab.id
@@ -226,7 +226,7 @@ def test_names_may_hold_whatever_is_printable(home: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["two\u2028lines", "\u202eevil", "   ", "\x07", "x" * 201, ""])
-def test_the_server_holds_the_same_rule_whoever_asks(home: Path, odd: str) -> None:
+def test_the_server_enforces_the_name_rules_for_every_client(home: Path, odd: str) -> None:
     experiment = wl.create_experiment("ruled")
     server = Server(home)
     key = uuid.uuid4().hex
@@ -272,7 +272,7 @@ def test_a_list_is_walked_in_pages_and_sorted(home: Path) -> None:
         list(lab.list_projects(sort_by="size"))
 
 
-def test_many_who_rename_and_move_at_once_leave_one_of_each_name(home: Path) -> None:
+def test_concurrent_renames_and_moves_keep_names_unique(home: Path) -> None:
     """Each change is whole: names stay unique, every experiment is in exactly one project."""
     labs = [wl.create_workspace(unique("lab")) for _ in range(2)]
     projects = [labs[number % 2].create_project(f"p{number}") for number in range(4)]
