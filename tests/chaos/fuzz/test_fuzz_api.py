@@ -47,6 +47,13 @@ _CHECKS = [
 ]
 
 
+def _checks(answer: requests.Response) -> list[Any]:
+    """All checks; a disk too small for the upload of a request is not an error of the server."""
+    if answer.status_code == 507:
+        return [check for check in _CHECKS if check is not not_a_server_error]
+    return _CHECKS
+
+
 _OF_AGENTS = (
     ("POST", "begin"),
     ("POST", "ship"),
@@ -97,7 +104,7 @@ class Asker:
                 self._read_stream(answer)
                 assert answer.status_code == 200
             else:
-                case.validate_response(answer, checks=_CHECKS)
+                case.validate_response(answer, checks=_checks(answer))
         self.asked += 1
 
     def _token_for(self, case: Case) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass.kube.permission import Permission
 from windlass.kube.permissions.required import RUNNING, is_granted, role_manifests, role_rules
 
-PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "kubernetes.md"
 
 
 def test_the_page_has_exactly_the_rights_that_are_checked() -> None:
