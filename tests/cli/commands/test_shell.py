@@ -85,8 +85,8 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     assert f"Detached from shell {which}, which goes on." in terminal.text
     assert f"windlass shell kill {which}" in terminal.text
     assert left_as_it_was(terminal)
-    listed = shell.good("shell", "ls")
-    assert re.search(rf"^ *{which}  +\$SHELL +- +RUNNING", listed, re.MULTILINE), listed
+    running = re.compile(rf"^ *{which}  +\$SHELL +- +RUNNING", re.MULTILINE)
+    eventually(lambda: running.search(shell.good("shell", "ls")) is not None, "running")
     with shell.terminal("shell", "attach", which).closing() as again:
         again.until("ready").type('echo "<$kept>"\r').until("<here>").type("exit 4\r")
         assert again.end() == 4

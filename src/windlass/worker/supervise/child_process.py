@@ -274,7 +274,7 @@ def _become_what_is_told(
 
             os.close(fault_end)
             call_here(order["call"], order["environ"])
-        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # noqa: S606  # the requested program
+        os.execve(order["argv"][0], order["argv"], order["environ"])  # noqa: S606  # the requested program
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())
     except ValueError:

@@ -81,7 +81,9 @@ class _Spare:
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
-        except BrokenPipeError:
+            # If it was killed just now, its process may still hold the other end of the pipe.
+            os.kill(self._pid, 0)
+        except (BrokenPipeError, ProcessLookupError):
             return None
         return self._pid
 
@@ -113,13 +115,13 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
 
 def _warm_up() -> None:
     try:
-        import cloudpickle  # noqa: F401  # noqa: F401  # nearly every payload needs it
+        import cloudpickle  # noqa: F401  # nearly every payload needs it
     except ImportError:
         pass
     import windlass.worker.checkpoints.records
     import windlass.worker.supervise.package_environment
     import windlass.worker.supervise.ports
-    import windlass.worker.supervise.volumes  # noqa: F401  # noqa: F401  # loaded once, not in every fork
+    import windlass.worker.supervise.volumes  # noqa: F401  # loaded once, not in every fork
 
     ctypes.CDLL(None)
     gc.collect()
@@ -161,7 +163,7 @@ def _supervise(
         os.close(errors)
         supervised_attempt.supervise(attempt_dir, is_warm=True, signals=signals, fork=fork)
         code = 0
-    except BaseException:  # noqa: BLE001  # noqa: BLE001  # goes to supervisor.err, as in a new process
+    except BaseException:  # noqa: BLE001  # goes to supervisor.err, as in a new process
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
@@ -216,7 +218,7 @@ def _exit_code(leaving: SystemExit) -> int:
         return 0
     if isinstance(leaving.code, int):
         return leaving.code & 0xFF
-    print(leaving.code, file=sys.stderr)  # noqa: T201  # noqa: T201  # the behaviour of Python
+    print(leaving.code, file=sys.stderr)  # noqa: T201  # the behaviour of Python
     return 1
 
 
@@ -232,7 +234,7 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
             continue
         try:
             stream.flush()
-        except Exception:  # noqa: BLE001  # noqa: BLE001  # user code may have replaced the stream
+        except Exception:  # noqa: BLE001  # user code may have replaced the stream
             code = code or 120  # the exit code of Python in this case
     ctypes.CDLL(None).fflush(None)  # the output of C code
     return code
@@ -248,7 +250,7 @@ def _let_go(preloaded: Collection[str]) -> None:
         if issubclass(type(candidate), io.IOBase):
             try:
                 candidate.flush()
-            except Exception:  # noqa: BLE001, S110  # noqa: BLE001, S110  # the file is closed or not writable
+            except Exception:  # noqa: BLE001, S110  # the file is closed or not writable
                 pass
     for name in sys.modules.keys() - preloaded:
         sys.modules.pop(name, None)
