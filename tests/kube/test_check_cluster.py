@@ -19,10 +19,10 @@ def test_that_no_cluster_is_known_is_told_apart_from_one_that_cannot_be_used(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = examine(Home.find(), url=URL)
-    assert not nothing.is_known and not nothing.server
+    assert not nothing.is_configured and not nothing.server
     monkeypatch.setenv("KUBECONFIG", str(place / "missing"))
     missing = examine(Home.find(), url=URL)
-    assert missing.is_known and not missing.server
+    assert missing.is_configured and not missing.server
     assert [each.level for each in missing.findings] == ["error"]
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import windlass as wl
 from windlass.model.job import JobSpec, ProcessCall, Role
 from windlass.model.metrics import Points
-from windlass.model.records import Recipe, SearchPlace, TrialRecord, TrialState
-from windlass.search.policy import INTERRUPTED, SearchPolicy, Standing, identity
+from windlass.model.records import Recipe, SearchSuggestion, TrialRecord, TrialState
+from windlass.search.policy import INTERRUPTED, SearchPolicy, SearchState, identity
 from windlass.search.settings import Settings
 
 SPEC = JobSpec(roles=(Role(name="main", executable=ProcessCall(argv=("true",))),))
@@ -38,7 +38,7 @@ class Script:
         self.points: list[Points] = []
 
     def add(self, number: int, params: dict[str, Any]) -> TrialRecord:
-        place = SearchPlace(search="search", number=number, params=params)
+        place = SearchSuggestion(search="search", number=number, params=params)
         return self._put(
             TrialRecord(
                 id=number + 1, uid=f"{number:032x}", name="train", experiment="e", project="p",
@@ -132,7 +132,7 @@ def test_one_that_takes_a_search_up_knows_what_the_one_before_knew(seed: int, cu
     if not second.tried:
         second.recall(script.records.values(), script.points, script.time)
     assert knowledge(second) == knowledge(first)
-    assert [each.standing for each in second.tried] == [each.standing for each in first.tried]
+    assert [each.state for each in second.tried] == [each.state for each in first.tried]
     assert second.propose() == first.propose()
 
 
@@ -146,7 +146,7 @@ def test_what_is_heard_of_in_another_order_comes_to_the_same() -> None:
     told.learn(first, 0)
     assert [each.record.id for each in told.tried] == [first.id, second.id]
     told.learn(script.end(second.id, TrialState.SUCCEEDED), 0)
-    assert (told.tried[1].standing, told.tried[1].value) == (Standing.COMPLETE, 5.0)
+    assert (told.tried[1].state, told.tried[1].value) == (SearchState.COMPLETE, 5.0)
 
 
 def test_a_repetition_of_a_trial_is_no_part_of_the_search() -> None:
@@ -203,7 +203,7 @@ def test_one_that_ended_before_it_could_be_asked_is_complete() -> None:
     assert len(told.take_orders(0)) == 1
     told.learn(script.report(2, 2, 0.5), 0)
     told.learn(script.end(2, TrialState.SUCCEEDED), 0)
-    assert (told.tried[1].standing, told.tried[1].value) == (Standing.COMPLETE, 0.5)
+    assert (told.tried[1].state, told.tried[1].value) == (SearchState.COMPLETE, 0.5)
 
 
 def test_what_was_interrupted_is_no_part_of_the_count() -> None:
@@ -215,7 +215,7 @@ def test_what_was_interrupted_is_no_part_of_the_count() -> None:
     assert again == told.tried[0].params
     told.learn(script.add(1, again), 0)
     told.learn(script.end(2, TrialState.STOPPED, "by hand"), 0)
-    assert [each.standing for each in told.tried] == [Standing.INTERRUPTED, Standing.STOPPED]
+    assert [each.state for each in told.tried] == [SearchState.INTERRUPTED, SearchState.STOPPED]
     assert told.to_begin == 1
     assert told.propose() != again
 

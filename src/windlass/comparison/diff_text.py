@@ -170,7 +170,7 @@ def shown_path(path: str) -> str:
 def number(value: float | None) -> str:
     """Format a number for comparison by people.
 
-    >>> [number(each) for each in (0.25, 1 / 3, 12345678.0, 1e-7, float("nan"), None)]
+    >>> [number(value) for value in (0.25, 1 / 3, 12345678.0, 1e-7, float("nan"), None)]
     ['0.25', '0.333333', '1.23457e+07', '1e-07', 'nan', '-']
     """
     return "-" if value is None else f"{value:.6g}"

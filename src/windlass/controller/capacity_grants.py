@@ -140,7 +140,7 @@ def device_key(role: str, index: int) -> str:
 
 def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
     """Return the queue position of a job: its age, unless it was moved."""
-    return status.place or (float(job.trial_id), ())
+    return status.queue_position or (float(job.trial_id), ())
 
 
 def _slot(key: str) -> tuple[str, int]:

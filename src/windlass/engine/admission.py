@@ -273,7 +273,7 @@ def admit(
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> jobs = [Waiting(key=key, demand=Demand(1000)) for key in "abc"]
-    >>> [each.key for each in admit(jobs, [], machine).admitted]
+    >>> [job.key for job in admit(jobs, [], machine).admitted]
     ['a', 'b']
     """
     free = FreeCapacity(capacity, running)

@@ -13,7 +13,7 @@ from windlass.model.errors import InvalidArgument, shown
 
 ENTRY_POINTS = "windlass.frameworks"
 PLAIN = Framework(name="", environment=lambda _cluster, _me: {}, default_role="main")
-_OURS = {each.name: each for each in (PLAIN, TENSORFLOW, TORCH, JAX)}
+_OURS = {framework.name: framework for framework in (PLAIN, TENSORFLOW, TORCH, JAX)}
 
 
 def find_framework(name: str) -> Framework:

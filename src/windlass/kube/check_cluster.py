@@ -55,7 +55,7 @@ class _Check:
         self._url = url
         self._connection: Connection | None = None
         self._username = ""
-        self._is_known = True
+        self._is_configured = True
         self._queue: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
 
     def run(self, seconds: float) -> ClusterCheck:
@@ -72,7 +72,9 @@ class _Check:
             if self._connection is None
             else cluster_identity(self._connection)
         )
-        return replace(seen, findings=findings, username=self._username, is_known=self._is_known)
+        return replace(
+            seen, findings=findings, username=self._username, is_configured=self._is_configured
+        )
 
     def _run(self, *, login_within: float) -> None:
         try:
@@ -81,7 +83,7 @@ class _Check:
             for finding in self._findings(self._connection):
                 self._queue.put(finding)
         except WindlassError as error:
-            self._is_known = getattr(error, "reason", "") != NO_CLUSTER
+            self._is_configured = getattr(error, "reason", "") != NO_CLUSTER
             self._queue.put(_error("cluster", error))
         except Exception as error:  # noqa: BLE001 -- what answers may be anything: a login page
             _log.exception("a cluster was looked at")

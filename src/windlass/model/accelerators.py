@@ -189,8 +189,8 @@ def _has(words: list[str], part: str) -> bool:
     return any(re.match(rf"{re.escape(part)}(?!\d)", word) for word in words)
 
 
-def satisfies(device_kind: str, asked_kind: str) -> bool:
+def satisfies(device_kind: str, requested_kind: str) -> bool:
     """Return True if a device of one kind satisfies a request for another kind."""
-    return asked_kind in ("gpu", device_kind) or (
-        asked_kind == "a100" and device_kind == "a100-80gb"
+    return requested_kind in ("gpu", device_kind) or (
+        requested_kind == "a100" and device_kind == "a100-80gb"
     )

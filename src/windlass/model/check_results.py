@@ -34,7 +34,7 @@ class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     account: str = ""  # as far as it is known without a request
     username: str = ""  # the name that the cluster reports, if it was queried
-    is_known: bool = True  # False if no configuration selects a cluster
+    is_configured: bool = True  # False if no configuration selects a cluster
 
 
 class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 _MOST_SHOWN = 200  # characters of a value
-_MOST_TOLD = 100  # problems in one error
+_MOST_PROBLEMS = 100  # problems in one error
 
 
 def shown(value: object, form: Callable[[object], str] = repr) -> str:
@@ -77,7 +77,7 @@ class InvalidArgument(WindlassError, ValueError):
         if len(problems) == 1:
             first, _, rest = problems[0].partition("\n")
             return cls(prefix + first, hint=rest or None)
-        shown = problems[:_MOST_TOLD]
+        shown = problems[:_MOST_PROBLEMS]
         listed = "\n".join("- " + problem.replace("\n", "\n  ") for problem in shown)
         if len(problems) > len(shown):
             listed += f"\nand {len(problems) - len(shown)} more"

@@ -144,7 +144,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     metric: ShortText = ""
     is_max: bool = False  # True if greater values of the metric are better
-    is_last_given: bool = False  # then `last` also covers checkpoints without the metric
+    has_last: bool = False  # then `last` also covers checkpoints without the metric
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

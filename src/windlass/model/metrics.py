@@ -56,7 +56,7 @@ class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     # The limit of points of each metric of each trial; spikes are kept.
     max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
     # The read position in the file of each attempt, from the previous response.
-    known: Annotated[
+    positions: Annotated[
         dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
     ] = {}
 
@@ -79,5 +79,5 @@ class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     curves: tuple[CurveHead, ...]
-    known: dict[str, int] = {}
-    more: bool = False  # the response is incomplete; continue from `known`
+    positions: dict[str, int] = {}
+    more: bool = False  # the response is incomplete; continue from `positions`

@@ -23,7 +23,7 @@ class MoveTrial(msgspec.Struct, frozen=True, kw_only=True):
     ahead_of: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
-class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The position of a trial that waits for capacity."""
 
     trial: TrialRecord
@@ -35,7 +35,7 @@ class QueuePlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of the queue and the cursor of the next page."""
 
-    items: tuple[QueuePlace, ...]
+    items: tuple[QueueRecord, ...]
     next: str | None = None
 
 

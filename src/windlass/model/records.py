@@ -147,7 +147,7 @@ class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
-class SearchPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The suggestion of a search that a trial evaluates."""
 
     search: str  # the name of the search
@@ -163,7 +163,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin_id: int | None = None  # the trial it repeats
     checkpoint: str = ""  # uid of the start checkpoint, if the trial continues another trial
     is_fork: bool = False  # True if the trial diverges from the trial it repeats
-    search: SearchPlace | None = None
+    search: SearchSuggestion | None = None
     template: str = ""  # name of the template that supplied fields
     code_of: int | None = None  # for a command or shell: the trial whose code it uses
 

@@ -127,7 +127,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # For a job whose replicas restart together: the sizes at their common start.
     started_with: dict[str, int] = {}
     # The position in the queue among jobs of the same priority if it was moved; else by id.
-    place: tuple[float, tuple[tuple[int, int], ...]] | None = None
+    queue_position: tuple[float, tuple[tuple[int, int], ...]] | None = None
     generation: int = 0  # increases with every change of the spec, so that no change is missed
     failing_since: float | None = None  # time of an observed failure while reports of peers are due
     decisive: ReplicaId | None = None  # the attempt whose end decided the job

@@ -14,7 +14,7 @@ import msgspec
 T = TypeVar("T")
 
 _lock = threading.Lock()
-_known: set[object] = set()
+_analysed: set[object] = set()
 
 
 @overload
@@ -33,8 +33,8 @@ def learned(kind: Any) -> Any:
     >>> msgspec.json.decode(b'{"x": 1}', type=learned(Point))
     Point(x=1)
     """
-    if kind not in _known:
+    if kind not in _analysed:
         with _lock:
             msgspec.msgpack.Decoder(kind)
-            _known.add(kind)
+            _analysed.add(kind)
     return kind

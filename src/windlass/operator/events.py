@@ -64,7 +64,7 @@ def merged(events: list[PendingEvent]) -> list[PendingEvent]:
     ...     )
     ...     for name in ("a", "b")
     ... ]
-    >>> [each.message for each in merged(made)]
+    >>> [event.message for event in merged(made)]
     ['Created pod: a, b']
     """
     by_what: dict[tuple[str, str, str], list[PendingEvent]] = {}

@@ -63,7 +63,7 @@ class GitStatus:
         self._folder = folder
         self._call: GitCall | None = None
         self.is_begun = False
-        self._known: Git | None = None
+        self._state: Git | None = None
         self._keep: Callable[[Git], None] | None = None
 
     def begin(self) -> None:
@@ -74,11 +74,11 @@ class GitStatus:
         if os.path.exists(os.path.join(self._folder, ".git")):
             self._call = GitCall(self._folder, _STATUS)
 
-    def know(self, state: Git) -> None:
+    def use_state(self, state: Git) -> None:
         """Use a status that is already known."""
-        self._known = state
+        self._state = state
 
-    def tell(self, keep: Callable[[Git], None]) -> None:
+    def on_state(self, keep: Callable[[Git], None]) -> None:
         """Set a callback that receives git's status once it is known."""
         self._keep = keep
 
@@ -92,14 +92,14 @@ class GitStatus:
 
     def state(self) -> Git | None:
         """Return commit, branch and dirty flag, or None if git fails."""
-        if self._known is None:
+        if self._state is None:
             output = self._output()
             if output is None:
                 return None
-            self._known = parse_status(output)
+            self._state = parse_status(output)
             if self._keep is not None:
-                self._keep(self._known)
-        return self._known
+                self._keep(self._state)
+        return self._state
 
     def _output(self) -> bytes | None:
         self.begin()
@@ -194,7 +194,7 @@ def rule_files(folder: str) -> list[str]:
     return list(dict.fromkeys([*files, *_named_files(folder)]))
 
 
-def given_settings() -> list[tuple[str, str]]:
+def git_settings() -> list[tuple[str, str]]:
     """Return the environment variables that configure git or locate its configuration."""
     places = ("HOME", "XDG_CONFIG_HOME")
     items = os.environ.items()

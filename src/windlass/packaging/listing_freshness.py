@@ -141,7 +141,9 @@ def compare_listing(
     if folders is not old.folders or index != old.git_index:
         listing = old._replace(folders=folders, git_index=index)
     cut = len(os.path.join(root, ""))
-    return StillListed(listing, tuple(answers), candidates, _asked(root, candidates), cut)
+    return StillListed(
+        listing, tuple(answers), candidates, _start_ignore_check(root, candidates), cut
+    )
 
 
 def _with_ignored(listing: Listing, paths: list[str]) -> Listing:
@@ -155,7 +157,7 @@ def _still_tracks_nothing_ignored(root: str, old: Listing) -> bool:
     return not old.tracked_ignored and old.ignored is not None and tracks_none_of(root, old.ignored)
 
 
-def _asked(root: str, candidates: list[str]) -> Callable[[], set[str] | None]:
+def _start_ignore_check(root: str, candidates: list[str]) -> Callable[[], set[str] | None]:
     if not candidates:
         return lambda: set()
     prefix = os.path.join(root, "")
@@ -179,7 +181,7 @@ class _Folders:
         self._files = files
         self._device = device
         self._looked = looked
-        self._known: set[str] = set()
+        self._folder_paths: set[str] = set()
         self.candidates: list[str] = []
 
     def compare(self) -> list[Folder] | None:
@@ -208,7 +210,7 @@ class _Folders:
         path = old[0]
         entries, folder = scan_again(self._prefix + path, path)
         if folder[4] != old[4]:
-            self._known = self._known or {folder[0] for folder in self._old}
+            self._folder_paths = self._folder_paths or {folder[0] for folder in self._old}
             for entry in entries:
                 if not self._take_in(path + entry.name, entry):
                     return None
@@ -222,7 +224,7 @@ class _Folders:
         if name in ALWAYS_IGNORED or name.endswith(ALWAYS_IGNORED_ENDINGS):
             return True
         if entry.is_dir(follow_symlinks=False):
-            is_new = path + "/" not in self._known
+            is_new = path + "/" not in self._folder_paths
         else:
             is_plain = entry.is_file(follow_symlinks=False) or entry.is_symlink()
             is_new = is_plain and not self._has(full)

@@ -16,7 +16,7 @@ from windlass.worker.supervise.package_list import ELSEWHERE
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
 _OURS = "windlass"  # a trial uses the version of the process that starts it
-_MOST_TOLD = 5
+_MOST_SHOWN = 5
 
 
 class Interpreter(NamedTuple):
@@ -49,8 +49,8 @@ class Difference(NamedTuple):
         parts = [f"Python {self.version}"] if self.version else []
         if self.packages:
             number = len(self.packages)
-            named = ", ".join(self.packages[:_MOST_TOLD])
-            more = f" and {number - _MOST_TOLD} more" if number > _MOST_TOLD else ""
+            named = ", ".join(self.packages[:_MOST_SHOWN])
+            more = f" and {number - _MOST_SHOWN} more" if number > _MOST_SHOWN else ""
             parts.append(f"{number} package{'' if number == 1 else 's'}: {named}{more}")
         return "; ".join(parts)
 

@@ -23,7 +23,7 @@ from windlass.model.errors import SnapshotError
 from windlass.packaging import stat_cache
 from windlass.packaging.file_contents import Reader
 from windlass.packaging.file_listing import Listing, list_tree
-from windlass.packaging.git import GitStatus, given_settings
+from windlass.packaging.git import GitStatus, git_settings
 from windlass.packaging.git_cache import GitMemory
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
@@ -154,8 +154,8 @@ class _Taking:
         self._looked = time.time_ns()
         # Settings in variables count like settings in files, on which the listing depends. They may
         # contain a password, so only their digest is stored.
-        git_settings = repr(given_settings() if root.kind == "git" else ()).encode()
-        settings = hashlib.sha256(git_settings).hexdigest()
+        text = repr(git_settings() if root.kind == "git" else ()).encode()
+        settings = hashlib.sha256(text).hexdigest()
         self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
         self._file = stat_cache.cache_file(str(cache_dir), self._path)
         self._reader = Reader(self._path, looked=self._looked, hold=hold)
@@ -324,20 +324,20 @@ class _Git:
         self, status: GitStatus | None, file: str, root: str, before: Remembered | None
     ) -> None:
         self._status = status
-        self._known = None
+        self._remembered = None
         if status is None:
             return
         # The next snapshot detects only changes from now on.
-        self._is_asked_now = not status.is_begun
+        self._starts_git_now = not status.is_begun
         self._memory = GitMemory(f"{file}.git", root)
         if before is not None:
-            self._known = self._memory.recall(before.generation)
-        if self._known is None:
+            self._remembered = self._memory.recall(before.generation)
+        if self._remembered is None:
             status.begin()
 
     def is_unchanged(self, before: Remembered) -> None:
-        if self._status is not None and self._known is not None:
-            self._status.know(self._known)
+        if self._status is not None and self._remembered is not None:
+            self._status.use_state(self._remembered)
         else:
             self.is_saved(before.listing, before.generation)
 
@@ -346,8 +346,8 @@ class _Git:
             self._status.begin()
 
     def is_saved(self, listing: Listing, generation: bytes) -> None:
-        if self._status is not None and self._is_asked_now and listing.is_all_of_git:
-            self._status.tell(partial(self._memory.keep, generation))
+        if self._status is not None and self._starts_git_now and listing.is_all_of_git:
+            self._status.on_state(partial(self._memory.keep, generation))
 
 
 _Listed = tuple[Table, Listing, dict[str, os.stat_result], list[str], bool]

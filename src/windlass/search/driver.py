@@ -23,7 +23,7 @@ from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.requests import AskToStop
 from windlass.search.hopeless import flaw_of, how_to_go_on
-from windlass.search.policy import INTERRUPTED, SearchPolicy, Standing
+from windlass.search.policy import INTERRUPTED, SearchPolicy, SearchState
 from windlass.search.progress_table import ProgressTable
 from windlass.search.result import SearchResult, metric_text, summary
 from windlass.search.values import returned_value
@@ -135,7 +135,7 @@ class Driver:
             else:
                 self._stop(order.trial_id, order.reason)
         if not live.is_live:
-            ended = [tried for tried in going if tried.standing is not Standing.RUNNING]
+            ended = [tried for tried in going if tried.state is not SearchState.RUNNING]
             live.say(*([(self._progress.line_of(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:

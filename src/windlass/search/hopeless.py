@@ -7,7 +7,7 @@ from typing import Any
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import InvalidArgument, TrialFailed, WindlassError
-from windlass.search.policy import SearchPolicy, SearchTrial, Standing
+from windlass.search.policy import SearchPolicy, SearchState, SearchTrial
 
 _FIRST_FAILED = 5
 _FIRST_UNREPORTED = 2
@@ -19,12 +19,12 @@ def flaw_of(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
     Only trials that ended since the search resumed count, so that a user can fix the program and
     continue.
     """
-    hopeless = (Standing.FAILED, Standing.UNREPORTED)
+    hopeless = (SearchState.FAILED, SearchState.UNREPORTED)
     ended = [tried for tried in policy.ended if tried.is_new]
-    if not ended or any(tried.standing not in hopeless for tried in ended):
+    if not ended or any(tried.state not in hopeless for tried in ended):
         return None
     is_last = not policy.running and not policy.to_begin
-    silent = [tried for tried in ended if tried.standing is Standing.UNREPORTED]
+    silent = [tried for tried in ended if tried.state is SearchState.UNREPORTED]
     if len(silent) >= _FIRST_UNREPORTED or (silent and is_last):
         return _unreported(policy, silent[0])
     if len(ended) >= _FIRST_FAILED or is_last:

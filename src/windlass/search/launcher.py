@@ -15,7 +15,7 @@ from windlass.authoring.public.run_decorator import Function
 from windlass.client.client import Client
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import Conflict, InvalidArgument, shown
-from windlass.model.records import ExperimentRecord, SearchPlace
+from windlass.model.records import ExperimentRecord, SearchSuggestion
 from windlass.search.policy import identity
 
 
@@ -84,7 +84,7 @@ class Launcher:
         wish = AddOptions(
             args=self._arguments(params),
             identity=identity(self._name, number),
-            search=SearchPlace(search=self._name, number=number, params=dict(params)),
+            search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
         )
         trial = add_job(self._client, self._experiment, self._job, wish)
         if trial.record.recipe.search is None:  # the search would wait for ever

@@ -27,7 +27,7 @@ _DEAF_REPORTS, _DEAF_SECONDS = 3, 3.0
 _PATIENCE = 30.0
 
 
-class Standing(str, Enum):
+class SearchState(str, Enum):
     """The state of a trial in a search."""
 
     RUNNING = "running"
@@ -63,13 +63,13 @@ class SearchTrial:
         self.number = number
         self.params = params
         self.record = record
-        self.standing = Standing.RUNNING
+        self.state = SearchState.RUNNING
         self.value: float | None = None  # the last reported value, finally the result
         self.step: int | None = None  # the step of `value`
         self.is_new = True  # False if it had ended before the search resumed
         self.pruned_at = _pruned_at(record)
-        self.asked: float | None = None  # when it was asked to stop, if known
-        self.heard = 0  # number of reports since then
+        self.stop_requested_at: float | None = None  # when it was asked to stop, if known
+        self.reports_since_request = 0  # number of reports since then
         self.is_ended = False  # True if it was stopped because it ignored the request
         self.source: tuple[str, int] | None = None  # the replica whose values count
 
@@ -99,18 +99,18 @@ class SearchPolicy:
     @property
     def running(self) -> list[SearchTrial]:
         """The trials that have not ended."""
-        return [tried for tried in self.tried if tried.standing is Standing.RUNNING]
+        return [tried for tried in self.tried if tried.state is SearchState.RUNNING]
 
     @property
     def ended(self) -> list[SearchTrial]:
         """The ended trials, without interrupted ones, which are repeated."""
-        leftover = (Standing.RUNNING, Standing.INTERRUPTED)
-        return [tried for tried in self.tried if tried.standing not in leftover]
+        leftover = (SearchState.RUNNING, SearchState.INTERRUPTED)
+        return [tried for tried in self.tried if tried.state not in leftover]
 
     @property
     def to_begin(self) -> int:
         """The number of trials still to start."""
-        cut_short = sum(tried.standing is Standing.INTERRUPTED for tried in self.tried)
+        cut_short = sum(tried.state is SearchState.INTERRUPTED for tried in self.tried)
         return max(self.settings.trials + cut_short - len(self.tried), 0)
 
     @property
@@ -120,7 +120,7 @@ class SearchPolicy:
 
     def ranked(self) -> list[SearchTrial]:
         """Return the trials that ran to their end, best first."""
-        done = [tried for tried in self.tried if tried.standing is Standing.COMPLETE]
+        done = [tried for tried in self.tried if tried.state is SearchState.COMPLETE]
         sign = 1 if self.settings.is_min else -1
         return sorted(done, key=lambda tried: sign * (tried.value or 0.0))
 
@@ -141,9 +141,11 @@ class SearchPolicy:
     def next_due(self, now: float) -> float | None:
         """Return the seconds until an order may be due without a new event, or None."""
         left = [
-            tried.asked + (_DEAF_SECONDS if tried.heard >= _DEAF_REPORTS else _PATIENCE) - now
+            tried.stop_requested_at
+            + (_DEAF_SECONDS if tried.reports_since_request >= _DEAF_REPORTS else _PATIENCE)
+            - now
             for tried in self.running
-            if tried.asked is not None and not tried.is_ended
+            if tried.stop_requested_at is not None and not tried.is_ended
         ]
         return max(min(left), 0.0) if left else None
 
@@ -169,7 +171,7 @@ class SearchPolicy:
         for _, happens in sorted(happened, key=itemgetter(0)):
             happens()
         for tried in self.tried:
-            tried.is_new = tried.standing is Standing.RUNNING
+            tried.is_new = tried.state is SearchState.RUNNING
             self._changed(tried.record, now)
 
     def learn(self, news: TrialRecord | Points, now: float) -> None:
@@ -220,11 +222,11 @@ class SearchPolicy:
             self._unknown.setdefault(point.trial_id, []).append(point)
             return
         tried.source = tried.source or point.source
-        if tried.source != point.source or tried.standing is not Standing.RUNNING:
+        if tried.source != point.source or tried.state is not SearchState.RUNNING:
             return
         tried.step, tried.value = point.step, point.value
-        if tried.asked is not None:
-            tried.heard += 1
+        if tried.stop_requested_at is not None:
+            tried.reports_since_request += 1
         if tried.pruned_at is not None and point.step > tried.pruned_at:
             return  # Optuna stopped the trial before, so it must not see later values
         if not self.settings.prunes or not self.study.report(
@@ -233,53 +235,55 @@ class SearchPolicy:
             return
         if tried.record.state.is_final or tried.pruned_at is not None:
             return  # it was judged before, from the data known then
-        tried.pruned_at, tried.asked = point.step, now
+        tried.pruned_at, tried.stop_requested_at = point.step, now
         what = f"{self.settings.metric} {point.value:g}"
         reason = f"pruned at step {point.step}: {what} is not among the best at this step"
         self._orders.append(Order(tried.record.id, reason, is_request=True))
 
     def _changed(self, record: TrialRecord, now: float) -> None:
         tried = self._by_id.get(record.id)
-        if tried is None or tried.standing is not Standing.RUNNING:
+        if tried is None or tried.state is not SearchState.RUNNING:
             return
         tried.record = record
         if not record.state.is_final:
             tried.pruned_at = _pruned_at(record) if tried.pruned_at is None else tried.pruned_at
-            if tried.pruned_at is not None and tried.asked is None:
-                tried.asked = now
+            if tried.pruned_at is not None and tried.stop_requested_at is None:
+                tried.stop_requested_at = now
             return
-        tried.standing, tried.value = self._judged(tried)
-        if tried.standing is Standing.COMPLETE and tried.value is not None:
+        tried.state, tried.value = self._judged(tried)
+        if tried.state is SearchState.COMPLETE and tried.value is not None:
             self.study.complete(tried.number, tried.value)
-        elif tried.standing is Standing.PRUNED:
+        elif tried.state is SearchState.PRUNED:
             self.study.prune(tried.number)
         else:
-            self.study.fail(tried.number, again=tried.standing is Standing.INTERRUPTED)
+            self.study.fail(tried.number, again=tried.state is SearchState.INTERRUPTED)
 
-    def _judged(self, tried: SearchTrial) -> tuple[Standing, float | None]:
+    def _judged(self, tried: SearchTrial) -> tuple[SearchState, float | None]:
         """Return the final state and value of an ended trial."""
         record = tried.record
         if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
-            return Standing.INTERRUPTED, tried.value
+            return SearchState.INTERRUPTED, tried.value
         if _pruned_at(record) is not None:
-            return Standing.PRUNED, tried.value
+            return SearchState.PRUNED, tried.value
         if record.state is TrialState.STOPPED:
-            return Standing.STOPPED, tried.value
+            return SearchState.STOPPED, tried.value
         if record.state is TrialState.FAILED:
-            return Standing.FAILED, tried.value
+            return SearchState.FAILED, tried.value
         value = self._value_of(record) if tried.value is None else tried.value
         if value is None:
-            return Standing.UNREPORTED, None
+            return SearchState.UNREPORTED, None
         if value != value:  # NaN: a value that cannot be ranked
-            return Standing.FAILED, value
-        return Standing.COMPLETE, value
+            return SearchState.FAILED, value
+        return SearchState.COMPLETE, value
 
     @staticmethod
     def _is_deaf(tried: SearchTrial, now: float) -> bool:
-        if tried.asked is None or tried.is_ended:
+        if tried.stop_requested_at is None or tried.is_ended:
             return False
-        passed = now - tried.asked
-        return passed >= _PATIENCE or (tried.heard >= _DEAF_REPORTS and passed >= _DEAF_SECONDS)
+        passed = now - tried.stop_requested_at
+        return passed >= _PATIENCE or (
+            tried.reports_since_request >= _DEAF_REPORTS and passed >= _DEAF_SECONDS
+        )
 
 
 def identity(name: str, number: int) -> str:

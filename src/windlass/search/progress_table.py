@@ -7,16 +7,16 @@ import time
 from windlass.client.terminal.experiment_progress import what_it_raised
 from windlass.client.terminal.live_lines import Line
 from windlass.model.text.quantities import format_duration
-from windlass.search.policy import SearchPolicy, SearchTrial, Standing
+from windlass.search.policy import SearchPolicy, SearchState, SearchTrial
 from windlass.search.result import counts, eta_text, metric_text, table_of
 
 _COLOURS = {
     "running": "cyan",
-    Standing.COMPLETE.value: "green",
-    Standing.FAILED.value: "red",
-    Standing.UNREPORTED.value: "red",
-    Standing.STOPPED.value: "magenta",
-    Standing.INTERRUPTED.value: "magenta",
+    SearchState.COMPLETE.value: "green",
+    SearchState.FAILED.value: "red",
+    SearchState.UNREPORTED.value: "red",
+    SearchState.STOPPED.value: "magenta",
+    SearchState.INTERRUPTED.value: "magenta",
 }
 _MOST_ROWS = 16
 
@@ -31,11 +31,11 @@ class ProgressTable:
         self._body: list[Line] = []
         self._head: list[tuple[str, str]] = [("search ", "bold"), (repr(policy.name), "name")]
         self._left = ""
-        self._told = 0  # number of ended trials that have a line
+        self._reported = 0  # number of ended trials that have a line
 
     def begin_after(self, ended: int) -> None:
         """Set the number of trials that had ended before this process started."""
-        self._told = ended
+        self._reported = ended
 
     def update(self) -> None:
         """Update the table from the current state of the search."""
@@ -79,17 +79,17 @@ class ProgressTable:
     def line_of(self, tried: SearchTrial) -> str:
         """Describe how one trial ended, for output without a table."""
         policy = self._policy
-        self._told += tried.standing is not Standing.INTERRUPTED
+        self._reported += tried.state is not SearchState.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())
-        what = tried.standing.value
-        if tried.standing in (Standing.COMPLETE, Standing.PRUNED):
-            at = f" at step {tried.step}" if tried.standing is Standing.PRUNED else ""
+        what = tried.state.value
+        if tried.state in (SearchState.COMPLETE, SearchState.PRUNED):
+            at = f" at step {tried.step}" if tried.state is SearchState.PRUNED else ""
             what += f"{at}, {metric_text(policy, tried)}"
         elif reason := what_it_raised(tried.record) or tried.record.message:
             what += f": {reason.splitlines()[0]}"
         mark = " (best so far)" if policy.best is tried else ""
         whole = len(policy.ended) + len(policy.running) + policy.to_begin
-        return f"[{self._told}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
+        return f"[{self._reported}/{whole}] trial {tried.record.id} {what}{mark}  {params}"
 
 
 def _short(value: object) -> str:

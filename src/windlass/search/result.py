@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.comparison.tables import Table
 from windlass.model.run_time import seconds_run
 from windlass.model.text.quantities import format_duration
-from windlass.search.policy import SearchPolicy, SearchTrial, Standing
+from windlass.search.policy import SearchPolicy, SearchState, SearchTrial
 
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
@@ -130,9 +130,9 @@ def importances(policy: SearchPolicy) -> dict[str, float]:
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
     """Sort trials: the best first, then trials that were stopped early, then the others."""
-    rest = [tried for tried in policy.tried if tried.standing is not Standing.COMPLETE]
+    rest = [tried for tried in policy.tried if tried.state is not SearchState.COMPLETE]
     # The trial that was stopped at the latest step is the best of those stopped early.
-    rest.sort(key=lambda tried: (tried.standing is not Standing.PRUNED, -(tried.step or 0)))
+    rest.sort(key=lambda tried: (tried.state is not SearchState.PRUNED, -(tried.step or 0)))
     return [*policy.ranked(), *rest]
 
 
@@ -158,7 +158,7 @@ def table_of(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
 
 def counts(policy: SearchPolicy) -> dict[str, int]:
     """Count the trials in each state: running ones first, then in the order of the states."""
-    order = [state.value for state in Standing]
+    order = [state.value for state in SearchState]
     by_state: dict[str, int] = {}
     for tried in policy.tried:
         by_state[word_of(tried)] = by_state.get(word_of(tried), 0) + 1
@@ -169,8 +169,8 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 def word_of(tried: SearchTrial) -> str:
     """Return the state of a trial in a word; an unfinished trial may also be queued."""
-    goes_on = tried.standing is Standing.RUNNING
-    return tried.record.state.value.lower() if goes_on else tried.standing.value
+    goes_on = tried.state is SearchState.RUNNING
+    return tried.record.state.value.lower() if goes_on else tried.state.value
 
 
 def metric_text(policy: SearchPolicy, tried: SearchTrial) -> str:

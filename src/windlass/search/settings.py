@@ -113,7 +113,7 @@ def check_same(
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
     differing = [
-        f"{key} was {_told(before.get(key))}, now {_told(now.get(key))}"
+        f"{key} was {_setting_text(before.get(key))}, now {_setting_text(now.get(key))}"
         for key in dict.fromkeys([*before, *now])
         if _normal(before.get(key)) != _normal(now.get(key))
     ]
@@ -135,7 +135,7 @@ def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
     return {**spaces, **plain}
 
 
-def _told(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """Return a setting as the user wrote it."""
     if value is None:
         return "not given"

@@ -36,9 +36,9 @@ class Services:
     home: Home
     database: Database
     trials: TrialStore
-    kinship: TrialRelations
+    relations: TrialRelations
     experiments: ExperimentStore
-    places: WorkspaceStore
+    workspaces: WorkspaceStore
     models: ModelStore
     templates: TemplateStore
     blobs: BlobStore
@@ -48,10 +48,10 @@ class Services:
     metrics: MetricStore
     metric_reader: MetricReader
     checkpoints: CheckpointStore
-    saved: CheckpointReader
+    checkpoint_reader: CheckpointReader
     private: PrivateFiles
     hub: Hub
-    holds: ExperimentLeases
+    leases: ExperimentLeases
     runtime: ServerRuntime
     nudge_path: str  # the socket for nudges, named in `server.json`
     admission: AdmissionQueue

@@ -168,7 +168,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
         services.metric_reader.close()
-        services.saved.close()
+        services.checkpoint_reader.close()
         database.close()
         _log.info("stopped; running trials go on")
 
@@ -200,9 +200,9 @@ def _assemble(
         families.changed(trial)
 
     trials = TrialStore(database, on_change=changed)
-    holds = ExperimentLeases(asyncio.get_running_loop())
-    holds.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
-    holds.on_let_go = families.let_go
+    leases = ExperimentLeases(asyncio.get_running_loop())
+    leases.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
+    leases.on_let_go = families.let_go
     blobs = FileBlobStore(home.blobs)
     blobs.sweep()
     private = PrivateFiles(home.private)
@@ -225,8 +225,8 @@ def _assemble(
     reader = MetricReader(metrics)
     local.nudges.on_metrics(reader.look)
     checkpoints = CheckpointStore(home.path, database, blobs, metrics, trials.keeping)
-    saved = CheckpointReader(checkpoints)
-    local.nudges.on_checkpoint(lambda source: saved.look(source.trial_id))
+    checkpoint_reader = CheckpointReader(checkpoints)
+    local.nudges.on_checkpoint(lambda source: checkpoint_reader.look(source.trial_id))
     logs = FileLogStore(home.path)
     recorder = ControllerStore(
         home, trials, blobs, logs, private, metrics, checkpoints, hub.publish
@@ -238,11 +238,11 @@ def _assemble(
         home=home,
         database=database,
         trials=trials,
-        kinship=TrialRelations(database),
+        relations=TrialRelations(database),
         experiments=ExperimentStore(
-            database, holds.is_held, holds.held_ids, on_rename=trials.forget
+            database, leases.is_held, leases.held_ids, on_rename=trials.forget
         ),
-        places=WorkspaceStore(database, on_rename=trials.forget),
+        workspaces=WorkspaceStore(database, on_rename=trials.forget),
         models=ModelStore(database),
         templates=TemplateStore(database),
         blobs=blobs,
@@ -252,10 +252,10 @@ def _assemble(
         metrics=metrics,
         metric_reader=reader,
         checkpoints=checkpoints,
-        saved=saved,
+        checkpoint_reader=checkpoint_reader,
         private=private,
         hub=hub,
-        holds=holds,
+        leases=leases,
         runtime=runtime,
         nudge_path=local.nudges.path,
         admission=admission,
@@ -283,7 +283,7 @@ def _catch_up(home: Home, services: Services) -> None:
             tell_to_stop(home.path, trial_id, reason)
         unfinished = services.trials.unfinished_jobs()
         services.metric_reader.catch_up(home.path, unfinished)
-        services.saved.catch_up(job.trial_id for job in unfinished)
+        services.checkpoint_reader.catch_up(job.trial_id for job in unfinished)
     except Exception:  # noqa: BLE001 -- the server can run without this step
         _log.exception("what a server before may have left undone is left so")
 

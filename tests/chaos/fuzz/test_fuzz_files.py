@@ -54,7 +54,7 @@ def searched(path: Path, pattern: Pattern) -> list[segment_reader.Line]:
     found: list[segment_reader.Line] = []
     for line in search:
         if line is not None:
-            found += [line, *search.mark_told(line.end)]
+            found += [line, *search.mark_returned(line.end)]
     return found
 
 

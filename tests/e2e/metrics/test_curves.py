@@ -184,7 +184,7 @@ def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None
         asked = {"trials": [trial.id], "max_points": -1}
         transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
     for position in (-1, 2**63, 2**70, "x"):
-        asked = {"trials": [trial.id], "known": {f"{trial.id}/main/0/1": position}}
+        asked = {"trials": [trial.id], "positions": {f"{trial.id}/main/0/1": position}}
         with pytest.raises(wl.InvalidArgument):
             transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
     with pytest.raises(wl.NotFound, match="no trial 9223372036854775808"):

@@ -16,7 +16,7 @@ import windlass as wl
 from harness import Project, kill_server
 from windlass.client.client import default_client
 from windlass.model.job import JobSpec, ProcessCall, Role
-from windlass.model.records import Recipe, SearchPlace, TrialRecord
+from windlass.model.records import Recipe, SearchSuggestion, TrialRecord
 from windlass.model.requests import CreateTrial
 
 SHARES_HOME = True
@@ -254,7 +254,7 @@ def test_a_trial_links_to_its_origin_and_its_reruns(home: Path) -> None:
 
 
 def test_a_rerun_does_not_inherit_the_identity_or_search_of_its_origin(home: Path) -> None:
-    place = SearchPlace(search="s", number=0, params={"lr": 1})
+    place = SearchSuggestion(search="s", number=0, params={"lr": 1})
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("echo", "x"))),), suspend=True)
     asked = Recipe(identity="one", search=place, arguments={"main": {}})
     trial = create(spec, recipe=asked, auxiliary=True, labels=("l",))

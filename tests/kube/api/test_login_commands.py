@@ -114,7 +114,7 @@ def test_a_limit_that_is_none_is_refused(
 def test_a_look_at_a_cluster_that_gives_up_leaves_no_program_running(program: LoginProgram) -> None:
     program.hang()
     seen = examine(Home.find(), url="http://127.0.0.1:1", within=10.0)
-    assert seen.is_known and not seen.server
+    assert seen.is_configured and not seen.server
     [finding] = seen.findings
     assert f"{program.path} did not answer in 8 s" in finding.text
     program.wait_gone()

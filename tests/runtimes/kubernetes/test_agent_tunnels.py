@@ -62,7 +62,7 @@ class World:
 
     def __init__(self, home: Path, cluster: type[Listing], stack: ExitStack) -> None:
         self.passed = 1000.0
-        self.heard = AgentsLastSeen(lambda: self.passed)
+        self.last_seen = AgentsLastSeen(lambda: self.passed)
         self.urls = ["http://workstation:8080"]
         self.folder = paths.attempt_dir(home, 1, FIRST)
         self.folder.mkdir(parents=True)
@@ -80,7 +80,7 @@ class World:
             token_for=lambda _uid: "t",
             urls=lambda: self.urls,
             url=lambda: "http://127.0.0.1:1",
-            heard=self.heard,
+            last_seen=self.last_seen,
             clock=lambda: self.passed,
         )
         self.errands = RetryQueue()
@@ -159,7 +159,7 @@ def test_one_that_is_heard_of_is_left_alone_until_it_is_silent(world: World) -> 
     world.begin()
     world.see()
     for _ in range(10):
-        world.heard.note(UID, FIRST)
+        world.last_seen.note(UID, FIRST)
         assert not world.look_after(25)
     assert not world.look_after(SILENT - 26)
     assert world.look_after(1)
@@ -169,8 +169,8 @@ def test_what_is_heard_of_another_attempt_says_nothing_of_this(world: World) -> 
     world.begin()
     world.see()
     world.passed += SILENT - 1
-    world.heard.note(UID, ReplicaId("main", 0, 2))
-    world.heard.note("another", FIRST)
+    world.last_seen.note(UID, ReplicaId("main", 0, 2))
+    world.last_seen.note("another", FIRST)
     assert world.look_after(1)
 
 
@@ -179,7 +179,7 @@ def test_what_comes_by_a_tunnel_is_no_reason_to_let_go_of_it(world: World) -> No
     world.see()
     assert world.look_after(SILENT)
     for _ in range(10):
-        world.heard.note(UID, FIRST)
+        world.last_seen.note(UID, FIRST)
         world.see()
         assert world.look_after(25)
 
@@ -189,7 +189,7 @@ def test_one_without_another_way_is_reached_at_once_after_a_login(world: World) 
     world.begin()
     world.see()
     assert world.look_after(SILENT)
-    world.heard.note(UID, FIRST)
+    world.last_seen.note(UID, FIRST)
     world.tunnels.drop_all()
     assert not world.is_reached
     world.see()
@@ -200,7 +200,7 @@ def test_one_whose_node_did_not_answer_for_a_moment_is_reached_again_at_once(wor
     world.begin()
     world.see()
     assert world.look_after(SILENT)
-    world.heard.note(UID, FIRST)
+    world.last_seen.note(UID, FIRST)
     world.see("Unknown")
     assert not world.is_reached
     world.see()

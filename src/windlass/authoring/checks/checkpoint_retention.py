@@ -69,7 +69,7 @@ def retention_rule(last: int | None, best: str | None) -> Keep | None:
         best=chosen.number,
         metric=chosen.metric,
         is_max=chosen.is_max,
-        is_last_given=last is not None,
+        has_last=last is not None,
     )
 
 

@@ -57,9 +57,9 @@ from windlass.model.job import (
 )
 from windlass.model.text.quantities import parse_duration
 
-WHOLE = tuple(each.name for each in fields(JobBase))
-ROLE = tuple(each.name for each in fields(Job) if each.name not in WHOLE)
-_DEFAULTS = {each.name: each.default for each in fields(JobBase)}
+WHOLE = tuple(field.name for field in fields(JobBase))
+ROLE = tuple(field.name for field in fields(Job) if field.name not in WHOLE)
+_DEFAULTS = {field.name: field.default for field in fields(JobBase)}
 _ROLE_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
 _HIGHEST_PRIORITY = 1_000_000
 _MOST_ROLES = 64

@@ -26,7 +26,7 @@ from windlass.authoring.public.packaged import Packaged
 from windlass.authoring.public.run_decorator import Function
 from windlass.client.connection.event_stream import insist
 from windlass.model.errors import InvalidArgument, shown
-from windlass.model.records import Recipe, SearchPlace
+from windlass.model.records import Recipe, SearchSuggestion
 
 if TYPE_CHECKING:
     from windlass.client.client import Client
@@ -49,7 +49,7 @@ class AddOptions:
     auxiliary: bool = False
     parent_id: int | None = None
     inherited: Mapping[str, Any] = field(default_factory=dict)  # parameters of the parent trial
-    search: SearchPlace | None = None
+    search: SearchSuggestion | None = None
 
 
 def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:

@@ -37,7 +37,7 @@ def summarize_cluster(home: Home) -> Iterator[Finding]:
         yield Finding("kubernetes", WARNING, error.message, error.hint or "")
         return
     seen, wrong = check.seen, check.wrong
-    if not seen.is_known:
+    if not seen.is_configured:
         return
     if not seen.server:  # no Kubernetes client, or no usable kubeconfig
         assert wrong is not None  # noqa: S101 -- that is why there is none

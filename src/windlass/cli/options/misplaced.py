@@ -31,7 +31,7 @@ def note_misplaced(command: click.Command, words: Sequence[str]) -> str:
     meant = [
         shlex.join(option_words)
         for option_words in misplaced
-        if not _is_known(text, option_words[0])
+        if not _is_command_word(text, option_words[0])
     ]
     if not meant:
         return ""
@@ -49,7 +49,7 @@ def _find(words: Sequence[str], takes_value: dict[str, bool]) -> Iterator[list[s
             yield [word, *value]
 
 
-def _is_known(text: str, word: str) -> bool:
+def _is_command_word(text: str, word: str) -> bool:
     """Return whether the text of a script mentions an option."""
     name = word.partition("=")[0].removeprefix("--")
     return f"--{name}" in text or name.replace("-", "_") in text

@@ -248,7 +248,7 @@ def _connected(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ConfigurationSource:
     """The parts of a configuration beyond the connection."""
 
     source: str
@@ -264,7 +264,7 @@ def _configured(
     home: Home,
     files: Sequence[str],
     login_within: float,
-) -> _Found:
+) -> _ConfigurationSource:
     """Fill a configuration from the first that there is."""
     if isinstance(login, TokenLogin):
         configuration.host = login.server.rstrip("/")
@@ -274,7 +274,7 @@ def _configured(
             configuration.ssl_ca_cert = authority_file(home, login)
         source = f"the token of a login ({home.kubernetes_login})"
         namespace = _namespace_of_account(_account_of_token(configuration))
-        return _Found(source, "the owner of the token", namespace)
+        return _ConfigurationSource(source, "the owner of the token", namespace)
     if files:
         return _from_config_file(kubernetes, configuration, files, context, login_within)
     if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -295,7 +295,7 @@ def _from_config_file(
     files: Sequence[str],
     context: str | None,
     login_within: float,
-) -> _Found:
+) -> _ConfigurationSource:
     """From a kubeconfig file, or several as `KUBECONFIG` names them."""
     from windlass.kube.api.kubeconfig import load_files  # which needs the client
 
@@ -324,7 +324,7 @@ def _from_config_file(
             raise
         raise _unusable(paths, str(error)) from None
     inner: Mapping[str, str] = chosen.get("context") or {}
-    return _Found(
+    return _ConfigurationSource(
         source=f"{paths}, context {chosen['name']}",
         account=str(inner.get("user") or ""),
         namespace=str(inner.get("namespace") or ""),
@@ -339,7 +339,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
     )
 
 
-def _from_pod(kubernetes: Any, configuration: Any) -> _Found:
+def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
     """The account of the pod that we run in."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
@@ -353,7 +353,7 @@ def _from_pod(kubernetes: Any, configuration: Any) -> _Found:
             namespace = file.read().strip()
     except OSError:
         namespace = ""
-    return _Found("the account of this pod", "the account of this pod", namespace)
+    return _ConfigurationSource("the account of this pod", "the account of this pod", namespace)
 
 
 def _never_prompt() -> None:

@@ -76,7 +76,7 @@ def _no_program(match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     )
 
 
-def _other_machine(_found: re.Match[str], _pod: Pod, image: str) -> Explanation:
+def _other_machine(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     of_image = f"The image {image}" if image else "The image"
     return Explanation(
         reason="WrongArchitecture",
@@ -95,7 +95,7 @@ def _not_executable(match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     )
 
 
-def _root(_found: re.Match[str], _pod: Pod, image: str) -> Explanation:
+def _root(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     return Explanation(
         reason="RunsAsRoot",
         sentence=f"The image {image} runs as root, which this pod may not.",
@@ -104,7 +104,7 @@ def _root(_found: re.Match[str], _pod: Pod, image: str) -> Explanation:
     )
 
 
-def _memory_low(_found: re.Match[str], _pod: Pod, _image: str) -> Explanation:
+def _memory_low(_match: re.Match[str], _pod: Pod, _image: str) -> Explanation:
     return Explanation(
         reason="OutOfMemory",
         sentence="It may use so little memory that it cannot even start.",
@@ -112,8 +112,8 @@ def _memory_low(_found: re.Match[str], _pod: Pod, _image: str) -> Explanation:
     )
 
 
-Telling = Callable[[re.Match[str], Pod, str], Explanation]
-_LACKS: tuple[tuple[re.Pattern[str], Telling], ...] = (
+Explainer = Callable[[re.Match[str], Pod, str], Explanation]
+_LACKS: tuple[tuple[re.Pattern[str], Explainer], ...] = (
     (
         re.compile(
             r"couldn't find key (?P<key>\S+) in "

@@ -68,9 +68,9 @@ def why_not_pulled(
             f"Is the name right ({_CHOOSE})? Else name a secret with the password: "
             "image_pull_secrets= of wl.Kubernetes.",
         )
-    for pattern, known_reason, sentence, remedy in _KNOWN:
+    for pattern, code, sentence, remedy in _PULL_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
-            return Explanation(known_reason, sentence.format(image=image), remedy)
+            return Explanation(code, sentence.format(image=image), remedy)
     why = " ".join(text.split())
     return Explanation(
         "ImageUnavailable" if why else BACKING_OFF,
@@ -79,7 +79,7 @@ def why_not_pulled(
     )
 
 
-_KNOWN: tuple[tuple[str, str, str, str], ...] = (
+_PULL_ERRORS: tuple[tuple[str, str, str, str], ...] = (
     (
         r"no match for platform|exec format error|does not match the specified platform",
         "WrongArchitecture",

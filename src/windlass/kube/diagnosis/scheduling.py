@@ -214,7 +214,7 @@ def _claim_missing(match: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _claim_unbound(_found: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
+def _claim_unbound(_match: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
     namespace = (pod.get("metadata") or {}).get("namespace") or "default"
     return Explanation(
         "VolumeUnbound",
@@ -223,7 +223,7 @@ def _claim_unbound(_found: re.Match[str], pod: Mapping[str, Any]) -> Explanation
     )
 
 
-def _no_nodes(_found: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
+def _no_nodes(_match: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
     return Explanation(
         "NoNodes",
         "The cluster has no machines at all.",

@@ -35,7 +35,7 @@ def refusal(
             remedy="Log in again: wl.TokenAuthentication(token=..., server=...).login(), or the "
             "login command of your cluster's provider.",
         )
-    for pattern, explanation in _KNOWN:
+    for pattern, explanation in _REFUSALS:
         match = pattern.search(message)
         if match:
             return _with_namespace(
@@ -129,7 +129,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-Telling = Callable[[re.Match[str]], Explanation]
+Explainer = Callable[[re.Match[str]], Explanation]
 
 
 def _cannot(match: re.Match[str]) -> Explanation:
@@ -243,7 +243,7 @@ def _account_new(match: re.Match[str]) -> Explanation:
 
 
 # What a webhook says comes first: it may quote any of the others.
-_KNOWN: tuple[tuple[re.Pattern[str], Telling], ...] = (
+_REFUSALS: tuple[tuple[re.Pattern[str], Explainer], ...] = (
     (
         re.compile(
             r'admission webhook "(?P<name>[^"]+)" denied the request:? ?(?P<what>.*)', re.DOTALL

@@ -29,11 +29,11 @@ def problem_of(
     template = made_from.templates[replica.role]
     pod = make_pod(made_from, replica)
     return InvalidArgument.of(
-        [f"{path}.template{_told(fault, pod, template)}" for fault in refused.faults]
+        [f"{path}.template{_fault_text(fault, pod, template)}" for fault in refused.faults]
     )
 
 
-def _told(fault: Fault, pod: Object, template: Object) -> str:
+def _fault_text(fault: Fault, pod: Object, template: Object) -> str:
     if not fault.field:
         return f": {fault.message}"
     field = _VARIABLE.sub(lambda match: _as_written(match, pod, template), fault.field)

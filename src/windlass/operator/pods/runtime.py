@@ -88,10 +88,10 @@ class PodRuntime:
         )  # fmt: skip
         self._ownership = Ownership(connection, jobs, self.cache, record=self._record)
 
-    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
+    def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
         """Return the addresses of the services, which are the same in every attempt."""
         translation = self._jobs.translation(job.uid)
-        return dict(known) if translation is None else translation.addresses
+        return dict(assigned) if translation is None else translation.addresses
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
         """Create the pod of an attempt, and the service of its replica if there is none."""

@@ -14,10 +14,10 @@ _MOST = 50_000  # attempts; the agents that have been silent for longest are dro
 class AgentsLastSeen:
     """The time of the last request of each attempt's agent. May be used from any thread.
 
-    >>> heard, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
-    >>> heard.last("c0ffee", first)
-    >>> heard.note("c0ffee", first)
-    >>> heard.last("c0ffee", first)
+    >>> last_seen, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
+    >>> last_seen.last("c0ffee", first)
+    >>> last_seen.note("c0ffee", first)
+    >>> last_seen.last("c0ffee", first)
     12.0
     """
 

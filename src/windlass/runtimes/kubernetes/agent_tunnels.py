@@ -89,8 +89,8 @@ class AgentTunnels:
             return SILENT  # the pod will not run for much longer
         now = self._context.clock()
         since = self._since.setdefault(uid_of(pod), now)
-        heard = self._context.heard.last(uid, replica)
-        left = given_up_at(since, heard, is_new=not attempt.was_taken_up) - now
+        last_seen = self._context.last_seen.last(uid, replica)
+        left = given_up_at(since, last_seen, is_new=not attempt.was_taken_up) - now
         if left > 0 and uid_of(pod) not in self._cut_off:
             return left
         self._cut_off.add(uid_of(pod))
@@ -126,7 +126,7 @@ class AgentTunnels:
         return location_of(pod) == where
 
 
-def given_up_at(since: float, heard: float | None, *, is_new: bool) -> float:
+def given_up_at(since: float, last_seen: float | None, *, is_new: bool) -> float:
     """Return the time at which a silent agent counts as unable to reach the server.
 
     `since` is the time at which this process first saw its pod run. An agent that contacted an
@@ -138,9 +138,9 @@ def given_up_at(since: float, heard: float | None, *, is_new: bool) -> float:
     >>> given_up_at(100.0, 125.0, is_new=False)
     165.0
     """
-    if heard is None:
+    if last_seen is None:
         return since + (UNHEARD if is_new else SILENT)
-    return max(since, heard) + SILENT
+    return max(since, last_seen) + SILENT
 
 
 def _is_running(pod: Object) -> bool:

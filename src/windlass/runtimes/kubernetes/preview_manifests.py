@@ -62,7 +62,7 @@ def build_manifests(
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)
     >>> made = build_manifests(JobSpec(roles=(role,), backend="kubernetes"), "lab", None)
-    >>> [each["kind"] for each in made]
+    >>> [manifest["kind"] for manifest in made]
     ['Secret', 'Service', 'Pod', 'Service', 'Pod']
     """
     job = Job(uid=_NOBODY, trial_id=0, spec=spec)

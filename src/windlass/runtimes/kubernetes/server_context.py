@@ -22,5 +22,5 @@ class KubernetesContext(msgspec.Struct, frozen=True, kw_only=True):
     url: Callable[[], str]  # the URL of the server for this process
     image: str = ""  # the image for jobs that set none; "" for one with their Python version
     tunnels: int = 4  # connections to each pod that cannot reach the server
-    heard: AgentsLastSeen = AGENTS_LAST_SEEN  # the last request of each agent
+    last_seen: AgentsLastSeen = AGENTS_LAST_SEEN  # the last request of each agent
     clock: Callable[[], float] = time.monotonic

@@ -106,7 +106,7 @@ async def _put_forward(services: Services, experiment_id: int, priority: int) ->
     """Set the priority of all queued trials of an experiment."""
     from windlass.server.operations.queue_order import set_priority
 
-    for trial_id in reversed(await services.kinship.going_on(experiment_id)):
+    for trial_id in reversed(await services.relations.going_on(experiment_id)):
         record = await services.trials.record(trial_id)
         if record.state is TrialState.QUEUED and record.spec.priority != priority:
             with contextlib.suppress(Conflict):  # the trial has ended meanwhile
@@ -118,7 +118,7 @@ async def stop_experiment(
 ) -> ExperimentRecord:
     """Stop all unfinished trials of an experiment."""
     await services.experiments.by_id(experiment_id)
-    await stop_all(services, await services.kinship.going_on(experiment_id), data)
+    await stop_all(services, await services.relations.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
 
 
@@ -131,7 +131,7 @@ async def hold_experiment(services: Services, experiment_id: int, holder: Holder
     """Keep an experiment open for as long as the client reads this stream."""
     await services.experiments.by_id(experiment_id)
     return Answer(
-        services.holds.stream(services.hub, experiment_id, holder),
+        services.leases.stream(services.hub, experiment_id, holder),
         media_type=EVENTS,
         headers={"Cache-Control": "no-store"},
     )
@@ -142,7 +142,7 @@ async def let_go_experiment(
 ) -> ExperimentRecord:
     """Release the hold on an experiment."""
     await services.experiments.by_id(experiment_id)
-    services.holds.let_go(experiment_id, holder)
+    services.leases.let_go(experiment_id, holder)
     return await services.experiments.by_id(experiment_id)
 
 

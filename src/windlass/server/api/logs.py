@@ -171,20 +171,20 @@ async def search_logs(
     wanted.one_of("trials.state", [value.value for value in states_of(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))
-    hunt = _Hunt(services, query, query.pattern, counts=count)
-    first, place = _parse(cursor)
+    page = _SearchPage(services, query, query.pattern, counts=count)
+    first, log_cursor = _parse(cursor)
     while True:
         rows = await services.trials.ids(wanted, first, _TRIALS)
-        following = await in_search_thread(lambda: hunt.run(rows, place))  # noqa: B023 -- awaited
+        following = await in_search_thread(lambda: page.run(rows, log_cursor))  # noqa: B023 -- awaited
         if following is None and len(rows) == _TRIALS:
-            first, place = rows[-1]["id"] + 1, None
-            if not hunt.is_over:
+            first, log_cursor = rows[-1]["id"] + 1, None
+            if not page.is_over:
                 continue
             following = str(first)
         hint = ""
-        if clause is not None and cursor is None and not hunt.count and following is None:
+        if clause is not None and cursor is None and not page.count and following is None:
             hint = await services.trials.doubt(clause.names, clause.quoted)
-        return LogHits(items=tuple(hunt.found), count=hunt.count, next=following, hint=hint)
+        return LogHits(items=tuple(page.hits), count=page.count, next=following, hint=hint)
 
 
 def _require(wanted: Conditions, where: str) -> WhereCompiler:
@@ -194,53 +194,53 @@ def _require(wanted: Conditions, where: str) -> WhereCompiler:
     return clause
 
 
-class _Hunt:
+class _SearchPage:
     """One page of a search over many trials."""
 
     def __init__(
         self, services: Services, query: LogQuery, pattern: Pattern, *, counts: bool
     ) -> None:
         self._logs = services.logs
-        self._asked = query
+        self._query = query
         self._pattern = pattern
         self._counts = counts
         self._time = Slice()
-        self.found: list[LogHit] = []
+        self.hits: list[LogHit] = []
         self.count = 0
 
     @property
     def is_over(self) -> bool:
-        return self._time.is_over or len(self.found) >= self._asked.limit
+        return self._time.is_over or len(self.hits) >= self._query.limit
 
-    def run(self, rows: list[Row], place: str | None) -> str | None:
+    def run(self, rows: list[Row], cursor: str | None) -> str | None:
         """Look at some trials, the first of them from a place on; where to go on, if not done."""
         for row in rows:
-            place, has_more = self._look(row, place)
+            cursor, has_more = self._look(row, cursor)
             if has_more:
-                return f"{row['id']}/{place}"
-            place = None
+                return f"{row['id']}/{cursor}"
+            cursor = None
             if self.is_over and row is not rows[-1]:
                 return str(row["id"] + 1)
         return None
 
-    def _look(self, row: Row, place: str | None) -> tuple[str, bool]:
+    def _look(self, row: Row, cursor: str | None) -> tuple[str, bool]:
         if self._counts:
             count, after, has_more = self._logs.count(
                 row["id"],
                 self._pattern,
-                place,
-                self._asked.stream,
-                self._asked.whose,
+                cursor,
+                self._query.stream,
+                self._query.whose,
                 time=self._time,
             )
             self.count += count
             return after, has_more
         page = self._logs.search(
-            row["id"], self._pattern, place, self._asked.stream, self._asked.whose,
-            limit=self._asked.limit - len(self.found), time=self._time,
+            row["id"], self._pattern, cursor, self._query.stream, self._query.whose,
+            limit=self._query.limit - len(self.hits), time=self._time,
         )  # fmt: skip
         self.count += len(page.parts)
-        self.found += [
+        self.hits += [
             LogHit(trial_id=row["id"], trial=row["name"], line=part) for part in page.parts
         ]
         return page.cursor, page.has_more

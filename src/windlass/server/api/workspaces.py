@@ -27,36 +27,36 @@ async def list_workspaces(
     limit: Limit = 100,
 ) -> WorkspacePage:
     """List matching workspaces in pages, sorted."""
-    return await services.places.list_workspaces(
+    return await services.workspaces.list_workspaces(
         name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
     )
 
 
 async def create_workspace(services: Services, data: CreateWorkspace) -> WorkspaceRecord:
     """Create a workspace. Its name must be unique."""
-    return await services.places.create_workspace(data)
+    return await services.workspaces.create_workspace(data)
 
 
 async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecord:
     """Return a workspace by id."""
-    return await services.places.workspace(workspace_id)
+    return await services.workspaces.workspace(workspace_id)
 
 
 async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
     """Return a workspace by name. A number that is not a name is an id."""
-    return await services.places.workspace(name)
+    return await services.workspaces.workspace(name)
 
 
 async def change_workspace(
     services: Services, workspace_id: int, data: ChangeWorkspace
 ) -> WorkspaceRecord:
     """Rename, describe, archive or unarchive a workspace."""
-    return await services.places.change_workspace(workspace_id, data)
+    return await services.workspaces.change_workspace(workspace_id, data)
 
 
 async def delete_workspace(services: Services, workspace_id: int) -> None:
     """Delete a workspace without projects. Deleting a missing workspace succeeds."""
-    await services.places.delete_workspace(workspace_id)
+    await services.workspaces.delete_workspace(workspace_id)
 
 
 async def list_projects(
@@ -70,7 +70,7 @@ async def list_projects(
     limit: Limit = 100,
 ) -> ProjectPage:
     """List matching projects in pages, sorted."""
-    return await services.places.list_projects(
+    return await services.workspaces.list_projects(
         workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
         cursor=cursor, limit=limit,
     )  # fmt: skip
@@ -78,27 +78,27 @@ async def list_projects(
 
 async def create_project(services: Services, data: CreateProject) -> ProjectRecord:
     """Create a project. Its name must be unique in its workspace."""
-    return await services.places.create_project(data)
+    return await services.workspaces.create_project(data)
 
 
 async def get_project(services: Services, project_id: int) -> ProjectRecord:
     """Return a project by id."""
-    return await services.places.project(project_id)
+    return await services.workspaces.project(project_id)
 
 
 async def find_project(services: Services, name: str) -> ProjectRecord:
     """Return a project by name, `vision` or `lab/vision`. A number that is not a name is an id."""
-    return await services.places.project(name)
+    return await services.workspaces.project(name)
 
 
 async def change_project(services: Services, project_id: int, data: ChangeProject) -> ProjectRecord:
     """Rename, describe, move, archive or unarchive a project."""
-    return await services.places.change_project(project_id, data)
+    return await services.workspaces.change_project(project_id, data)
 
 
 async def delete_project(services: Services, project_id: int) -> None:
     """Delete an empty project. Deleting a missing project succeeds."""
-    await services.places.delete_project(project_id)
+    await services.workspaces.delete_project(project_id)
 
 
 _WORKSPACES, _PROJECTS = f"{API}/workspaces", f"{API}/projects"

@@ -41,7 +41,7 @@ async def delete_trial(services: Services, trial_id: int) -> list[int]:
 async def delete_experiment(services: Services, experiment_id: int) -> list[int]:
     """Delete an experiment with all its finished trials, and return the ids of the trials."""
     await services.experiments.by_id(experiment_id)
-    if services.holds.is_held(experiment_id):
+    if services.leases.is_held(experiment_id):
         raise Conflict(
             f"Experiment {experiment_id} is being built: somebody is inside `with` of it.",
             hint="Wait until that is done.",

@@ -51,9 +51,9 @@ class Dependents:
 
     async def look_after(self, services: Services) -> None:
         """Process pending work for as long as the server runs."""
-        for trial in await services.kinship.unfinished_auxiliary():
+        for trial in await services.relations.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
-        for parent_id in await services.kinship.unfinished_parents():
+        for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))  # its last child may have ended while no server ran
         returning = asyncio.create_task(self._look_when_nobody_returns(services))
         try:
@@ -68,8 +68,8 @@ class Dependents:
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
         """Check all experiments again once their holders have had time to reconnect."""
-        await services.holds.early()
-        for parent_id in await services.kinship.unfinished_parents():
+        await services.leases.early()
+        for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))
         for experiment_id in list(self._auxiliary):
             was_left = experiment_id in self._left_early
@@ -83,12 +83,12 @@ class Dependents:
                 await generators.look_at(services, number)
                 return
             if kind == "left":
-                if services.holds.is_early():
+                if services.leases.is_early():
                     self._left_early.add(number)
-                for parent_id in await services.kinship.unfinished_parents(number):
+                for parent_id in await services.relations.unfinished_parents(number):
                     await generators.look_at(services, parent_id)
-            if self._auxiliary.get(number) and not services.holds.may_be_held(number):
-                over = await services.kinship.auxiliary_to_stop(number, was_held=kind == "left")
+            if self._auxiliary.get(number) and not services.leases.may_be_held(number):
+                over = await services.relations.auxiliary_to_stop(number, was_held=kind == "left")
                 await stop_all(services, over, _OVER)
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)

@@ -13,7 +13,7 @@ from windlass.model.records import TrialRecord
 from windlass.server.db.scopes import Scope
 from windlass.server.operations.describe import describe, enrich_page
 from windlass.server.services import Services
-from windlass.server.stores.metrics.base import Known
+from windlass.server.stores.metrics.base import CurvePositions
 from windlass.server.stores.trials.list_query import TrialQuery
 from windlass.server.web.messages import PING, event
 from windlass.server.web.notifications import experiment_topic
@@ -29,7 +29,7 @@ async def follow_experiment(
     """Yield server-sent events for as long as the client reads. An experiment does not end."""
     topic = experiment_topic(experiment_id)
     news = services.hub.subscribe(topic)
-    offsets: Known = {}
+    offsets: CurvePositions = {}
     try:
         experiment = await _experiment(services, experiment_id)
         yield experiment
@@ -64,7 +64,7 @@ async def _experiment(services: Services, experiment_id: int) -> bytes:
 
 
 async def _all_trials(
-    services: Services, experiment_id: int, metric: str | None, offsets: Known
+    services: Services, experiment_id: int, metric: str | None, offsets: CurvePositions
 ) -> AsyncIterator[bytes]:
     cursor: str | None = None
     while True:
@@ -80,7 +80,7 @@ async def _all_trials(
 
 
 async def _trial(
-    services: Services, trial_id: int, metric: str | None, offsets: Known
+    services: Services, trial_id: int, metric: str | None, offsets: CurvePositions
 ) -> AsyncIterator[bytes]:
     record = await describe(services, trial_id)
     if not record.kind.is_listed:
@@ -92,7 +92,7 @@ async def _trial(
 
 
 async def _points(
-    services: Services, record: TrialRecord, metric: str | None, offsets: Known
+    services: Services, record: TrialRecord, metric: str | None, offsets: CurvePositions
 ) -> AsyncIterator[bytes]:
     """Yield the points of a metric that the client does not have, in pieces."""
     if metric not in record.metrics:

@@ -68,7 +68,7 @@ async def look_at(services: Services, trial_id: int) -> None:
     call = call_of(record.spec)
     if call is None or record.state.is_final:
         return
-    is_lost = not services.holds.may_be_there(record.experiment_id, call.holder)
+    is_lost = not services.leases.may_be_there(record.experiment_id, call.holder)
     if await services.trials.judge(trial_id, partial(judged, now=time.time(), is_lost=is_lost)):
         services.hub.publish(trial_id)
 
@@ -81,7 +81,7 @@ async def stop(services: Services, record: TrialRecord, order: StopTrial) -> Non
         await services.trials.request_stop(record.id, order.reason, order.grace)
         services.hub.publish(record.id)
     finally:  # also on a full disk: these trials may be the ones that fill it
-        await stop_all(services, await services.kinship.children_going_on(record.id), order)
+        await stop_all(services, await services.relations.children_going_on(record.id), order)
     await look_at(services, record.id)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from windlass.engine.admission import Order
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import JobSpec
-from windlass.model.queue import QueuePage, QueuePlace
+from windlass.model.queue import QueuePage, QueueRecord
 from windlass.model.records import TrialRecord
 from windlass.model.status import Event
 from windlass.model.thread_safe_types import learned
@@ -33,7 +33,7 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
         uids.append(line[0].ahead)
     record_by_uid = await services.trials.by_uid(uids)
     items = tuple(
-        QueuePlace(
+        QueueRecord(
             trial=enrich(services, record_by_uid[entry.uid]),
             position=entry.position,
             why=entry.why,
@@ -65,7 +65,7 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
                 "wl.Kubernetes(priority_class=...)",
             )
         if record.spec.priority != priority:  # else the trial keeps its moved position
-            await services.trials.change_spec(trial_id, change, place=None)
+            await services.trials.change_spec(trial_id, change, position=None)
             _move(services, record, priority, (float(record.id), ()))
 
 
@@ -93,13 +93,13 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
             moved = f"moved ahead of trial {other.id} ({other.name})"
             return spec, [Event(time=time.time(), reason="Moved", message=moved), *events]
 
-        await services.trials.change_spec(trial_id, change, place=to)
+        await services.trials.change_spec(trial_id, change, position=to)
         _move(services, record, priority, to)
 
 
-def _move(services: Services, record: TrialRecord, priority: int, place: QueuePosition) -> None:
+def _move(services: Services, record: TrialRecord, priority: int, position: QueuePosition) -> None:
     """Move a stored trial in the admission queue, and admit trials that fit now."""
-    services.admission.reorder(record.uid, priority, *place)
+    services.admission.reorder(record.uid, priority, *position)
     services.controller.wake(record.uid)
     services.hub.publish(record.id)
     services.hub.publish(QUEUE)

@@ -59,7 +59,7 @@ async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> No
         services.hub.publish(trial_id)
     record = await services.trials.record(trial_id)
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
-        for child in await services.kinship.children_going_on(trial_id):
+        for child in await services.relations.children_going_on(trial_id):
             await ask_to_stop(services, child, order)
 
 

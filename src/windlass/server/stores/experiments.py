@@ -275,7 +275,7 @@ def _experiment_records(
 ) -> list[ExperimentRecord]:
     counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
     auxiliary = dict.fromkeys(counts, 0)
-    places = project_paths(connection, {row["project_id"] for row in rows})
+    projects = project_paths(connection, {row["project_id"] for row in rows})
     conditions = Conditions()
     conditions.one_of("experiment_id", list(counts) or [-1])
     conditions.one_of("kind", [kind.value for kind in LISTED_KINDS])
@@ -292,7 +292,7 @@ def _experiment_records(
         ExperimentRecord(
             id=row["id"],
             name=row["name"],
-            project=places[row["project_id"]],
+            project=projects[row["project_id"]],
             created=row["created"],
             trials=sum(counts[row["id"]].values()),
             states=counts[row["id"]],

@@ -43,7 +43,7 @@ def version_row(connection: Connection, model_id: int, which: str) -> Row:
 
 def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:
     """The models that rows are, each with how many versions it has and its aliases."""
-    places = project_paths(connection, {row["project_id"] for row in rows})
+    projects = project_paths(connection, {row["project_id"] for row in rows})
     conditions = Conditions()
     conditions.one_of("model_id", [row["id"] for row in rows] or [-1])
     held = {
@@ -63,7 +63,7 @@ def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelReco
         ModelRecord(
             id=row["id"],
             name=row["name"],
-            project=places[row["project_id"]],
+            project=projects[row["project_id"]],
             created=row["created"],
             user=row["user"],
             description=row["description"],

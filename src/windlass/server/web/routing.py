@@ -24,7 +24,7 @@ from windlass.server.web.messages import JSON, Answer, Refused, Request
 
 Handler = Callable[..., Awaitable[Any]]
 
-_GIVEN = ("request", "services", "data", "return")
+_RESERVED = ("request", "services", "data", "return")
 _BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
 _BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
 _LARGEST_BODY = 1 << 20
@@ -136,7 +136,7 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
     """Return a struct type with a field for each query parameter."""
     fields: list[tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(handler).parameters.items():
-        if name not in _GIVEN and name not in blanks:
+        if name not in _RESERVED and name not in blanks:
             is_needed = parameter.default is parameter.empty
             default = msgspec.NODEFAULT if is_needed else parameter.default
             fields.append((name, hints[name], default))

@@ -179,7 +179,7 @@ class Metrics:
                 if following is None and not head.more:
                     self._explain_absence(unseen)
                 yield from curves
-                request = msgspec.structs.replace(request, known=head.known)
+                request = msgspec.structs.replace(request, positions=head.positions)
                 if not head.more:
                     break
         if following is not None:

@@ -43,6 +43,6 @@ def to_delete(
     # The sort is stable: of equal checkpoints the newer comes first.
     judged.sort(key=lambda checkpoint: values[checkpoint.id], reverse=keep.is_max)
     kept |= {checkpoint.id for checkpoint in judged[: keep.best]}
-    if keep.best and not keep.is_last_given:
+    if keep.best and not keep.has_last:
         kept |= {checkpoint.id for checkpoint in newest_first if checkpoint.id not in values}
     return [checkpoint for checkpoint in reversed(newest_first) if checkpoint.id not in kept]

@@ -38,21 +38,21 @@ def parse_cursor(cursor: str | None) -> Positions:
     >>> parse_cursor("main-0.1:4096")
     {('main', 0, 1): 4096}
     """
-    places = Positions()
-    for place in cursor.split(",") if cursor else ():
-        match = _PLACE.fullmatch(place)
+    positions = Positions()
+    for position in cursor.split(",") if cursor else ():
+        match = _PLACE.fullmatch(position)
         if match is None:
             raise InvalidArgument(
                 "The cursor is not one this log gave out.", hint="Start again without a cursor."
             )
         key = (match[1], int(match[2]), int(match[3]))
-        places[key] = int(match[4])
+        positions[key] = int(match[4])
         if match[5]:
-            places.back[key] = min(int(match[5]), places[key])
-    return places
+            positions.back[key] = min(int(match[5]), positions[key])
+    return positions
 
 
-def format_cursor(places: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
+def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
     """The cursor that `parse_cursor` reads.
 
     >>> format_cursor({("main", 0, 1): 4096, ("worker", 0, 1): 99, ("worker", 0, 2): 7})
@@ -60,18 +60,18 @@ def format_cursor(places: dict[Key, int], back: Mapping[Key, int] = MappingProxy
     >>> format_cursor({("main", 0, 1): 4096}, {("main", 0, 1): 300})
     'main-0.1:4096-300'
     """
-    newest = newest_attempts(places)
+    newest = newest_attempts(positions)
     return ",".join(
         f"{role}-{index}.{attempt}:{offset}"
         + (f"-{back[role, index, attempt]}" if back.get((role, index, attempt)) else "")
-        for (role, index, attempt), offset in sorted(places.items())
+        for (role, index, attempt), offset in sorted(positions.items())
         if newest[role, index] == attempt
     )
 
 
-def newest_attempts(places: dict[Key, int]) -> dict[tuple[str, int], int]:
+def newest_attempts(positions: dict[Key, int]) -> dict[tuple[str, int], int]:
     """The newest attempt of each replica that has a position."""
     newest: dict[tuple[str, int], int] = {}
-    for role, index, attempt in places:
+    for role, index, attempt in positions:
         newest[role, index] = max(attempt, newest.get((role, index), 0))
     return newest

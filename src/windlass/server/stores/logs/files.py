@@ -54,19 +54,19 @@ class FileLogStore:
         size: int = PAGE,
     ) -> Page:
         """Read the output after the cursor, up to the size of a page."""
-        places = parse_cursor(cursor)
-        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        positions = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
-            return read_merged(unread, places, stream, size)
+            return read_merged(unread, positions, stream, size)
         if not unread:
-            return Page([], format_cursor(places), False)
+            return Page([], format_cursor(positions), False)
         # One segment needs no order, and most trials have only one.
         records, after = read_one(unread[0], size)
         key = unread[0].segment.key
         parts = [part_of(key, record) for record in records if stream in (None, record[1])]
         has_more = unread[0].start < after < unread[0].end
-        places[key] = after
-        return Page(parts, format_cursor(places), has_more)
+        positions[key] = after
+        return Page(parts, format_cursor(positions), has_more)
 
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: Chosen = EVERYBODY
@@ -87,10 +87,10 @@ class FileLogStore:
         time: Slice | None = None,
     ) -> Page:
         """Return matching lines after the cursor: `limit` of them, or those found in the time."""
-        places = parse_cursor(cursor)
-        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
+        positions = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         query = Search(pattern, stream, limit, is_followed)
-        return search_merged(unread, places, query, time or Slice())
+        return search_merged(unread, positions, query, time or Slice())
 
     def count(
         self,
@@ -105,9 +105,9 @@ class FileLogStore:
         """Count matching lines after the cursor within the time limit.
 
         Also return the cursor to continue from, and whether the log has more."""
-        places = parse_cursor(cursor)
-        unread = find_unread(self.segments(trial_id, whose), places, whose.window)
-        return count_matches(unread, places, Search(pattern, stream), time or Slice())
+        positions = parse_cursor(cursor)
+        unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
+        return count_matches(unread, positions, Search(pattern, stream), time or Slice())
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
         """The last lines of one attempt; of a progress bar, its last state."""

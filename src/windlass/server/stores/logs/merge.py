@@ -48,23 +48,23 @@ class Unread(NamedTuple):
 
 
 def find_unread(
-    segments: Iterable[Segment], places: Positions, window: Window = ANY_TIME
+    segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
 ) -> list[Unread]:
     """The segments with something after their places; a place beyond the end is put right."""
-    newest = newest_attempts(places)
+    newest = newest_attempts(positions)
     unread = []
     for segment in segments:
         role, index, attempt = segment.key
-        if segment.key not in places and newest.get((role, index), 0) > attempt:
+        if segment.key not in positions and newest.get((role, index), 0) > attempt:
             continue  # read to its end before the next attempt was begun
         try:
             first, end = bounds(segment.path, window)
         except FileNotFoundError:
             continue
-        start = min(max(places.get(segment.key, 0), first), end)
-        if segment.key in places:
-            places[segment.key] = start
-        if start < end or segment.key in places.back:
+        start = min(max(positions.get(segment.key, 0), first), end)
+        if segment.key in positions:
+            positions[segment.key] = start
+        if start < end or segment.key in positions.back:
             unread.append(Unread(segment, start, end))
     return unread
 
@@ -84,7 +84,7 @@ def read_one(unread: Unread, size: int) -> tuple[list[Part], int]:
 
 
 def read_merged(
-    unread: list[Unread], places: dict[Key, int], stream: str | None, size: int = PAGE
+    unread: list[Unread], positions: dict[Key, int], stream: str | None, size: int = PAGE
 ) -> Page:
     """The records of several segments up to a size, in order."""
     chunk = max(2 * size // len(unread), min(size, _LEAST))
@@ -102,14 +102,14 @@ def read_merged(
     parts: list[LogPart] = []
     used = 0
     for _, _, key, record in _merge(unread, records):
-        used += record[4] - places.get(key, 0)
-        places[key] = record[4]
+        used += record[4] - positions.get(key, 0)
+        positions[key] = record[4]
         if stream in (None, record[1]):
             parts.append(part_of(key, record))
         if used >= size:
-            return Page(parts, format_cursor(places), True)
-    places |= ends
-    return Page(parts, format_cursor(places), False)
+            return Page(parts, format_cursor(positions), True)
+    positions |= ends
+    return Page(parts, format_cursor(positions), False)
 
 
 class Search(NamedTuple):
@@ -121,12 +121,12 @@ class Search(NamedTuple):
     is_followed: bool = False  # a line that has not ended may yet do so: it is waited for
 
 
-def search_merged(unread: list[Unread], places: Positions, query: Search, time: Slice) -> Page:
+def search_merged(unread: list[Unread], positions: Positions, query: Search, time: Slice) -> Page:
     """The lines of several segments that match, in order, up to a number or for some time."""
     searches: dict[Key, SegmentSearch] = {}
 
     def lines(log: Unread) -> Iterator[Part]:
-        search = searches[log.segment.key] = begin_search(log, unread, places, query)
+        search = searches[log.segment.key] = begin_search(log, unread, positions, query)
         for line in search:
             if line is not None:
                 yield _as_part(line)
@@ -140,32 +140,32 @@ def search_merged(unread: list[Unread], places: Positions, query: Search, time: 
             has_more = True
             break
         parts.append(part_of(key, line))
-        others = searches[key].mark_told(line[4])
+        others = searches[key].mark_returned(line[4])
         parts += [part_of(key, _as_part(other)) for other in others]
         if len(parts) >= query.limit:
             has_more = True
             break
-    return Page(parts, _cursor_after(places, searches), has_more)
+    return Page(parts, _cursor_after(positions, searches), has_more)
 
 
 def count_matches(
-    unread: list[Unread], places: Positions, query: Search, time: Slice
+    unread: list[Unread], positions: Positions, query: Search, time: Slice
 ) -> tuple[int, str, bool]:
     """Count matching lines; also the cursor after the searched part, and whether more follows."""
     searches: dict[Key, SegmentSearch] = {}
     count = 0
     for log in unread:
-        search = searches[log.segment.key] = begin_search(log, unread, places, query)
+        search = searches[log.segment.key] = begin_search(log, unread, positions, query)
         for line in search:
             if line is not None:
-                count += 1 + len(search.mark_told(line.end))
+                count += 1 + len(search.mark_returned(line.end))
             elif time.is_over:
-                return count, _cursor_after(places, searches), True
-    return count, _cursor_after(places, searches), False
+                return count, _cursor_after(positions, searches), True
+    return count, _cursor_after(positions, searches), False
 
 
 def begin_search(
-    log: Unread, unread: list[Unread], places: Positions, query: Search
+    log: Unread, unread: list[Unread], positions: Positions, query: Search
 ) -> SegmentSearch:
     key = log.segment.key
     is_last = all(other.segment.key <= key for other in unread if other.segment.key[:2] == key[:2])
@@ -173,25 +173,25 @@ def begin_search(
         log.segment.path,
         query.pattern,
         stream=query.stream,
-        place=log.start,
-        back=min(places.back.get(key, 0), log.start),
+        position=log.start,
+        back=min(positions.back.get(key, 0), log.start),
         end=log.end,
         tells_unended=not (query.is_followed and is_last),
     )
 
 
-def _cursor_after(places: Positions, searches: Mapping[Key, SegmentSearch]) -> str:
-    back = dict(places.back)
+def _cursor_after(positions: Positions, searches: Mapping[Key, SegmentSearch]) -> str:
+    back = dict(positions.back)
     for key, search in searches.items():
-        places[key], back[key] = search.resume_at()
-    return format_cursor(places, back)
+        positions[key], back[key] = search.resume_at()
+    return format_cursor(positions, back)
 
 
 def tail_merged(
     segments: list[Segment], count: int, stream: str | None, window: Window = ANY_TIME
 ) -> Page:
     """The last lines of several segments, in order."""
-    places: dict[Key, int] = {}
+    positions: dict[Key, int] = {}
     last: list[Item] = []
     for number, (_, attempts) in enumerate(groupby(segments, _replica)):
         keyed_lines: list[tuple[Key, Part]] = []
@@ -201,7 +201,7 @@ def tail_merged(
                 first, end = bounds(segment.path, window)
             except FileNotFoundError:
                 first = end = 0
-            lines, places[segment.key] = segment_reader.tail(
+            lines, positions[segment.key] = segment_reader.tail(
                 segment.path, wanted, stream, first_byte=first, end_byte=end
             )
             keyed_lines[:0] = [(segment.key, _as_part(line)) for line in lines]
@@ -210,7 +210,7 @@ def tail_merged(
         merged = heapq.merge(last, _in_turn(number, keyed_lines))
         last = list(merged)[-count:] if count else []
     parts = [part_of(key, line) for _, _, key, line in last]
-    return Page(parts, format_cursor(places), False)
+    return Page(parts, format_cursor(positions), False)
 
 
 def part_of(key: Key, record: Part) -> LogPart:

@@ -121,17 +121,17 @@ class Pattern:
             # Something is in it that is no record, as a crash of the machine may leave it.
             yield from self._line_by_line(block, at, end)
             return
-        number = place = 0  # newlines before `place`
+        number = position = 0  # newlines before `position`
         last = -1
         for match in self._line.finditer(text):
             if match.start() == len(text):
                 return  # an empty match after the last line
-            number += text.count(b"\n", place, match.start())
-            place = match.start()
+            number += text.count(b"\n", position, match.start())
+            position = match.start()
             if number == last:
                 continue
             last = number
-            record = at + text.rfind(b"\n", 0, place) + 1 + number * HEADER_WIDTH
+            record = at + text.rfind(b"\n", 0, position) + 1 + number * HEADER_WIDTH
             after = block.index(b"\n", record) + 1
             yield record, after, has_header(bytes(block[record : record + HEADER_WIDTH]))
 
@@ -150,7 +150,7 @@ def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
 def _scan_for(literal: bytes, sample: bytes) -> Any:
     """RE2 leaps from one first byte of a literal to the next: begin it with a rare one."""
     starts = range(max(len(literal) // 2, 1))
-    start = min(starts, key=lambda place: sample.count(literal[place : place + 1]))
+    start = min(starts, key=lambda position: sample.count(literal[position : position + 1]))
     return _compile_literal(literal[start:])
 
 

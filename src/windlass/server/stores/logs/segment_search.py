@@ -30,7 +30,7 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 class SegmentSearch:
     """The lines of a piece of a segment that match, in the order of their ends.
 
-    It may stop anywhere and go on from `resume_at`: `place`, up to which all was told, and
+    It may stop anywhere and go on from `resume_at`: `position`, up to which all was told, and
     how far back from there a line began that has not been told.
     """
 
@@ -40,7 +40,7 @@ class SegmentSearch:
         pattern: Pattern,
         *,
         stream: str | None = None,
-        place: int = 0,
+        position: int = 0,
         back: int = 0,
         end: int | None = None,
         tells_unended: bool = True,
@@ -48,11 +48,11 @@ class SegmentSearch:
         self._path = path
         self._pattern = pattern
         self._stream = stream
-        self._place = place  # all that ends before it was told
-        self._start = place - back
+        self._position = position  # all that ends before it was told
+        self._start = position - back
         self._end = end
         self._tells_unended = tells_unended
-        self._scanned = place
+        self._scanned = position
         self._begun: dict[str, Begun] = {}  # lines whose end is in a block to come
         self._spans: list[tuple[int, float]] = []  # lines of several records in the block at hand
         self._pending: Line | None = None
@@ -76,9 +76,9 @@ class SegmentSearch:
             if self.rest:
                 yield self.rest[0]
 
-    def mark_told(self, end: int) -> list[Line]:
+    def mark_returned(self, end: int) -> list[Line]:
         """The line that came last, and ends there, is told; those that are told with it."""
-        self._place = max(self._place, end)
+        self._position = max(self._position, end)
         self._pending = None
         # At most one of each stream has no end: told together, no cursor needs to tell them apart.
         rest, self.rest = self.rest[1:], []
@@ -92,21 +92,21 @@ class SegmentSearch:
 
     def resume_at(self) -> tuple[int, int]:
         """The place up to which all was told, and how far back a line began that was not."""
-        place = max(self._place, self._scanned)
+        position = max(self._position, self._scanned)
         if self._pending is not None:
-            place = max(place, self._pending.start)
-        starts = [start for start, end in self._spans if start < place < end]
+            position = max(position, self._pending.start)
+        starts = [start for start, end in self._spans if start < position < end]
         starts += [line.start for line in self._begun.values()]
         starts += [line.start for line in self.rest]
-        first = min((start for start in starts if start < place), default=place)
-        return place, min(place - first, _FARTHEST_BACK)
+        first = min((start for start in starts if start < position), default=position)
+        return position, min(position - first, _FARTHEST_BACK)
 
     def _wants(self, line: Line) -> bool:
         return self._stream in (None, line.stream) and self._pattern.matches(line.text)
 
     def _tell(self, lines: list[Line]) -> Iterator[Line]:
         for line in lines:
-            if self._stream in (None, line.stream) and line.end > self._place:
+            if self._stream in (None, line.stream) and line.end > self._position:
                 self._pending = line
                 yield line
 

@@ -20,7 +20,7 @@ class CurvePosition(NamedTuple):
     position: int  # after the last of them
 
 
-Known = dict[tuple[int, str, int, int], CurvePosition]  # by trial, role, index and attempt
+CurvePositions = dict[tuple[int, str, int, int], CurvePosition]  # by trial, role, index and attempt
 
 
 class MetricStore(Protocol):
@@ -35,7 +35,9 @@ class MetricStore(Protocol):
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
         """The pack of curves that answers a request."""
 
-    def new_points(self, trial_id: int, name: str, positions: Known, /) -> Iterator[Points]:
+    def new_points(
+        self, trial_id: int, name: str, positions: CurvePositions, /
+    ) -> Iterator[Points]:
         """The points of a metric beyond `positions`, which move to the last point read."""
 
     def columns(

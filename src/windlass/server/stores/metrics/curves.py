@@ -36,7 +36,7 @@ def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
     """The curves of a query as one pack."""
     if query.max_points is not None:
         return _pack(_few_of_all(home, query), CurvesHead(curves=()))
-    positions = dict(query.known)
+    positions = dict(query.positions)
     curves: list[Curve] = []
     points = searched = 0
     for key, new_curves, position, read in _new(home, query):
@@ -45,8 +45,8 @@ def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
         points += sum(len(curve.column.values) for curve in new_curves)
         searched += read
         if points >= _MOST_POINTS or searched >= _MOST_SEARCHED:
-            return _pack(curves, CurvesHead(curves=(), known=positions, more=True))
-    return _pack(curves, CurvesHead(curves=(), known=positions))
+            return _pack(curves, CurvesHead(curves=(), positions=positions, more=True))
+    return _pack(curves, CurvesHead(curves=(), positions=positions))
 
 
 def _new(home: Path, query: FetchMetrics) -> Iterator[tuple[str, list[Curve], int, int]]:
@@ -55,7 +55,7 @@ def _new(home: Path, query: FetchMetrics) -> Iterator[tuple[str, list[Curve], in
     for trial_id in dict.fromkeys(query.trials):
         for replica, path in _files(home, trial_id, query):
             key = f"{trial_id}/{replica.role}/{replica.index}/{replica.attempt}"
-            before = query.known.get(key, 0)
+            before = query.positions.get(key, 0)
             for columns, position in read_metrics(path, wanted, before):
                 curves = [
                     Curve(trial_id, replica, name, column)

@@ -22,7 +22,7 @@ from windlass.runtimes import paths
 from windlass.runtimes.local.nudge_listener import Source
 from windlass.server.db.base import Connection, Database
 from windlass.server.stores.metrics import summaries
-from windlass.server.stores.metrics.base import Known, Wanted
+from windlass.server.stores.metrics.base import CurvePositions, Wanted
 from windlass.server.stores.metrics.chunks import make_chunk, read_metrics
 from windlass.server.stores.metrics.columns import Column
 from windlass.server.stores.metrics.curves import fetch_curves
@@ -74,7 +74,7 @@ class FileMetricStore:
         """The pack of curves that answers a request."""
         return fetch_curves(self._home, request)
 
-    def new_points(self, trial_id: int, name: str, positions: Known) -> Iterator[Points]:
+    def new_points(self, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
         """The points of a metric beyond `positions`, which move to the last point read."""
         return new_points(self._home, trial_id, name, positions)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass.model.metrics import Points
 from windlass.model.status import ReplicaId
 from windlass.runtimes import paths
-from windlass.server.stores.metrics.base import CurvePosition, Known
+from windlass.server.stores.metrics.base import CurvePosition, CurvePositions
 from windlass.server.stores.metrics.chunks import read_metrics
 from windlass.server.stores.metrics.columns import Column, column_of
 
@@ -16,7 +16,7 @@ _MOST_AT_ONCE = 20_000  # points in one event
 _NONE = column_of()
 
 
-def new_points(home: Path, trial_id: int, name: str, positions: Known) -> Iterator[Points]:
+def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
     """The points of a metric beyond `positions`, which move to the last point read."""
     for replica, path in metric_files(home, trial_id):
         key = (trial_id, replica.role, replica.index, replica.attempt)

@@ -301,7 +301,7 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
             fields["pod"] = _decode(fields["pod"], Pod)
         by_trial[row["trial_id"]].append(Attempt(**fields))
     metrics = read_summaries(connection, list(by_trial))
-    places = project_paths(connection, {row["project_id"] for row in rows})
+    projects = project_paths(connection, {row["project_id"] for row in rows})
     texts = {
         row["trial_id"]: (row["description"], row["notes"])
         for row in connection.rows(
@@ -313,7 +313,7 @@ def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTri
             row,
             tuple(by_trial[row["id"]]),
             metrics.get(row["id"], {}),
-            places[row["project_id"]],
+            projects[row["project_id"]],
             texts.get(row["id"], ("", "")),
         )
         for row in rows

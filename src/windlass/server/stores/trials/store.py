@@ -123,22 +123,24 @@ class TrialStore(TrialLookup):
         self,
         trial_id: int,
         change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
-        place: QueuePosition | msgspec.UnsetType | None = msgspec.UNSET,
+        position: QueuePosition | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> str | None:
         """Change the spec of an unfinished trial; return its uid, or none if nothing changes.
 
         `change` returns the new spec and the events, and may refuse. The status changes together
-        with the spec, so a decision based on the old spec cannot be stored. `place` sets the
+        with the spec, so a decision based on the old spec cannot be stored. `position` sets the
         position in the queue; with none, the age of the trial decides.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
             spec, happened = change(stored.record)
             old = stored.status
-            stands = old.place if isinstance(place, msgspec.UnsetType) else place
-            if spec == stored.record.spec and stands == old.place:
+            stands = old.queue_position if isinstance(position, msgspec.UnsetType) else position
+            if spec == stored.record.spec and stands == old.queue_position:
                 return None
-            status = msgspec.structs.replace(old, generation=old.generation + 1, place=stands)
+            status = msgspec.structs.replace(
+                old, generation=old.generation + 1, queue_position=stands
+            )
             if await self._db.awrite(*self._swap(stored, status, happened, spec=spec)):
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
