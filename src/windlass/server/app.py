@@ -23,7 +23,8 @@ from windlass.server.api import (
     workspaces,
 )
 from windlass.server.services import Services
-from windlass.server.web.auth import Guard
+from windlass.server.web.auth import Guard, TokenAuthenticator
+from windlass.server.web.base import App, Receive, Scope, Send
 from windlass.server.web.error_responses import answer_to
 from windlass.server.web.listen_address import LOOPBACK
 from windlass.server.web.messages import Request, send_answer
@@ -49,9 +50,9 @@ _ROUTE_MODULES = (
 )
 
 
-def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK) -> Any:
+def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK) -> App:
     """Create the ASGI application of a server that accepts requests for `hosts`."""
-    return Guard(_App(services), token, hosts)
+    return Guard(_App(services), TokenAuthenticator(token), hosts)
 
 
 class _App:
@@ -62,7 +63,7 @@ class _App:
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*_described_routes(), describing])
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             route, blanks = self._routes.find(scope["method"], scope["path"])
             request = Request(scope, receive, route.largest_body)

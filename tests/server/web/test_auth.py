@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windlass.server.web.auth import Guard
+from windlass.server.web.auth import Guard, TokenAuthenticator
 from windlass.version import __version__
 
 TOKEN = "right"
@@ -32,7 +32,7 @@ def ask(path: str = "/api/v1/trials", kind: str = "http", **headers: str) -> tup
     given = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}", **headers}
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
     scope = {"type": kind, "path": path, "headers": [pair for pair in pairs if pair[1]]}
-    asyncio.run(Guard(app, TOKEN)(scope, None, send))
+    asyncio.run(Guard(app, TokenAuthenticator(TOKEN))(scope, None, send))
     if not sent or "status" not in sent[0]:
         return 0, reached, None
     assert (b"windlass-version", __version__.encode()) in sent[0]["headers"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -11,28 +10,58 @@ import msgspec
 from windlass.model.requests import API, VERSION_HEADER, Fault
 from windlass.model.versions import is_same_api
 from windlass.server.web.agent_token import AGENTS, agent_token
+from windlass.server.web.base import App, Authenticator, Headers, Message, Receive, Scope, Send
 from windlass.server.web.drain_request import Exchange, has_body
 from windlass.server.web.listen_address import LOOPBACK
+from windlass.server.web.messages import Answer, Refused, send_answer
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
+
+
+class TokenAuthenticator:
+    """Accepts requests with the token of the server, and agents with the token of their trial."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._expected = f"Bearer {token}".encode()
+
+    def check(self, path: str, headers: Headers, /) -> None:
+        """Raise `Refused` unless the request has the token for its path."""
+        if hmac.compare_digest(headers.get(b"authorization", b""), self._expected_for(path)):
+            return
+        fault = Fault(
+            code="unauthorized",
+            message="The token is missing or wrong.",
+            hint="The embedded server's is in the file 'token' of its home; for another "
+            "server set WINDLASS_TOKEN.",
+        )
+        raise Refused(401, fault)
+
+    def _expected_for(self, path: str) -> bytes:
+        """Return the token for a path: agent endpoints have the token of their trial."""
+        if not path.startswith(AGENTS):
+            return self._expected
+        uid = path.removeprefix(AGENTS).partition("/")[0]
+        return f"Bearer {agent_token(self._token, uid)}".encode()
 
 
 class Guard:
     """An ASGI application that forwards only permitted requests to another application.
 
     The `Origin` check refuses pages of other sites in a browser. The `Host` check refuses names
-    that an attacker has resolved to this machine. The `Authorization` check refuses requests
-    without the token.
+    that an attacker has resolved to this machine. The authenticator refuses requests without
+    valid credentials.
     """
 
-    def __init__(self, app: Any, token: str, hosts: frozenset[str] = LOOPBACK) -> None:
+    def __init__(
+        self, app: App, authenticator: Authenticator, hosts: frozenset[str] = LOOPBACK
+    ) -> None:
         self._app = app
-        self._token = token
-        self._expected = f"Bearer {token}".encode()
+        self._authenticator = authenticator
         self._hosts = hosts
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -43,54 +72,44 @@ class Guard:
         if has_body(headers):
             exchange = Exchange(receive, send)
             receive, send = exchange.receive, exchange.send
-        refusal = self._refusal(scope["path"], headers)
-        if refusal is None:
-            await self._app(scope, receive, _with_version(send))
+        send = _with_version(send)
+        try:
+            self._check(scope["path"], headers)
+        except Refused as error:
+            answer = Answer(msgspec.json.encode(error.fault), error.status)
+            await send_answer(answer, receive, send)
         else:
-            status, fault = refusal
-            await _answer(send, status, fault)
+            await self._app(scope, receive, send)
 
-    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, Fault] | None:
+    def _check(self, path: str, headers: Headers) -> None:
         host = _host_of(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
-            return 403, Fault(
-                code="unauthorized", message=f"This server does not answer to the name {host!r}."
-            )
+            raise _forbidden(f"This server does not answer to the name {host!r}.")
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin) not in self._hosts:
-            return 403, Fault(code="unauthorized", message="Pages of other sites may not ask this.")
-        if path == _HEALTH:
-            return None
-        expected = self._expected_for(path)
-        if not hmac.compare_digest(headers.get(b"authorization", b""), expected):
-            return 401, Fault(
-                code="unauthorized",
-                message="The token is missing or wrong.",
-                hint="The embedded server's is in the file 'token' of its home; for another "
-                "server set WINDLASS_TOKEN.",
-            )
-        return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
-
-    def _expected_for(self, path: str) -> bytes:
-        """Return the token for a path: agent endpoints have the token of their trial."""
-        if not path.startswith(AGENTS):
-            return self._expected
-        uid = path.removeprefix(AGENTS).partition("/")[0]
-        return f"Bearer {agent_token(self._token, uid)}".encode()
+            raise _forbidden("Pages of other sites may not ask this.")
+        if path != _HEALTH:
+            self._authenticator.check(path, headers)
+            _check_version(headers.get(VERSION_HEADER.lower().encode()))
 
 
-def _version_refusal(header: bytes | None) -> tuple[int, Fault] | None:
+def _forbidden(message: str) -> Refused:
+    return Refused(403, Fault(code="unauthorized", message=message))
+
+
+def _check_version(header: bytes | None) -> None:
     if header is None:
-        return None
+        return
     client = header.decode("latin-1")[:40]
     if is_same_api(client, __version__):
-        return None
-    return 426, Fault(
+        return
+    fault = Fault(
         code="version_mismatch",
         message=f"The server is Windlass {__version__}, the client {client}.",
         hint="Use the same version on both ends, or restart the server with the client's: "
         "windlass server stop (running trials go on).",
     )
+    raise Refused(426, fault)
 
 
 def _host_of(url: bytes) -> str:
@@ -100,22 +119,11 @@ def _host_of(url: bytes) -> str:
         return ""
 
 
-def _with_version(send: Any) -> Any:
-    async def sending(message: Any) -> None:
+def _with_version(send: Send) -> Send:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             version = (VERSION_HEADER.lower().encode(), __version__.encode())
             message = {**message, "headers": [*message.get("headers", ()), version]}
         await send(message)
 
     return sending
-
-
-async def _answer(send: Any, status: int, fault: Fault) -> None:
-    body = msgspec.json.encode(fault)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (VERSION_HEADER.lower().encode(), __version__.encode()),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+
+from windlass.server.web.base import Headers, Message, Receive, Send
 
 _SILENCE = 5.0  # seconds without a byte after which the connection is closed
 _LONGEST = 30.0  # seconds for which a client may continue to send a refused body
 
 
-def has_body(headers: dict[bytes, bytes]) -> bool:
+def has_body(headers: Headers) -> bool:
     """Return whether the headers of a request announce a body."""
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
@@ -23,17 +24,17 @@ def has_body(headers: dict[bytes, bytes]) -> bool:
 class Exchange:
     """One request with a body and its response. The response ends when the request does."""
 
-    def __init__(self, receive: Any, send: Any) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self._is_read = False
 
-    async def receive(self) -> Any:
+    async def receive(self) -> Message:
         message = await self._receive()
         self._is_read |= message["type"] != "http.request" or not message.get("more_body")
         return message
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: Message) -> None:
         is_last = message["type"] == "http.response.body" and not message.get("more_body")
         if is_last and not self._is_read:
             await self._send({**message, "more_body": True})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from windlass.model.requests import Fault
 from windlass.model.text.quantities import format_size
+from windlass.server.web.base import Receive, Scope, Send
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
 class Request:
     """The headers and the body of a request."""
 
-    def __init__(self, scope: Any, receive: Any, largest_body: int | None) -> None:
+    def __init__(self, scope: Scope, receive: Receive, largest_body: int | None) -> None:
         self._receive = receive
         self._largest = largest_body
         self._scope = scope
@@ -108,7 +109,7 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
             yield piece
 
 
-async def send_answer(answer: Answer, receive: Any, send: Any) -> None:
+async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
     """Send a response. A stream ends with its generator or when the client disconnects."""
     headers = [(b"content-type", answer.media_type.encode())]
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
@@ -122,7 +123,7 @@ async def send_answer(answer: Answer, receive: Any, send: Any) -> None:
         await _send_stream(answer.body, receive, send)
 
 
-async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Any, send: Any) -> None:
+async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
     sending = asyncio.ensure_future(_send_all(pieces, send))
     leaving = asyncio.ensure_future(_hear_leaving(receive))
     try:
@@ -136,12 +137,12 @@ async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Any, send: 
         await pieces.aclose()
 
 
-async def _send_all(pieces: AsyncGenerator[bytes, None], send: Any) -> None:
+async def _send_all(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _hear_leaving(receive: Any) -> None:
+async def _hear_leaving(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
