@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from windlass.server.stores.trials.parameter_rows import rows_of
+from windlass.server.stores.trials.parameter_rows import to_rows
 
 _METRICS = ("loss", "accuracy", "validation/loss", "lr")
 _STATES = ["SUCCEEDED"] * 17 + ["FAILED"] * 2 + ["STOPPED"]
@@ -50,7 +50,7 @@ def _add(
 ) -> None:
     trials = [_trial(first, each, chance) for each in ids]
     _insert(connection, "trials", trials)
-    params = (row for each in trials for row in rows_of(each["id"], json.loads(each["params"])))
+    params = (row for each in trials for row in to_rows(each["id"], json.loads(each["params"])))
     _insert(connection, "parameters", list(params))
     _insert(connection, "summaries", [row for each in ids for row in _summaries(each, chance)])
     _insert(connection, "attempts", [{**row, "trial_id": each} for each in ids for row in attempts])

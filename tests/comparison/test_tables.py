@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import windlass as wl
 from stored_trials import call, submit
-from windlass.comparison.data_frame import frame_of
-from windlass.comparison.tables import Table, sorted_by, table_of
+from windlass.comparison.data_frame import to_data_frame
+from windlass.comparison.tables import Table, build_table, sorted_by
 from windlass.model.job import GeneratorCall
 from windlass.model.records import TrialState
 
@@ -28,7 +28,7 @@ SWEEP = [
 
 
 def test_parameters_that_differ_and_metrics_are_the_columns() -> None:
-    table = table_of(SWEEP)
+    table = build_table(SWEEP)
     assert table.columns == ("id", "state", "seconds", "lr", "loss")
     assert table.column("loss") == [0.5, 0.25, None]
     assert str(table).splitlines() == [
@@ -40,14 +40,14 @@ def test_parameters_that_differ_and_metrics_are_the_columns() -> None:
 
 
 def test_names_are_told_where_they_differ_and_a_single_trial_has_all_its_parameters() -> None:
-    assert table_of([record(1), record(2, name="other")]).columns[1] == "name"
-    assert table_of([record(1, params={"lr": 0.1})]).columns == ("id", "state", "seconds", "lr")
-    assert table_of([]).columns == ("id", "state", "seconds")
-    assert str(table_of([])) == "id  state  seconds"
+    assert build_table([record(1), record(2, name="other")]).columns[1] == "name"
+    assert build_table([record(1, params={"lr": 0.1})]).columns == ("id", "state", "seconds", "lr")
+    assert build_table([]).columns == ("id", "state", "seconds")
+    assert str(build_table([])) == "id  state  seconds"
 
 
 def test_a_parameter_that_only_some_have_differs_and_nested_ones_have_dots() -> None:
-    table = table_of(
+    table = build_table(
         [record(1, params={"m": {"depth": 1}}), record(2, params={"m": {"depth": 2}, "x": None})]
     )
     assert table.columns[3:] == ("m.depth", "x")
@@ -59,7 +59,7 @@ def test_names_that_meet_are_told_apart() -> None:
         record(n, params=each, metrics={"lr": summary(0.01), "state": summary(n)})
         for n, each in enumerate(params, start=1)
     ]
-    table = table_of(records)
+    table = build_table(records)
     assert table.columns == (
         "id",
         "state",
@@ -76,23 +76,23 @@ def test_names_that_meet_are_told_apart() -> None:
 
 
 def test_metrics_can_be_chosen_with_their_statistics() -> None:
-    table = table_of(SWEEP, metrics=["loss.min", "loss", "loss.count"])
+    table = build_table(SWEEP, metrics=["loss.min", "loss", "loss.count"])
     assert table.columns[-3:] == ("loss.min", "loss", "loss.count")
     assert [list(row.values())[-3:] for row in table] == [[0.5, 0.5, 2], [0.1, 0.25, 2], [None] * 3]
-    assert table_of(SWEEP, metrics="loss.mean").column("loss.mean")[0] == 1.75
+    assert build_table(SWEEP, metrics="loss.mean").column("loss.mean")[0] == 1.75
     with pytest.raises(wl.InvalidArgument, match="No trial here has reported") as refused:
-        table_of(SWEEP, metrics=["lss"])
+        build_table(SWEEP, metrics=["lss"])
     assert "Did you mean 'loss'?" in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match="None has been reported"):
-        table_of([record(1)], metrics="loss")
+        build_table([record(1)], metrics="loss")
 
 
 def test_rows_are_sorted_and_those_without_a_value_come_last() -> None:
-    assert table_of(SWEEP, sort_by="loss").column("id") == [2, 1, 3]
-    assert table_of(SWEEP, sort_by="-loss").column("id") == [1, 2, 3]
-    assert table_of(SWEEP, sort_by="-lr").column("id") == [3, 2, 1]
+    assert build_table(SWEEP, sort_by="loss").column("id") == [2, 1, 3]
+    assert build_table(SWEEP, sort_by="-loss").column("id") == [1, 2, 3]
+    assert build_table(SWEEP, sort_by="-lr").column("id") == [3, 2, 1]
     with pytest.raises(wl.InvalidArgument, match="cannot be sorted by 'los'") as refused:
-        table_of(SWEEP, sort_by="los")
+        build_table(SWEEP, sort_by="los")
     assert "Did you mean 'loss'?" in str(refused.value)
 
 
@@ -138,22 +138,22 @@ MIXED = Table(
 
 def test_with_pandas_it_is_a_data_frame() -> None:
     pandas = pytest.importorskip("pandas")
-    frame = frame_of(table_of(SWEEP, sort_by="loss"))
+    frame = to_data_frame(build_table(SWEEP, sort_by="loss"))
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns) == ["id", "state", "seconds", "lr", "loss"]
     assert list(frame["id"]) == [2, 1, 3]
     assert frame["loss"].dtype == "float64" and frame["loss"].isna().sum() == 1
-    assert list(frame_of(MIXED)["mixed"]) == [1, "one"]
-    assert frame_of(table_of([])).empty
+    assert list(to_data_frame(MIXED)["mixed"]) == [1, "one"]
+    assert to_data_frame(build_table([])).empty
 
 
 def test_without_pandas_it_is_one_of_polars() -> None:
     polars = pytest.importorskip("polars")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pandas", None)  # it cannot be imported
-        frame = frame_of(table_of(SWEEP, sort_by="loss"))
-        mixed = frame_of(MIXED)
-        empty = frame_of(table_of([]))
+        frame = to_data_frame(build_table(SWEEP, sort_by="loss"))
+        mixed = to_data_frame(MIXED)
+        empty = to_data_frame(build_table([]))
     assert isinstance(frame, polars.DataFrame)
     assert frame["id"].to_list() == [2, 1, 3]
     assert frame["loss"].to_list() == [0.25, 0.5, None]
@@ -167,7 +167,7 @@ def test_without_either_it_is_a_table() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pandas", None)
         patch.setitem(sys.modules, "polars", None)
-        table = frame_of(table_of(SWEEP))
+        table = to_data_frame(build_table(SWEEP))
     assert isinstance(table, wl.Table)
     assert table[:2].column("id") == [1, 2]
 
@@ -216,4 +216,4 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
 
 
 def test_a_table_is_plain_values(home: Path) -> None:
-    assert json.loads(json.dumps(table_of(SWEEP).rows)) == table_of(SWEEP).rows
+    assert json.loads(json.dumps(build_table(SWEEP).rows)) == build_table(SWEEP).rows

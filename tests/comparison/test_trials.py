@@ -265,13 +265,14 @@ def test_a_difference_is_plain_json() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_values_fit_the_width_and_what_differs_in_long_ones_is_seen(width: int) -> None:
-    from windlass.comparison.diff_text import lines_of
+    from windlass.comparison.diff_text import diff_lines
     from windlass.model.text.display import width_of
 
     before = record(params={"path": "/data/" + "x" * 300 + "/one", "n": "y" * 300})
     after = record(2, params={"path": "/data/" + "x" * 300 + "/two"})
     lines = [
-        "".join(piece.text for piece in line) for line in lines_of(diff(before, after), width=width)
+        "".join(piece.text for piece in line)
+        for line in diff_lines(diff(before, after), width=width)
     ]
     changed = [line for line in lines if "→" in line or line.startswith("  - ")]
     assert len(changed) == 2

@@ -12,7 +12,7 @@ import msgspec
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
-from windlass.model.records import TrialState, state_of
+from windlass.model.records import TrialState, derive_state
 from windlass.model.resources import Capacity, Device
 from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
 
@@ -134,7 +134,7 @@ class MemoryStore:
 
     def state(self, uid: str) -> TrialState:
         with self.changed:
-            return state_of(self.statuses[uid])
+            return derive_state(self.statuses[uid])
 
 
 class MemoryRuntime:

@@ -7,7 +7,7 @@ import json
 import pytest
 from controller_doubles import NOTHING, ControllerHarness, Killed, job
 
-from windlass.frameworks import cluster_of, find_framework
+from windlass.frameworks import build_cluster, find_framework
 from windlass.model.job import RestartPolicy, RestartScope, Role
 from windlass.model.records import TrialState
 from windlass.model.resources import Accelerator, Resources
@@ -415,7 +415,7 @@ def environment_of(harness, name):
     """What the framework makes of what the newest attempt of a replica was given."""
     key = max(each for each in harness.runtime.given if str(each[1]).startswith(f"{name}."))
     made, given = harness.runtime.made_for[key], harness.runtime.given[key]
-    members = cluster_of(made.spec, given.addresses)
+    members = build_cluster(made.spec, given.addresses)
     me = members.member(key[1].role, key[1].index)
     return find_framework(made.spec.framework).environment(members, me)
 

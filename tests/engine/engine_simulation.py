@@ -8,7 +8,7 @@ from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
 from windlass.engine.sizes import effective_spec
 from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, Role
-from windlass.model.records import TrialState, state_of
+from windlass.model.records import TrialState, derive_state
 from windlass.model.status import (
     Condition,
     ConditionType,
@@ -120,7 +120,7 @@ class World:
 
     @property
     def state(self) -> TrialState:
-        return state_of(self.status)
+        return derive_state(self.status)
 
     def condition(self, kind: ConditionType) -> Condition:
         found = self.status.condition(kind)

@@ -12,9 +12,9 @@ from windlass.engine.admission import (
     Need,
     Waiting,
     admit,
-    ahead_of,
     assign_devices,
     demand_of,
+    order_ahead,
 )
 from windlass.engine.wait_reasons import explain, impossible
 from windlass.model.resources import Accelerator, Capacity, Device, Resources
@@ -268,7 +268,7 @@ def test_there_is_always_a_place_right_ahead_of_another(data: st.DataObject) -> 
         moved, target = data.draw(st.permutations(line))[:2]
         rest = [each for each in line if each != moved]
         at = rest.index(target)
-        priority, age, moves = ahead_of(target, rest[at - 1] if at else None, int(moved[3]))
+        priority, age, moves = order_ahead(target, rest[at - 1] if at else None, int(moved[3]))
         new = (-priority, age, moves, moved[3])
         line = sorted([*rest, new])
         assert line == [*rest[:at], new, *rest[at:]]

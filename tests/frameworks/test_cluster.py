@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from windlass.frameworks import Cluster, Member, cluster_of, find_framework
+from windlass.frameworks import Cluster, Member, build_cluster, find_framework
 from windlass.model.job import JobSpec, ProcessCall, Role
 from windlass.model.resources import Accelerator, Resources
 
@@ -25,7 +25,7 @@ def cluster(framework: str, **sizes: int) -> Cluster:
         for name, size in sizes.items()
         for index in range(size)
     }
-    return cluster_of(JobSpec(roles=roles, framework=framework), addresses)
+    return build_cluster(JobSpec(roles=roles, framework=framework), addresses)
 
 
 def told(framework: str, role: str, index: int, **sizes: int) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_torchs_master_leads_wherever_it_was_declared() -> None:
 def test_torchrun_starts_a_process_for_each_accelerator() -> None:
     gpus = Resources(accelerator=Accelerator(kind="a100", count=8))
     spec = JobSpec(roles=(Role(executable=NOTHING, name="worker", replicas=2, resources=gpus),))
-    found = cluster_of(spec, {}, "127.0.0.1")
+    found = build_cluster(spec, {}, "127.0.0.1")
     environ = find_framework("torch").environment(found, found.members[1])
     assert environ["PET_NPROC_PER_NODE"] == "8"
     assert (environ["PET_NNODES"], environ["PET_NODE_RANK"]) == ("2", "1")

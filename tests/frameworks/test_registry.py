@@ -55,13 +55,13 @@ def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path) -> None:
         mpi = find_framework("mpi")
         role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
         spec = JobSpec(roles=(role,), framework="mpi")
-        cluster = cluster_of(spec, {})
+        cluster = build_cluster(spec, {})
         bad = JobSpec(roles=(Role(executable=role.executable, name="wroker"),), framework="mpi")
         print(json.dumps([
             known_frameworks(),
             mpi.environment(cluster, cluster.members[1]),
-            problems_of(spec),
-            problems_of(bad),
+            find_framework_problems(spec),
+            find_framework_problems(bad),
         ]))
     """
     told, complaints = answer(tmp_path, script)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.kube.pod_state import state_of
+from windlass.kube.pod_state import read_pod_state
 from windlass.model.status import Phase
 
 NAME = "pytorch"
@@ -39,36 +39,36 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 
 
 def test_a_pod_runs_when_its_own_container_does() -> None:
-    state = state_of(pod("Running", running(), podIP="10.88.0.7"), NAME)
+    state = read_pod_state(pod("Running", running(), podIP="10.88.0.7"), NAME)
     assert (state.phase, state.node, state.address) == (Phase.RUNNING, "node-1", "10.88.0.7")
     assert state.started == 1794825000.0
     assert state.ended is None
 
 
 def test_a_sidecar_that_runs_makes_no_pod_run() -> None:
-    state = state_of(pod("Running", waiting("PodInitializing"), running("sidecar")), NAME)
+    state = read_pod_state(pod("Running", waiting("PodInitializing"), running("sidecar")), NAME)
     assert state.phase is Phase.PENDING
 
 
 @pytest.mark.parametrize("code", [1, 127, 128, 137, 143, 255])
 def test_a_failure_has_the_exit_code_of_its_own_container(code: int) -> None:
-    state = state_of(pod("Failed", ended(0, name="sidecar"), ended(code)), NAME)
+    state = read_pod_state(pod("Failed", ended(0, name="sidecar"), ended(code)), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, code, "")
     assert state.ended == 1794825060.0
 
 
 def test_a_pod_is_done_when_its_own_container_is_though_a_sidecar_runs_on() -> None:
-    state = state_of(pod("Running", ended(0), running("sidecar")), NAME)
+    state = read_pod_state(pod("Running", ended(0), running("sidecar")), NAME)
     assert (state.phase, state.exit_code) == (Phase.SUCCEEDED, 0)
 
 
 def test_a_failed_sidecar_is_no_failure() -> None:
-    state = state_of(pod("Failed", ended(0), ended(1, name="sidecar")), NAME)
+    state = read_pod_state(pod("Failed", ended(0), ended(1, name="sidecar")), NAME)
     assert state.phase is Phase.SUCCEEDED
 
 
 def test_one_killed_for_its_memory_says_so() -> None:
-    state = state_of(pod("Failed", ended(137, "OOMKilled")), NAME)
+    state = read_pod_state(pod("Failed", ended(137, "OOMKilled")), NAME)
     assert (state.exit_code, state.reason) == (137, "OOMKilled")
 
 
@@ -76,7 +76,7 @@ def test_one_killed_for_its_memory_says_so() -> None:
 def test_an_evicted_pod_has_no_exit_code(containers: tuple[Any, ...]) -> None:
     """It may have left with 0 when it was told to go: that is no success of its own."""
     message = "The node was low on resource: memory. "
-    state = state_of(pod("Failed", *containers, reason="Evicted", message=message), NAME)
+    state = read_pod_state(pod("Failed", *containers, reason="Evicted", message=message), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "Evicted")
     assert state.message == "The node was low on resource: memory."
 
@@ -86,65 +86,67 @@ def test_a_pod_disrupted_by_its_cluster_has_no_exit_code() -> None:
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": "default-scheduler: preempting to accommodate a higher priority pod",
     }  # fmt: skip
-    state = state_of(pod("Failed", ended(143), conditions=[because]), NAME)
+    state = read_pod_state(pod("Failed", ended(143), conditions=[because]), NAME)
     assert (state.exit_code, state.reason) == (None, "PreemptionByScheduler")
 
 
 def test_a_container_of_a_node_that_came_back_has_no_exit_code() -> None:
-    state = state_of(pod("Failed", ended(137, "ContainerStatusUnknown")), NAME)
+    state = read_pod_state(pod("Failed", ended(137, "ContainerStatusUnknown")), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "NodeLost")
 
 
 def test_a_pod_whose_node_does_not_answer_is_unknown() -> None:
-    assert state_of(pod("Unknown", running()), NAME).phase is Phase.UNKNOWN
+    assert read_pod_state(pod("Unknown", running()), NAME).phase is Phase.UNKNOWN
 
 
 def test_a_pod_deleted_while_it_runs_still_runs_and_is_deleting() -> None:
-    state = state_of(pod("Running", running(), deleting=True), NAME)
+    state = read_pod_state(pod("Running", running(), deleting=True), NAME)
     assert (state.phase, state.deleting) == (Phase.RUNNING, True)
 
 
 def test_a_pod_that_never_started_says_what_failed_in_its_place() -> None:
     fetch = ended(2, message="no such bucket\n", name="fetch")
-    state = state_of(pod("Failed", initContainerStatuses=[fetch]), NAME)
+    state = read_pod_state(pod("Failed", initContainerStatuses=[fetch]), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "StartFailed")
     assert state.message == "its init container fetch ended with exit code 2: no such bucket"
 
 
 def test_a_program_that_is_not_there_could_not_start() -> None:
     message = 'exec: "trian": executable file not found in $PATH'
-    state = state_of(pod("Failed", ended(128, "StartError", message)), NAME)
+    state = read_pod_state(pod("Failed", ended(128, "StartError", message)), NAME)
     assert (state.exit_code, state.reason, state.message) == (128, "StartFailed", message)
 
 
 def test_a_pod_with_a_deadline_of_its_own_is_not_at_its_jobs() -> None:
-    state = state_of(pod("Failed", ended(143), reason="DeadlineExceeded"), NAME)
+    state = read_pod_state(pod("Failed", ended(143), reason="DeadlineExceeded"), NAME)
     assert (state.exit_code, state.reason) == (None, "PodDeadlineExceeded")
 
 
 def test_a_pod_that_waits_says_what_for() -> None:
-    state = state_of(pod("Pending", waiting("ImagePullBackOff", "Back-off pulling image")), NAME)
+    state = read_pod_state(
+        pod("Pending", waiting("ImagePullBackOff", "Back-off pulling image")), NAME
+    )
     assert (state.phase, state.reason) == (Phase.PENDING, "ImagePullBackOff")
     because = {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
     }  # fmt: skip
-    state = state_of(pod("Pending", conditions=[because]), NAME)
+    state = read_pod_state(pod("Pending", conditions=[because]), NAME)
     assert (state.reason, state.message) == ("Unschedulable", because["message"])
 
 
 def test_only_the_end_of_what_a_container_said_is_kept() -> None:
     log = "".join(f"step {number}\n" for number in range(200)) + "ValueError: no data\n"
-    message = state_of(pod("Failed", ended(1, message=log)), NAME).message
+    message = read_pod_state(pod("Failed", ended(1, message=log)), NAME).message
     assert message.endswith("ValueError: no data")
     assert message.count("\n") == 4
-    long = state_of(pod("Failed", ended(1, message="x" * 5000)), NAME).message
+    long = read_pod_state(pod("Failed", ended(1, message="x" * 5000)), NAME).message
     assert len(long) < 700
 
 
 def test_a_pod_that_runs_on_a_node_that_does_not_answer_says_so() -> None:
     said = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
-    state = state_of(pod("Running", running(), conditions=said), NAME)
+    state = read_pod_state(pod("Running", running(), conditions=said), NAME)
     assert (state.phase, state.message) == (Phase.RUNNING, "its node does not answer")
     said[1]["status"] = "False"  # that is its node's own word
-    assert state_of(pod("Running", running(), conditions=said), NAME).message == ""
+    assert read_pod_state(pod("Running", running(), conditions=said), NAME).message == ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from windlass.machine.capacity import read_capacity
-from windlass.machine.unsupported import problems_of
+from windlass.machine.unsupported import find_unsupported
 from windlass.model.job import Code, JobSpec, ProcessCall, Python, Role, Volume
 
 
@@ -18,9 +18,9 @@ def spec(**fields: Any) -> JobSpec:
 
 
 def test_a_plain_spec_has_no_problems() -> None:
-    assert problems_of(spec()) == []
+    assert find_unsupported(spec()) == []
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert problems_of(spec(python=Python(executable=sys.executable, version=version))) == []
+    assert find_unsupported(spec(python=Python(executable=sys.executable, version=version))) == []
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_plain_spec_has_no_problems() -> None:
     ],
 )
 def test_what_cannot_be_honoured_is_said(fields: dict[str, Any], said: str) -> None:
-    [problem] = problems_of(spec(**fields))
+    [problem] = find_unsupported(spec(**fields))
     assert said in problem
 
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
     volumes = (Volume(target="..", source=str(tmp_path)), Volume(target="d", source="x"))
-    assert len(problems_of(spec(backend="ray", volumes=volumes))) == 3
+    assert len(find_unsupported(spec(backend="ray", volumes=volumes))) == 3
 
 
 def test_the_machine_has_something_to_give() -> None:

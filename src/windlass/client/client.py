@@ -818,10 +818,10 @@ class Client:
                 is about to use. Use less than the default only while nobody else submits.
             dry_run: whether only to report what would be freed.
         """
-        from windlass.client.arguments.timeouts import seconds_of
+        from windlass.client.arguments.timeouts import parse_timeout
         from windlass.model.requests import CollectGarbage, GarbageReport
 
-        body = CollectGarbage(older_than=seconds_of(older_than) or 0.0, dry_run=dry_run)
+        body = CollectGarbage(older_than=parse_timeout(older_than) or 0.0, dry_run=dry_run)
         return self.transport.ask("POST", "/gc", GarbageReport, body=body)
 
 

@@ -17,10 +17,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     after: Any = None
 
 
-def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
+def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
     """Return the differing values, in the order of the first set, then of the second.
 
-    >>> [c.name + " " + c.kind for c in changes_of({"lr": 0.1, "seed": 1}, {"lr": 0.3, "n": 2})]
+    >>> [c.name + " " + c.kind for c in find_changes({"lr": 0.1, "seed": 1}, {"lr": 0.3, "n": 2})]
     ['lr changed', 'seed removed', 'n added']
     """
     changes = []
@@ -78,7 +78,7 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
 def plain(value: Any) -> Any:
     """Convert a struct to JSON values: mappings, lists, texts and numbers.
 
-    >>> plain(changes_of({}, {"n": (1,)}))
+    >>> plain(find_changes({}, {"n": (1,)}))
     [{'name': 'n', 'kind': 'added', 'before': None, 'after': [1]}]
     """
     return _listed(msgspec.to_builtins(value))

@@ -7,7 +7,7 @@ from typing import Any
 from windlass.comparison.tables import Table
 
 
-def frame_of(table: Table) -> Any:
+def to_data_frame(table: Table) -> Any:
     """Return a pandas data frame if pandas can be imported, else polars, else the table itself."""
     if (pandas := _library("pandas")) is not None:
         return pandas.DataFrame(table.rows, columns=list(table.columns))

@@ -29,9 +29,9 @@ class Piece(NamedTuple):
 Line = Sequence[Piece]
 
 
-def text_of(diff: Diff, *, code: bool = True) -> str:
+def format_diff(diff: Diff, *, code: bool = True) -> str:
     """Return the whole diff as plain text."""
-    return plain(lines_of(diff, code=code))
+    return plain(diff_lines(diff, code=code))
 
 
 def plain(lines: Iterator[Line]) -> str:
@@ -39,7 +39,7 @@ def plain(lines: Iterator[Line]) -> str:
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
-def lines_of(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[Line]:
+def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[Line]:
     """Yield the differences between two trials; `code` adds the changed lines of files."""
     names = f"{diff.before.id}", f"{diff.after.id}"
     for side in (diff.before, diff.after):

@@ -19,12 +19,12 @@ from windlass.model.text.display import clean, shorten, width_of
 _MOST_VALUES = 6
 
 
-def text_of(diff: ExperimentDiff, *, code: bool = True) -> str:
+def format_experiment_diff(diff: ExperimentDiff, *, code: bool = True) -> str:
     """Return the whole diff as plain text."""
-    return diff_text.plain(lines_of(diff, code=code))
+    return diff_text.plain(experiment_diff_lines(diff, code=code))
 
 
-def lines_of(
+def experiment_diff_lines(
     diff: ExperimentDiff, *, code: bool = True, width: int | None = None
 ) -> Iterator[Line]:
     """Yield the differences between two experiments; `code` adds the changed lines of files."""

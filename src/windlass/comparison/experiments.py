@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.comparison.changes import Change, changes_of, flat, is_same, plain
+from windlass.comparison.changes import Change, find_changes, flat, is_same, plain
 from windlass.comparison.settings import is_builder, trees_of
 from windlass.comparison.trials import Diff
 from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
@@ -88,9 +88,9 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
-        from windlass.comparison.experiment_diff_text import text_of
+        from windlass.comparison.experiment_diff_text import format_experiment_diff
 
-        return text_of(self)
+        return format_experiment_diff(self)
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
@@ -114,12 +114,12 @@ def diff_experiments(
     return ExperimentDiff(
         before=_side(old, old_trials),
         after=_side(new, new_trials),
-        about=changes_of(_about(old), _about(new)),
-        config=changes_of(flat(old.config), flat(new.config)),
+        about=find_changes(_about(old), _about(new)),
+        config=find_changes(flat(old.config), flat(new.config)),
         parameters=_tried(old_trials, new_trials),
         newest=newest,
         metrics=_metrics(old_trials, new_trials),
-        states=changes_of(_states(old_trials), _states(new_trials)),
+        states=find_changes(_states(old_trials), _states(new_trials)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from windlass.comparison.changes import Change, changes_of
+from windlass.comparison.changes import Change, find_changes
 
 _NAME = rb"[A-Za-z0-9][A-Za-z0-9._-]*"
 _PINNED = re.compile(rb"\s*(%s)\s*(?:\[[^\]]*\])?\s*(?:==|@)\s*([^\s;#\\]+)" % _NAME)
@@ -29,7 +29,7 @@ def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[Cha
     >>> [c.name + " " + c.kind for c in changed_packages({"a": "1", "c": "1"}, {"b": "1"})]
     ['a removed', 'b added', 'c removed']
     """
-    return tuple(sorted(changes_of(before, after), key=lambda change: change.name))
+    return tuple(sorted(find_changes(before, after), key=lambda change: change.name))
 
 
 def _pinned(listed: bytes) -> Iterable[tuple[str, str]]:

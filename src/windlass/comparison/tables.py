@@ -86,7 +86,7 @@ class Table(Sequence[dict[str, Any]]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def table_of(
+def build_table(
     records: Sequence[TrialRecord],
     *,
     metrics: Sequence[str] | str | None = None,

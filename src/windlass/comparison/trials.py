@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.comparison import settings
-from windlass.comparison.changes import Change, changes_of, flat, plain
+from windlass.comparison.changes import Change, find_changes, flat, plain
 from windlass.comparison.code_diff import (
     FileChange,
     Row,
@@ -75,9 +75,9 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
-        from windlass.comparison.diff_text import text_of
+        from windlass.comparison.diff_text import format_diff
 
-        return text_of(self)
+        return format_diff(self)
 
 
 class Materials(msgspec.Struct, kw_only=True):
@@ -109,11 +109,11 @@ def wanted_files(
 
 def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -> Diff:
     """Compare two trials from their records and the downloaded materials."""
-    arguments = changes_of(flat(before.params), flat(after.params))
+    arguments = find_changes(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
     # If the arguments differ, the command line would only repeat that.
     commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
-    rules = changes_of(
+    rules = find_changes(
         *(
             command | settings.settings_of(spec)
             for command, spec in zip(commands, (old, new), strict=True)
@@ -121,15 +121,15 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
     )
     code = _changed_code(before, after, materials.trees)
     diff = Diff(
-        before=side_of(before),
-        after=side_of(after),
-        about=changes_of(settings.about(before), settings.about(after)),
+        before=summarize_trial(before),
+        after=summarize_trial(after),
+        about=find_changes(settings.about(before), settings.about(after)),
         code=with_lines(code, materials.blobs),
         arguments=arguments,
-        environment=changes_of(settings.environment_of(before), settings.environment_of(after)),
+        environment=find_changes(settings.environment_of(before), settings.environment_of(after)),
         packages=_changed_packages(before, after, materials),
         settings=rules,
-        git=changes_of(settings.git_of(before), settings.git_of(after)),
+        git=find_changes(settings.git_of(before), settings.git_of(after)),
         metrics=changed_metrics(own_metrics(before.metrics), own_metrics(after.metrics)),
         outcome=_changed_outcome(before, after),
         notes=tuple(_notes(before, after, materials)),
@@ -140,7 +140,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
     return diff
 
 
-def side_of(record: TrialRecord) -> Side:
+def summarize_trial(record: TrialRecord) -> Side:
     """Summarize a trial."""
     seconds = seconds_run(record)
     return Side(id=record.id, name=record.name, state=record.state.value, seconds=seconds)
@@ -192,12 +192,12 @@ def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | Non
 
 
 def _changed_outcome(before: TrialRecord, after: TrialRecord) -> tuple[Change, ...]:
-    changes = changes_of(settings.outcome_of(before), settings.outcome_of(after))
+    changes = find_changes(settings.outcome_of(before), settings.outcome_of(after))
     if before.result is None or after.result is None or before.result.text != after.result.text:
         return changes
     # Different values can have the same preview.
     values = {"value": before.result.digest[:12]}, {"value": after.result.digest[:12]}
-    return (*changes, *changes_of(*values))
+    return (*changes, *find_changes(*values))
 
 
 def _notes(before: TrialRecord, after: TrialRecord, materials: Materials) -> Iterable[str]:

@@ -19,8 +19,8 @@ from windlass.engine.admission import (
     Shape,
     Waiting,
     admit,
-    ahead_of,
     demand_of,
+    order_ahead,
 )
 from windlass.engine.sizes import sizes_of, with_sizes
 from windlass.engine.wait_reasons import explain, why_waiting
@@ -251,7 +251,7 @@ class AdmissionQueue:
                 allocation.order for allocation in self._running.values() if allocation.key != uid
             ]
             before = max((order for order in orders if order < target.order), default=None)
-            return ahead_of(target.order, before, number)
+            return order_ahead(target.order, before, number)
 
     def free(self) -> Capacity:
         """Return the free capacity."""

@@ -70,19 +70,19 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return (self.demand, self.key if self.grows else "")
 
 
-def ahead_of(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
+def order_ahead(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
     """Return priority, age and moves that put trial `number` directly ahead of `order`.
 
     `before` is the last other job that is already ahead of `order`, if any. There is always a
     position in between, and no two trials get the same position.
 
-    >>> ahead_of((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
+    >>> order_ahead((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
     (0, 4.0, ((0, 9),))
-    >>> ahead_of((0, 4.0, ((0, 9),), "i"), (0, 4.0, (), "d"), 8)
+    >>> order_ahead((0, 4.0, ((0, 9),), "i"), (0, 4.0, (), "d"), 8)
     (0, 4.0, ((-1, 8),))
-    >>> ahead_of((0, 4.0, ((0, 9),), "i"), (0, 4.0, ((-1, 8),), "h"), 7)
+    >>> order_ahead((0, 4.0, ((0, 9),), "i"), (0, 4.0, ((-1, 8),), "h"), 7)
     (0, 4.0, ((0, 7),))
-    >>> ahead_of((-7, 5.0, (), "e"), (-9, 1.0, (), "a"), 9)
+    >>> order_ahead((-7, 5.0, (), "e"), (-9, 1.0, (), "a"), 9)
     (7, 4.0, ((0, 9),))
     """
     rank, age, moves, _ = order

@@ -26,20 +26,20 @@ class End(msgspec.Struct, frozen=True):
 VANISHED = End("vanished", "vanished")
 
 
-def end_of(replica: Replica) -> End:
+def describe_end(replica: Replica) -> End:
     """Describe how an attempt ended.
 
     >>> from windlass.model.status import Phase
     >>> name = ReplicaId("main", 0, 1)
-    >>> end_of(Replica(id=name, phase=Phase.FAILED, exit_code=3))
+    >>> describe_end(Replica(id=name, phase=Phase.FAILED, exit_code=3))
     End(what='exit code 3', verb='failed with exit code 3', detail='')
-    >>> end_of(Replica(id=name, phase=Phase.FAILED, exit_code=137, reason="Signal")).verb
+    >>> describe_end(Replica(id=name, phase=Phase.FAILED, exit_code=137, reason="Signal")).verb
     'was killed by SIGKILL (exit code 137)'
-    >>> end_of(Replica(id=name, phase=Phase.FAILED, reason="Lost", message="node gone"))
+    >>> describe_end(Replica(id=name, phase=Phase.FAILED, reason="Lost", message="node gone"))
     End(what='Lost', verb='ended (Lost)', detail='node gone')
     """
     reason = replica.reason
-    end = exit_of(replica.exit_code, by_signal=reason == "Signal")
+    end = describe_exit(replica.exit_code, by_signal=reason == "Signal")
     if reason == "StartFailed":
         end = End("could not start", "could not start")
     elif replica.exit_code is None and reason not in _SILENT_REASONS:
@@ -49,10 +49,10 @@ def end_of(replica: Replica) -> End:
     return End(end.what, end.verb, " ".join(replica.message.split()))
 
 
-def exit_of(exit_code: int | None, *, by_signal: bool = False) -> End:
+def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
     """Describe an exit code.
 
-    >>> [exit_of(code).what for code in (None, 3, 143)]
+    >>> [describe_exit(code).what for code in (None, 3, 143)]
     ['ended without an exit code', 'exit code 3', 'exit code 143 (SIGTERM)']
     """
     if exit_code is None:
@@ -89,7 +89,7 @@ def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker")
-    >>> end = exit_of(3)
+    >>> end = describe_exit(3)
     >>> describe(JobSpec(roles=(role,)), ReplicaId("worker", 0, 1), end)
     'exit code 3'
     >>> describe(JobSpec(roles=(role,)), ReplicaId("worker", 0, 2), end)

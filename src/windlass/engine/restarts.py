@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.engine.first_failure import first_to_end, may_not_be_first
-from windlass.engine.messages import VANISHED, describe, end_of, exit_of, how_often, is_alone
+from windlass.engine.messages import (
+    VANISHED,
+    describe,
+    describe_end,
+    describe_exit,
+    how_often,
+    is_alone,
+)
 from windlass.engine.restart_policy import Verdict, slot_verdict
 from windlass.engine.slots import Slot
 from windlass.model.job import JobSpec
@@ -97,7 +104,9 @@ def describe_slot_end(spec: JobSpec, slot: Slot) -> str:
     if slot.has_vanished:
         end = VANISHED
     else:
-        end = exit_of(slot.history.last_exit_code) if current is None else end_of(current)
+        end = (
+            describe_exit(slot.history.last_exit_code) if current is None else describe_end(current)
+        )
     return describe(spec, slot.id, end)
 
 

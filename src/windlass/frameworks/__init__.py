@@ -6,17 +6,17 @@ and does no I/O except the lookup of entry points. It makes no decisions: the en
 replicas determine the success of a job.
 """
 
-from windlass.frameworks.cluster import Cluster, Member, cluster_of
+from windlass.frameworks.cluster import Cluster, Member, build_cluster
 from windlass.frameworks.framework import Framework
-from windlass.frameworks.problems import problems_of
+from windlass.frameworks.problems import find_framework_problems
 from windlass.frameworks.registry import find_framework, known_frameworks
 
 __all__ = [
     "Cluster",
     "Framework",
     "Member",
-    "cluster_of",
+    "build_cluster",
     "find_framework",
+    "find_framework_problems",
     "known_frameworks",
-    "problems_of",
 ]

@@ -71,7 +71,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return addresses
 
 
-def cluster_of(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:
+def build_cluster(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:
     """Build the cluster of a job from addresses by "role-index"."""
     return Cluster(
         members=tuple(

@@ -12,12 +12,12 @@ from windlass.model.job import JobSpec, SuccessPolicy
 _MOST_REPLICAS = 10_000
 
 
-def problems_of(spec: JobSpec) -> list[str]:
+def find_framework_problems(spec: JobSpec) -> list[str]:
     """List the problems of a job's roles, one sentence each; empty if there are none.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="chef", replicas=2)
-    >>> problems_of(JobSpec(roles=(role,), framework="tensorflow"))
+    >>> find_framework_problems(JobSpec(roles=(role,), framework="tensorflow"))
     ["tensorflow has no role 'chef'; did you mean 'chief'?"]
     """
     try:

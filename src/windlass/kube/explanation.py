@@ -30,7 +30,7 @@ def one_line_error(error: WindlassError) -> str:
     """
     if not error.hint:
         return error.message
-    return str(Explanation(error.code, sentence_of(error.message), _on_one_line(error.hint)))
+    return str(Explanation(error.code, to_sentence(error.message), _on_one_line(error.hint)))
 
 
 def _on_one_line(hint: str) -> str:
@@ -57,10 +57,10 @@ def in_a_line(text: str) -> str:
     return " ".join(printable.split())
 
 
-def sentence_of(text: str) -> str:
+def to_sentence(text: str) -> str:
     """Return text of another program on one line and with a full stop.
 
-    >>> sentence_of("no space left\\n on device")
+    >>> to_sentence("no space left\\n on device")
     'no space left on device.'
     """
     text = in_a_line(text)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from windlass.kube.explanation import in_a_line
-from windlass.kube.timestamp import seconds_of
+from windlass.kube.timestamp import parse_timestamp
 from windlass.model.status import Phase
 
 # Words of a pod's own `status.reason` for what was done to it, not by it.
@@ -51,7 +51,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     deleting: bool = False
 
 
-def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
+def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
     """Return the state of a pod by its container of a name, or by its first container.
 
     >>> ended = {"exitCode": 3, "reason": "Error", "message": "ValueError: no data\\n"}
@@ -59,7 +59,7 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
     ...     "phase": "Failed",
     ...     "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
     ... }
-    >>> state = state_of({"metadata": {}, "status": status}, "main")
+    >>> state = read_pod_state({"metadata": {}, "status": status}, "main")
     >>> state.phase.value, state.exit_code, state.message
     ('Failed', 3, 'ValueError: no data')
     """
@@ -70,8 +70,8 @@ def state_of(pod: Mapping[str, Any], container: str = "") -> PodState:
     began = terminated.get("startedAt") or (inner.get("running") or {}).get("startedAt")
     state = PodState(
         phase=Phase.PENDING,
-        started=seconds_of(began),
-        ended=seconds_of(terminated.get("finishedAt")),
+        started=parse_timestamp(began),
+        ended=parse_timestamp(terminated.get("finishedAt")),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
         address=str(status.get("podIP") or ""),
         deleting="deletionTimestamp" in pod["metadata"],
@@ -108,7 +108,7 @@ def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
     seconds. Of one that ended in the second in which it was asked nobody can tell: to have it run
     again is the lesser harm.
 
-    >>> state = PodState(phase=Phase.SUCCEEDED, ended=seconds_of("2026-11-16T10:30:05Z"))
+    >>> state = PodState(phase=Phase.SUCCEEDED, ended=parse_timestamp("2026-11-16T10:30:05Z"))
     >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
     >>> (
     ...     was_deleted_before_end({"metadata": going}, state),
@@ -116,7 +116,7 @@ def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
     ... )
     (True, False)
     """
-    gone_by = seconds_of(pod["metadata"].get("deletionTimestamp"))
+    gone_by = parse_timestamp(pod["metadata"].get("deletionTimestamp"))
     if gone_by is None or state.ended is None:
         return False
     return state.ended >= gone_by - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -203,7 +203,7 @@ def _why_not(status: Mapping[str, Any]) -> str:
 def _ended(status: Mapping[str, Any]) -> float | None:
     """When the last of its containers ended: of a pod that has no such time for its own."""
     moments = [
-        seconds_of(
+        parse_timestamp(
             ((container_status.get("state") or {}).get("terminated") or {}).get("finishedAt")
         )
         for container_status in _all_containers(status)

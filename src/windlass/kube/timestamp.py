@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 
-def seconds_of(moment: str | None) -> float | None:
+def parse_timestamp(moment: str | None) -> float | None:
     """Return the seconds since the epoch of a timestamp of the API.
 
-    >>> seconds_of("2026-11-16T10:30:00Z"), seconds_of("2026-11-16T10:30:00.250000Z")
+    >>> parse_timestamp("2026-11-16T10:30:00Z"), parse_timestamp("2026-11-16T10:30:00.250000Z")
     (1794825000.0, 1794825000.25)
-    >>> seconds_of(None)
+    >>> parse_timestamp(None)
     """
     if not moment:
         return None

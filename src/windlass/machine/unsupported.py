@@ -11,7 +11,7 @@ import sys
 from windlass.model.job import JobSpec, Python, Volume
 
 
-def problems_of(spec: JobSpec) -> list[str]:
+def find_unsupported(spec: JobSpec) -> list[str]:
     """List all parts of a spec that cannot work on this machine, one sentence each."""
     problems = []
     if not spec.capabilities.runs_on_server:

@@ -54,10 +54,10 @@ NO_EXPERIMENT = 0
 STOPPED_REASON = "Stopped"
 
 
-def state_of(status: JobStatus) -> TrialState:
+def derive_state(status: JobStatus) -> TrialState:
     """Derive the trial state from a job's conditions.
 
-    >>> state_of(JobStatus())
+    >>> derive_state(JobStatus())
     <TrialState.QUEUED: 'QUEUED'>
     """
     if status.holds(ConditionType.SUCCEEDED):

@@ -16,7 +16,7 @@ from windlass.packaging.ignore import (
     ALWAYS_IGNORED_ENDINGS,
     Patterns,
     any_reaches_into,
-    verdict_of,
+    find_verdict,
 )
 
 # A walk over this many files is not of a project; it ends, and the limits refuse the tree.
@@ -136,7 +136,7 @@ class _Walk:
             if is_folder and prefix + here == self._home:
                 self._is_all_of_git = False
                 continue
-            is_ignored = verdict_of(our_scopes, here, is_folder) if our_scopes else None
+            is_ignored = find_verdict(our_scopes, here, is_folder) if our_scopes else None
             is_ignored_by_git = ignored is not None and here in ignored
             if is_ignored_by_git:
                 self._ignored.append(here)
@@ -144,7 +144,7 @@ class _Walk:
                 is_ignored = (
                     folder_is_ignored
                     or is_ignored_by_git
-                    or (verdict_of(git_scopes, here, is_folder) is True if git_scopes else False)
+                    or (find_verdict(git_scopes, here, is_folder) is True if git_scopes else False)
                 )
             if is_folder:
                 if not is_ignored or any_reaches_into(our_scopes, here):

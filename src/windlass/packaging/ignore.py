@@ -254,7 +254,7 @@ def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> boo
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
-def verdict_of(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
+def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
     """Return the verdict of the active ignore files on a path, the deepest file first.
 
     A scope is the length of the path prefix up to the file's folder, and the file's patterns.

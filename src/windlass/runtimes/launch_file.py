@@ -115,9 +115,9 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = assignment.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
         return _Membership(0, _bearings(0, 1, {replica.role: [at]}))
-    from windlass.frameworks import cluster_of, find_framework  # most jobs do not need it
+    from windlass.frameworks import build_cluster, find_framework  # most jobs do not need it
 
-    cluster = cluster_of(spec, assignment.addresses, LOOPBACK)
+    cluster = build_cluster(spec, assignment.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())

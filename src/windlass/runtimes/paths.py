@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windlass.model.status import ReplicaId
-from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.digest import path_in_store
 
 LAUNCH = "launch.json"
 LOCK = "lock"
@@ -90,7 +90,7 @@ def blob_path(home: Path, digest: str) -> Path:
     >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
     /h/blobs/ab/abab...
     """
-    return Path(place_of(str(home / "blobs"), digest))
+    return Path(path_in_store(str(home / "blobs"), digest))
 
 
 def private_path(home: Path, uid: str) -> Path:

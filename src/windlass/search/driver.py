@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.connection.experiment_events import ExperimentFollowing, ExperimentNews
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
@@ -22,7 +22,7 @@ from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.requests import AskToStop
-from windlass.search.hopeless import flaw_of, how_to_go_on
+from windlass.search.hopeless import hopeless_error, how_to_go_on
 from windlass.search.policy import INTERRUPTED, SearchPolicy, SearchState
 from windlass.search.progress_table import ProgressTable
 from windlass.search.result import SearchResult, metric_text, summary
@@ -106,7 +106,7 @@ class Driver:
             if not self._policy.running and (self._is_late or not self._policy.to_begin):
                 return
             self._follow(live)
-            if (flaw := flaw_of(self._policy, self._transport)) is not None:
+            if (flaw := hopeless_error(self._policy, self._transport)) is not None:
                 self._stop_all(self._unfinished())
                 raise flaw
 
@@ -163,12 +163,12 @@ class Driver:
 
     def _ask_to_stop(self, trial_id: int, reason: str) -> None:
         with contextlib.suppress(Conflict):  # the trial has ended meanwhile
-            path = path_of("trials", trial_id, "ask-to-stop")
+            path = request_path("trials", trial_id, "ask-to-stop")
             self._transport.ask("POST", path, TrialRecord, body=AskToStop(reason=reason))
 
     def _stop(self, trial_id: int, reason: str) -> None:
         with contextlib.suppress(Conflict):
-            path = path_of("trials", trial_id)
+            path = request_path("trials", trial_id)
             record = self._transport.ask("GET", path, TrialRecord)
             if not record.state.is_final:
                 Trial(self._transport, record).stop(reason=reason)

@@ -13,7 +13,7 @@ _FIRST_FAILED = 5
 _FIRST_UNREPORTED = 2
 
 
-def flaw_of(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
+def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
     """Return the error that ends a search if none of its first trials produced a value.
 
     Only trials that ended since the search resumed count, so that a user can fix the program and

@@ -8,7 +8,7 @@ from windlass.client.terminal.experiment_progress import what_it_raised
 from windlass.client.terminal.live_lines import Line
 from windlass.model.text.quantities import format_duration
 from windlass.search.policy import SearchPolicy, SearchState, SearchTrial
-from windlass.search.result import counts, eta_text, metric_text, table_of
+from windlass.search.result import build_search_table, counts, eta_text, metric_text
 
 _COLOURS = {
     "running": "cyan",
@@ -64,7 +64,7 @@ class ProgressTable:
             )
         running = policy.running[:_MOST_ROWS]
         if running:
-            lines = str(table_of(policy, running)).splitlines()
+            lines = str(build_search_table(policy, running)).splitlines()
             body.append([(f"  {lines[0]}", "dim")])
             body += [[(f"  {line}", "")] for line in lines[1:]]
         self._left = eta_text(policy, self._concurrent)

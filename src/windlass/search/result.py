@@ -68,7 +68,7 @@ class SearchResult:
             print(row["trial"], row["state"], row["lr"])
         ```
         """
-        return table_of(self._policy, ordered(self._policy))
+        return build_search_table(self._policy, ordered(self._policy))
 
     @property
     def importances(self) -> dict[str, float]:
@@ -111,7 +111,7 @@ def summary(policy: SearchPolicy) -> list[str]:
     lines.append(f"Best: trial {best.record.id}, {metric_text(policy, best)}")
     lines += [f"  {name} = {value!r}" for name, value in best.params.items()]
     if len(policy.tried) > 1:
-        top = table_of(policy, ordered(policy)[:_TOP])
+        top = build_search_table(policy, ordered(policy)[:_TOP])
         lines += ["", *str(top).splitlines()]
     if len(policy.settings.space) == 1 or len(policy.tried) < _ENOUGH:
         return lines
@@ -136,14 +136,14 @@ def ordered(policy: SearchPolicy) -> list[SearchTrial]:
     return [*policy.ranked(), *rest]
 
 
-def table_of(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
+def build_search_table(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
     """Return a table of some trials, in this order."""
     params = {name: _apart(name, _FIXED) for name in policy.settings.space}
     metric = _apart(policy.settings.metric, (*_FIXED, *params.values()))
     rows = [
         {
             "trial": tried.record.id,
-            "state": word_of(tried),
+            "state": state_text(tried),
             metric: tried.value,
             "step": tried.step,
             "seconds": _passed(tried),
@@ -161,13 +161,13 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
     order = [state.value for state in SearchState]
     by_state: dict[str, int] = {}
     for tried in policy.tried:
-        by_state[word_of(tried)] = by_state.get(word_of(tried), 0) + 1
+        by_state[state_text(tried)] = by_state.get(state_text(tried), 0) + 1
     return dict(
         sorted(by_state.items(), key=lambda item: order.index(item[0]) if item[0] in order else -1)
     )
 
 
-def word_of(tried: SearchTrial) -> str:
+def state_text(tried: SearchTrial) -> str:
     """Return the state of a trial in a word; an unfinished trial may also be queued."""
     goes_on = tried.state is SearchState.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.state.value

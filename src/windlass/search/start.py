@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import ExperimentRecord
 from windlass.model.requests import ChangeExperiment
@@ -62,7 +62,7 @@ def search(
 
 def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRecord:
     """Return the current record of the experiment."""
-    path = path_of("experiments", experiment.id)
+    path = request_path("experiments", experiment.id)
     return client.transport.ask("GET", path, ExperimentRecord)
 
 
@@ -74,7 +74,7 @@ def _claim(
     before = experiment_now(client, experiment).searches.get(name)
     if before is not None:
         check_same(name, before, requested, is_seeded=is_seeded)
-    path = path_of("experiments", experiment.id)
+    path = request_path("experiments", experiment.id)
     change = ChangeExperiment(put_searches={name: msgspec.to_builtins(requested)})
     record = client.transport.ask("PATCH", path, ExperimentRecord, body=change)
     return check_same(name, record.searches[name], requested, is_seeded=is_seeded)

@@ -14,13 +14,13 @@ def returned_value(trial: Trial[Any], metric: str) -> float | None:
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None
     value = trial.outcome().value
-    return number_of(value.get(metric) if isinstance(value, Mapping) else value)
+    return to_number(value.get(metric) if isinstance(value, Mapping) else value)
 
 
-def number_of(value: Any) -> float | None:
+def to_number(value: Any) -> float | None:
     """Return a value as a float, or None; an array with one number is that number.
 
-    >>> number_of(3), number_of("3"), number_of(True), number_of([3])
+    >>> to_number(3), to_number("3"), to_number(True), to_number([3])
     (3.0, None, None, None)
     """
     if isinstance(value, (bool, str, bytes, Mapping)) or value is None:

@@ -80,9 +80,9 @@ class _App:
 
 def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of all routes. The documentation is made from it, too."""
-    from windlass.server.web.openapi import document_of
+    from windlass.server.web.openapi import build_document
 
-    return document_of(
+    return build_document(
         _described_routes(), title="Windlass", version=__version__, is_open=f"{API}/health"
     )
 

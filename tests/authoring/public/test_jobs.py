@@ -12,7 +12,7 @@ import pytest
 import windlass as wl
 from windlass.authoring.checks.job import ROLE, WHOLE, check_job
 from windlass.authoring.prepare.job_spec import build_outline, prepare_job
-from windlass.frameworks import cluster_of
+from windlass.frameworks import build_cluster
 from windlass.model.job import (
     CleanPolicy,
     RestartPolicy,
@@ -343,7 +343,7 @@ def test_a_role_that_the_framework_does_not_know_joins_nobody(
 def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
     board = wl.Job(SCRIPT, service=True)
     group = wl.JobGroup(board=board, worker=wl.Job(SCRIPT, replicas=2), framework=framework)
-    cluster = cluster_of(build_outline(group), {})
+    cluster = build_cluster(build_outline(group), {})
     assert [(each.role, cluster.rank(each)) for each in cluster.members] == [
         ("board", None),
         ("worker", 0),

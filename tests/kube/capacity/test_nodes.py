@@ -19,7 +19,7 @@ from windlass.kube.capacity.nodes import (
     Node,
     Placement,
     describe_accelerators,
-    node_of,
+    parse_node,
     placement,
 )
 from windlass.model.accelerators import parse_accelerator
@@ -224,7 +224,7 @@ def test_a_tpu_that_the_cluster_has_in_other_sizes_is_refused_with_these() -> No
 
 
 def test_a_node_is_read_as_the_api_has_it() -> None:
-    found = node_of(
+    found = parse_node(
         {
             "metadata": {"name": "gpu-1", "labels": {GKE_GPU: "nvidia-l4"}},
             "spec": {"taints": [{"key": GPU, "value": "present", "effect": "NoSchedule"}]},
@@ -236,7 +236,7 @@ def test_a_node_is_read_as_the_api_has_it() -> None:
     )
     assert (found.name, found.kind, found.count, found.is_ready) == ("gpu-1", "l4", 2, True)
     assert describe_accelerators([found]) == "it has l4 (2 on 1 machine)"
-    bare = node_of({})
+    bare = parse_node({})
     assert (bare.kind, bare.count, bare.is_ready) == ("", 0, False)
 
 

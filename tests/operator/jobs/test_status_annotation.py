@@ -18,7 +18,7 @@ from windlass.model.status import (
 )
 from windlass.operator.job_kinds import TFJOB
 from windlass.operator.jobs.from_object import MOST_REPLICAS, translate
-from windlass.operator.jobs.object_status import is_same_status, status_of
+from windlass.operator.jobs.object_status import build_status, is_same_status
 from windlass.operator.jobs.status_annotation import (
     annotation_text,
     status_from_object,
@@ -79,7 +79,7 @@ def test_a_memory_with_times_that_are_none_is_no_memory(status: JobStatus) -> No
 def test_a_failure_names_its_replica_once(told: str, said: str) -> None:
     failed = Condition(type=ConditionType.FAILED, status=True, message=told)
     status = JobStatus(conditions=(failed,), decisive=ReplicaId("worker", 0, 1))
-    [condition] = status_of(TFJOB, "mnist", SPEC, status, ())["conditions"]
+    [condition] = build_status(TFJOB, "mnist", SPEC, status, ())["conditions"]
     assert condition["message"] == said
 
 
@@ -138,7 +138,7 @@ def test_the_status_counts_by_role_and_leaves_out_what_is_being_deleted() -> Non
         seen(2, Phase.RUNNING, deleting=True),
         Replica(id=ReplicaId("chief", 0, 1), phase=Phase.FAILED, exit_code=1),
     ]
-    said = status_of(TFJOB, "train", SPEC, JobStatus(), replicas)["replicaStatuses"]
+    said = build_status(TFJOB, "train", SPEC, JobStatus(), replicas)["replicaStatuses"]
     assert {role: {k: v for k, v in counts.items() if k != "selector"}
             for role, counts in said.items()} == {
         "Chief": {"failed": 1},
@@ -148,7 +148,7 @@ def test_the_status_counts_by_role_and_leaves_out_what_is_being_deleted() -> Non
 
 def test_what_succeeded_and_was_cleaned_away_still_counts() -> None:
     status = JobStatus(replicas=(history(Phase.SUCCEEDED),))
-    said = status_of(TFJOB, "train", SPEC, status, ())["replicaStatuses"]["Worker"]
+    said = build_status(TFJOB, "train", SPEC, status, ())["replicaStatuses"]["Worker"]
     assert said["succeeded"] == 1
 
 
@@ -164,14 +164,14 @@ def test_the_last_condition_is_how_the_job_stands() -> None:
             condition(ConditionType.RESTARTING, True, 9.0),
         )
     )
-    said = status_of(TFJOB, "train", SPEC, status, ())["conditions"]
+    said = build_status(TFJOB, "train", SPEC, status, ())["conditions"]
     assert [(each["type"], each["status"]) for each in said] == [
         ("Running", "False"), ("Created", "True"), ("Restarting", "True"),
     ]  # fmt: skip
 
 
 def test_that_a_job_was_looked_at_again_is_no_news() -> None:
-    one = status_of(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=1.0), ())
-    other = status_of(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=9.0), ())
+    one = build_status(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=1.0), ())
+    other = build_status(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=9.0), ())
     assert one != other
     assert is_same_status(one, other)

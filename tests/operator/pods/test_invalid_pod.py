@@ -10,7 +10,7 @@ from windlass.model.errors import KubernetesError
 from windlass.model.status import ReplicaId
 from windlass.operator.jobs.from_object import translate
 from windlass.operator.pods.builder import make_pod
-from windlass.operator.pods.invalid_pod import problem_of
+from windlass.operator.pods.invalid_pod import invalid_pod_error
 
 WORKER = ReplicaId("worker", 0, 1)
 TEMPLATE = "spec.tfReplicaSpecs.Worker.template"
@@ -19,7 +19,7 @@ TEMPLATE = "spec.tfReplicaSpecs.Worker.template"
 def told(*faults: Fault, kind: str = "Pod", **container: Any) -> str:
     made_from = translate(manifest("TFJob", Worker=replicas("TFJob", container=container)))
     error = KubernetesError("The cluster refused it.", status=422, reason="Invalid")
-    return str(problem_of(InvalidObject(error, kind, faults), made_from, WORKER))
+    return str(invalid_pod_error(InvalidObject(error, kind, faults), made_from, WORKER))
 
 
 def test_a_fault_of_a_pod_is_one_of_its_template() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.worker.blobs.bundle_small_files import SMALL
-from windlass.worker.blobs.digest import kind_of, place_of
+from windlass.worker.blobs.digest import kind_of, path_in_store
 from windlass.worker.blobs.restore_tree import RestoreError
 from windlass.worker.checkpoints import copies as checkpoint_copies
 from windlass.worker.checkpoints import records as checkpoint_records
@@ -53,7 +53,7 @@ class Model:
 
     def lines(self) -> list[list[Any]]:
         record = checkpoint_records.records(str(self.folder))[0][1]
-        path = place_of(str(self.home / "blobs"), record["manifest"])
+        path = path_in_store(str(self.home / "blobs"), record["manifest"])
         files: list[list[Any]] = json.loads(Path(path).read_text())["files"]
         return files
 
@@ -62,7 +62,7 @@ class Model:
         return {line[2] for line in self.lines()}
 
     def blob(self, digest: str) -> Path:
-        return Path(place_of(str(self.home / "blobs"), digest))
+        return Path(path_in_store(str(self.home / "blobs"), digest))
 
     def blobs(self) -> dict[str, int]:
         """The sizes of all blobs but lists; each of them is what it is called."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from windlass.authoring.checks.options import Problem, flaw_of, key_of
+from windlass.authoring.checks.options import Problem, find_text_flaw, format_key
 from windlass.authoring.public.executables import Raw
 from windlass.model.errors import shown
 
@@ -139,9 +139,9 @@ def _find_flaws(arguments: Any) -> list[Problem]:
 
 
 def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator[Problem]:
-    keys = ("args", *above, key_of(name))
+    keys = ("args", *above, format_key(name))
     if not isinstance(name, str) or not _FLAG.fullmatch(name):
-        meant = key_of(name).lstrip("-").partition("=")[0]
+        meant = format_key(name).lstrip("-").partition("=")[0]
         guess = f"; write {shown(meant)}" if _FLAG.fullmatch(meant) else ""
         yield keys, f"args: {shown(name)} is no name of a flag{guess}"
     elif isinstance(value, Mapping):
@@ -164,11 +164,11 @@ def _is_deep(value: Any, left: int = DEEPEST) -> bool:
 
 def _value_flaw(value: Any) -> str:
     if isinstance(value, str):
-        return flaw_of(value)
+        return find_text_flaw(value)
     if isinstance(value, Raw):
         return _raw_flaw(value)
     if isinstance(value, os.PathLike):
-        return flaw_of(os.fsdecode(value))
+        return find_text_flaw(os.fsdecode(value))
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return f"has more than {_MOST_DIGITS} digits"  # Python limits the digits of such numbers
@@ -191,12 +191,12 @@ def _flag(name: str, value: Any) -> list[str]:
     return [
         word
         for item in (value if _is_list(value) else [value])
-        for word in (_words(item) if isinstance(item, Raw) else [f"--{name}={text_of(item)}"])
+        for word in (_words(item) if isinstance(item, Raw) else [f"--{name}={to_argument(item)}"])
     ]
 
 
 def _words(value: Any) -> list[str]:
-    return shlex.split(value.text) if isinstance(value, Raw) else [text_of(value)]
+    return shlex.split(value.text) if isinstance(value, Raw) else [to_argument(value)]
 
 
 def _raw_flaw(raw: Raw) -> str:
@@ -206,10 +206,10 @@ def _raw_flaw(raw: Raw) -> str:
         shlex.split(raw.text)
     except ValueError as error:
         return f"a shell could not read: {str(error)[:1].lower()}{str(error)[1:]}"
-    return flaw_of(raw.text)
+    return find_text_flaw(raw.text)
 
 
-def text_of(value: Any) -> str:
+def to_argument(value: Any) -> str:
     """A value as one word of a command line."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)

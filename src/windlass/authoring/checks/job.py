@@ -21,7 +21,7 @@ from windlass.authoring.checks.options import (
     check_secrets,
     check_type,
     check_volumes,
-    key_of,
+    format_key,
     nearest,
     parse_problems,
 )
@@ -44,7 +44,7 @@ from windlass.authoring.public.executables import Container, PythonFunction, Raw
 from windlass.authoring.public.executors import Executor
 from windlass.authoring.public.jobs import Job, JobBase, JobGroup
 from windlass.authoring.public.packaged import Packaged
-from windlass.frameworks import Framework, find_framework, problems_of
+from windlass.frameworks import Framework, find_framework, find_framework_problems
 from windlass.model.backends import LOCAL, capabilities_of
 from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.model.job import (
@@ -245,12 +245,12 @@ def _group_problems(group: JobGroup) -> list[Problem]:
         flaw = f"there are {len(group.roles)} roles; a job has at most {_MOST_ROLES}"
         problems.append((("roles",), flaw))
     for name, role in group.roles.items():
-        keys = ("roles", key_of(name))
+        keys = ("roles", format_key(name))
         problems += [(keys, flaw) for flaw in _group_flaws(name, role)]
         if isinstance(role, Job):
             role_problems = [*_misplaced_fields(role), *_role_problems(role, group)]
             problems += [
-                ((*keys, *inner), f"{key_of(name)}: {text}") for inner, text in role_problems
+                ((*keys, *inner), f"{format_key(name)}: {text}") for inner, text in role_problems
             ]
     return problems
 
@@ -271,13 +271,13 @@ def _group_flaws(name: Any, role: Any) -> list[str]:
 
 def _describe_non_job(name: Any, value: Any) -> str:
     if isinstance(value, JobGroup):
-        return f"{key_of(name)}: a group has jobs as its roles, not groups; name its roles here"
+        return f"{format_key(name)}: a group has jobs as its roles, not groups; name its roles here"
     if name in ROLE:
         return f"{name} is said of each role, not of the group: wl.Job(..., {name}=...)"
-    near = nearest(key_of(name), WHOLE)
+    near = nearest(format_key(name), WHOLE)
     if near:
         return f"there is no option {shown(name)}; did you mean {near!r}?"
-    called = key_of(name)
+    called = format_key(name)
     return f"{called}: {shown(value)} is no job; a role is one: {called}=wl.Job(...)"
 
 
@@ -340,7 +340,7 @@ def _framework_problems(job: JobBase) -> list[Problem]:
     except ValueError:
         success = SuccessPolicy.DEFAULT
     sketch = JobSpec(roles=roles, framework=job.framework or "", success_policy=success)
-    return [(_subject(text, roles), text) for text in problems_of(sketch)]
+    return [(_subject(text, roles), text) for text in find_framework_problems(sketch)]
 
 
 def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:

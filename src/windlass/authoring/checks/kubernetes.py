@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.authoring.checks.options import Problem, check_text, key_of, nearest
+from windlass.authoring.checks.options import Problem, check_text, format_key, nearest
 from windlass.model.errors import shown
 from windlass.model.kubernetes.job_options import (
     KubernetesOptions,
@@ -60,7 +60,7 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
         return [(("volumes",), f"volumes: {flaw}")]
     problems: list[Problem] = []
     for target, source in volumes.items():
-        keys = ("volumes", key_of(target))
+        keys = ("volumes", format_key(target))
         if not isinstance(target, str):
             problems.append((keys, f"volumes: {shown(target)} is no path"))
         elif flaw := mount_flaw(target):
@@ -144,7 +144,7 @@ def _check_labels(labels: Any) -> list[Problem]:
         return [((option,), f"{option}: write a mapping of labels to values: {example}")]
     problems: list[Problem] = []
     for name, value in labels.items():
-        keys = (option, key_of(name))
+        keys = (option, format_key(name))
         if not _is_a(name, LabelKey):
             problems.append((keys, f"{option}: {shown(name)} is no name of a label"))
         if not isinstance(value, str):
@@ -172,7 +172,7 @@ def _check_tolerations(tolerations: Any) -> list[Problem]:
             continue
         unknown = [name for name in toleration if name not in fields]
         for name in unknown:
-            near = nearest(key_of(name), fields)
+            near = nearest(format_key(name), fields)
             guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(fields)}"
             problems.append(((option,), f"{option}: there is no {shown(name)}; {guess}"))
         if not unknown and not _is_a(dict(toleration), Toleration):

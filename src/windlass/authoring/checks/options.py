@@ -71,7 +71,7 @@ def callers_level() -> int:
     return level
 
 
-def key_of(name: Any) -> str:
+def format_key(name: Any) -> str:
     """A name as part of a key path, even if it is not a string."""
     return name if isinstance(name, str) else shown(name)
 
@@ -213,9 +213,9 @@ def check_env(env: Any) -> list[Problem]:
         if not isinstance(value, str):
             flaw = f'is {shown(value)}; a variable is a text: "{shown(value, str)}"'
         else:
-            flaw = flaw_of(value)
+            flaw = find_text_flaw(value)
         if flaw:
-            problems.append((("env", key_of(name)), f"env: {key_of(name)} {flaw}"))
+            problems.append((("env", format_key(name)), f"env: {format_key(name)} {flaw}"))
     return problems
 
 
@@ -229,14 +229,14 @@ def check_secrets(secrets: Any) -> list[Problem]:
     problems = [problem for name in secrets for problem in _check_variable("secrets", name)]
     if isinstance(secrets, Mapping):
         problems += [
-            (("secrets", key_of(name)), f"secrets: the value of {key_of(name)} {flaw}")
+            (("secrets", format_key(name)), f"secrets: the value of {format_key(name)} {flaw}")
             for name, value in secrets.items()
-            if (flaw := flaw_of(value) if isinstance(value, str) else "is not a text")
+            if (flaw := find_text_flaw(value) if isinstance(value, str) else "is not a text")
         ]
     return problems
 
 
-def flaw_of(value: str) -> str:
+def find_text_flaw(value: str) -> str:
     """The flaw of a text as an environment variable or argument."""
     if "\x00" in value:
         return "holds a NUL character"
@@ -261,7 +261,7 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
         return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
     problems: list[Problem] = []
     for target, source in volumes.items():
-        keys = ("volumes", key_of(target))
+        keys = ("volumes", format_key(target))
         parts = target.split("/") if isinstance(target, str) else []
         if not parts or os.path.isabs(target) or ".." in parts or not any(parts):
             flaw = "must be a path relative to the working directory, like 'data'"
@@ -289,7 +289,7 @@ def check_packages(packages: Any) -> list[Problem]:
 
 def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        return [((option, key_of(name)), f"{option}: {shown(name)} is no name of a variable")]
+        return [((option, format_key(name)), f"{option}: {shown(name)} is no name of a variable")]
     if name.startswith(_RESERVED):
         return [((option, name), f"{option}: {name} is set by Windlass itself")]
     return []

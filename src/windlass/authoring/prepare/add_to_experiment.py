@@ -15,7 +15,7 @@ from windlass.authoring.checks.options import (
     callers_level,
     check_labels,
     check_name,
-    flaw_of,
+    find_text_flaw,
 )
 from windlass.authoring.prepare.draft import Filing
 from windlass.authoring.prepare.job_spec import prepare_job
@@ -116,7 +116,7 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
     )
 
 
-def key_of(experiment: ExperimentRecord, identity: str) -> str:
+def idempotency_key(experiment: ExperimentRecord, identity: str) -> str:
     """The stable idempotency key of an identity in an experiment."""
     return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
 
@@ -125,7 +125,7 @@ def _filing(experiment: ExperimentRecord, options: AddOptions) -> Filing:
     return Filing(
         experiment=experiment.name,
         experiment_id=experiment.id,
-        key=key_of(experiment, options.identity) if options.identity is not None else "",
+        key=idempotency_key(experiment, options.identity) if options.identity is not None else "",
         labels=tuple(options.labels),
         auxiliary=options.auxiliary,
         parent_id=options.parent_id,
@@ -176,4 +176,4 @@ def _identity_flaw(identity: Any) -> str:
         return "is none; write a text that is unique in the experiment"
     if len(identity) > _LONGEST_IDENTITY:
         return f"is too long: it has at most {_LONGEST_IDENTITY} characters"
-    return flaw_of(identity)
+    return find_text_flaw(identity)

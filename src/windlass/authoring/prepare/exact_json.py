@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.authoring.checks.command_line import DEEPEST, text_of
-from windlass.authoring.checks.options import flaw_of
+from windlass.authoring.checks.command_line import DEEPEST, to_argument
+from windlass.authoring.checks.options import find_text_flaw
 from windlass.authoring.public.executables import Raw
 from windlass.model.errors import shown
 
@@ -35,7 +35,7 @@ def words_as_json(arguments: Any) -> Any:
         return {str(name): words_as_json(value) for name, value in arguments.items()}
     if isinstance(arguments, Sequence) and not isinstance(arguments, (str, bytes)):
         return [words_as_json(value) for value in arguments]
-    return arguments if _is_plain(arguments) else text_of(arguments)
+    return arguments if _is_plain(arguments) else to_argument(arguments)
 
 
 def words_from_json(recorded: Any) -> Any:
@@ -115,11 +115,11 @@ def _is_plain(value: Any) -> bool:
         return bool(-_EXACT <= value <= _EXACT)
     if kind is float:
         return math.isfinite(value)
-    return kind is str and not flaw_of(value)
+    return kind is str and not find_text_flaw(value)
 
 
 def _key(name: Any, at: str) -> str:
-    if type(name) is not str or flaw_of(name):
+    if type(name) is not str or find_text_flaw(name):
         raise NotExact(f"{at or 'it'} has the key {shown(name)}, which is no text")
     return name
 

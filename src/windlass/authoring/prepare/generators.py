@@ -12,10 +12,15 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from windlass.authoring.prepare.add_to_experiment import AddOptions, add, check_add_options, key_of
+from windlass.authoring.prepare.add_to_experiment import (
+    AddOptions,
+    add,
+    check_add_options,
+    idempotency_key,
+)
 from windlass.authoring.public.run_decorator import bind, name_of
 from windlass.client.client import Client
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.experiment.builder import Building, hold, known_building
 from windlass.client.resources.experiment.experiment import Experiment
 from windlass.client.resources.trial.trial import Trial
@@ -61,7 +66,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
     if building is not None:
         record = building.experiment
     else:
-        path = path_of("experiments", trial.experiment_id)
+        path = request_path("experiments", trial.experiment_id)
         record = client.transport.ask("GET", path, ExperimentRecord)
     return add(Experiment(client.transport, record), client, what, options)
 
@@ -127,7 +132,7 @@ def build_request(
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = options.identity or ""
     return CreateTrial(
-        key=key_of(experiment, identity) if identity else uuid.uuid4().hex,
+        key=idempotency_key(experiment, identity) if identity else uuid.uuid4().hex,
         experiment=experiment.name,
         experiment_id=experiment.id,
         name=options.name or name_of(generator),

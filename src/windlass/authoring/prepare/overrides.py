@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from windlass.authoring.checks.command_line import DEEPEST, check_arguments, command_line
-from windlass.authoring.checks.options import Problem, key_of, nearest
+from windlass.authoring.checks.options import Problem, format_key, nearest
 from windlass.authoring.prepare.programs import plain_function, unwrap
 from windlass.authoring.public.executables import PythonFunction
 from windlass.authoring.public.jobs import Job, JobBase, JobGroup
@@ -84,9 +84,9 @@ def _apply_by_role(
         if name in roles:
             roles[name] = replace_fields(roles[name], **{option: apply(roles[name], value)})
             continue
-        near = nearest(key_of(name), roles)
+        near = nearest(format_key(name), roles)
         guess = f"did you mean {near!r}?" if near else f"of a group they are by role: {role_names}"
-        problems.append(((option, key_of(name)), f"{option}: no role {shown(name)}; {guess}"))
+        problems.append(((option, format_key(name)), f"{option}: no role {shown(name)}; {guess}"))
     return replace_fields(job, roles=roles), problems
 
 

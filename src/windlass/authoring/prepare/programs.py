@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.authoring.checks.command_line import command_line, read_params
 from windlass.authoring.checks.modules import module_flaw
-from windlass.authoring.checks.options import flaw_of, nearest
+from windlass.authoring.checks.options import find_text_flaw, nearest
 from windlass.authoring.prepare.call_site import CallSite, is_within, read_call_site
 from windlass.authoring.public.executables import (
     Arguments,
@@ -311,7 +311,7 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
         return f"{shown(words)} is no list of words"
     if not words or not words[0]:
         return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
-    unsound = [f"{shown(word)} {flaw}" for word in words if (flaw := flaw_of(word))]
+    unsound = [f"{shown(word)} {flaw}" for word in words if (flaw := find_text_flaw(word))]
     return unsound[0] if unsound else program_flaw(words[0], is_elsewhere=is_elsewhere)
 
 
@@ -357,7 +357,7 @@ def _container_flaw(image: Any, command: Any) -> str:
         return ""
     if isinstance(command, str) or not isinstance(command, Sequence) or not command:
         return f"command: {shown(command)} is no list of words"
-    flaws = [word for word in command if not isinstance(word, str) or flaw_of(word)]
+    flaws = [word for word in command if not isinstance(word, str) or find_text_flaw(word)]
     return f"command: {shown(flaws[0])} is no word" if flaws else ""
 
 

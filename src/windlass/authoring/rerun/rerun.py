@@ -31,7 +31,7 @@ from windlass.authoring.prepare.options import (
 from windlass.authoring.public.executors import Local
 from windlass.authoring.rerun.arguments import Blobs, RoleCall, change_arguments, keep_arguments
 from windlass.authoring.rerun.environment import check_environment, prepare_environment
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.model.errors import InvalidArgument, NotFound, SnapshotError, Unsupported, shown
 from windlass.model.job import GeneratorCall, ProcessCall, Role
 from windlass.model.records import Recipe, TrialKind, TrialRecord
@@ -289,7 +289,7 @@ def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
 
 def _fetch(client: Client, record: TrialRecord, digest: str) -> bytes:
     try:
-        return client.transport.fetch("GET", path_of("blobs", digest))
+        return client.transport.fetch("GET", request_path("blobs", digest))
     except NotFound as error:
         raise SnapshotError(
             f"The server does not have all of {_label(record)} any more.",

@@ -91,7 +91,7 @@ def show(name_or_id: str, as_json: bool) -> None:
 
         print_json(checkpoint.record)
         return
-    from windlass.client.resources.checkpoint_files import tree_of
+    from windlass.client.resources.checkpoint_files import fetch_files
 
     at = "" if checkpoint.step is None else f"  step {checkpoint.step}"
     print(paint(f"Checkpoint {checkpoint.id}  {clean(checkpoint.name)}{at}", bold=True))
@@ -123,7 +123,7 @@ def show(name_or_id: str, as_json: bool) -> None:
                 print(f"  {clean(name):<{width}}  {clean(text)}")
     print()
     print(paint("Files", bold=True))
-    for file in tree_of(checkpoint.transport, checkpoint.record):
+    for file in fetch_files(checkpoint.transport, checkpoint.record):
         print(f"  {format_size(file.size):>9}  {clean(file.path)}")
 
 

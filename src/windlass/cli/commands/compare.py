@@ -61,7 +61,7 @@ def command(
 
     The table leaves out parameters with the same value in all trials.
     """
-    from windlass.comparison.tables import table_of
+    from windlass.comparison.tables import build_table
 
     if as_csv and as_json:
         raise click.UsageError("--csv and --json do not go together.", ctx)
@@ -70,7 +70,7 @@ def command(
         text = f"Name trials by their ids, or an experiment with --experiment{but}."
         raise click.UsageError(text, ctx)
     records = _records(trial_ids, experiment)
-    table = table_of(records, metrics=metrics or None, sort_by=sort)
+    table = build_table(records, metrics=metrics or None, sort_by=sort)
     if as_json:
         from windlass.cli.output.json import print_json_array
 
@@ -83,12 +83,12 @@ def command(
 
 def _records(trial_ids: tuple[int, ...], experiment: str | None) -> list[TrialRecord]:
     from windlass.client.client import default_client
-    from windlass.client.resources.comparison import ordinary_records, records_of
+    from windlass.client.resources.comparison import fetch_records, ordinary_records
 
     client = default_client()
     if experiment is not None:
         return ordinary_records(client.get_experiment(experiment))
-    return records_of(client.transport, trial_ids)
+    return fetch_records(client.transport, trial_ids)
 
 
 def _print_csv(table: Table) -> None:

@@ -105,8 +105,8 @@ def _lines(diff: Diff | ExperimentDiff, *, code: bool) -> Iterable[Line]:
 
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     if isinstance(diff, Diff):
-        return diff_text.lines_of(diff, code=code, width=width)
-    return experiment_diff_text.lines_of(diff, code=code, width=width)
+        return diff_text.diff_lines(diff, code=code, width=width)
+    return experiment_diff_text.experiment_diff_lines(diff, code=code, width=width)
 
 
 def _mention_code(diff: Diff | ExperimentDiff, one: str, other: str, option: str) -> None:

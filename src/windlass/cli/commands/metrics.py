@@ -79,7 +79,7 @@ def command(
     Trial ids come first, then names of metrics.
     """
     from windlass.client.client import default_client
-    from windlass.client.resources.trial.metrics import metrics_of
+    from windlass.client.resources.trial.metrics import fetch_metrics
 
     named, names = ([], _once(words)) if experiment is not None else _split_words(words, ctx)
     if plot and (follow or as_json):
@@ -105,7 +105,7 @@ def command(
         import shutil
 
         max_points = 4 * shutil.get_terminal_size().columns
-    points = metrics_of(
+    points = fetch_metrics(
         client.transport, ids, names, max_points=max_points, follow=follow, **chosen
     )
     try:

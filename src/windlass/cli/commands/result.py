@@ -135,7 +135,7 @@ def _failure(client: Client, record: TrialRecord) -> WindlassError:
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import last_lines
-    from windlass.client.resources.trial.outcome import failure_of
+    from windlass.client.resources.trial.outcome import trial_error
     from windlass.model.errors import TrialFailed
 
     error = record.error
@@ -143,15 +143,15 @@ def _failure(client: Client, record: TrialRecord) -> WindlassError:
         cause = record.cause
         lines = cause.lines if cause else list(client.get_trial(record.id).logs(tail=20))
         tail = last_lines(lines)
-        return failure_of(record, [clean_lines(line) for line in tail])
+        return trial_error(record, [clean_lines(line) for line in tail])
     description = describe_error(record, error)
     return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=description)
 
 
 def _fetch(client: Client, trial_id: int) -> bytes:
-    from windlass.client.connection.transport import path_of
+    from windlass.client.connection.transport import request_path
 
-    return client.transport.fetch("GET", path_of("trials", trial_id, "result"))
+    return client.transport.fetch("GET", request_path("trials", trial_id, "result"))
 
 
 def _make_importable(record: TrialRecord) -> None:

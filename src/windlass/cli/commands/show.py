@@ -119,11 +119,11 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
 
 def _packages(client: Client, digest: str | None) -> list[str]:
     """The packages installed at submission, as `name==version`."""
-    from windlass.client.connection.transport import path_of
+    from windlass.client.connection.transport import request_path
 
     if digest is None:
         return []
-    listed = client.transport.fetch("GET", path_of("blobs", digest))
+    listed = client.transport.fetch("GET", request_path("blobs", digest))
     return listed.decode("utf-8", "replace").splitlines()
 
 

@@ -76,13 +76,13 @@ def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:
 
 def describe_changes(before: TrialRecord, after: TrialRecord, arrow: str = Signs().arrow) -> str:
     """Describe on one line how a trial differs from the trial it reruns."""
-    from windlass.comparison.changes import changes_of, flat
+    from windlass.comparison.changes import find_changes, flat
     from windlass.comparison.settings import settings_of
 
     parts = [] if not after.recipe.checkpoint else [_beginning(after)]
     for change in (
-        *changes_of(flat(before.params), flat(after.params)),
-        *changes_of(settings_of(before.spec), settings_of(after.spec)),
+        *find_changes(flat(before.params), flat(after.params)),
+        *find_changes(settings_of(before.spec), settings_of(after.spec)),
     ):
         if change.kind == "removed":
             parts.append(f"without {change.name}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from windlass.client.arguments.metadata_checks import label_query
 from windlass.client.arguments.scopes import scope
-from windlass.client.arguments.times import Moment, moment_of
+from windlass.client.arguments.times import Moment, parse_moment
 from windlass.model.errors import InvalidArgument, shown
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _WRITTEN: dict[str, Any] = {
     "state": lambda state: words("state", state, str.upper),
     "kind": lambda kind: words("kind", kind, str.lower),
     "labels": label_query,
-    "created_after": lambda time: moment_of("created_after", time),
-    "created_before": lambda time: moment_of("created_before", time),
+    "created_after": lambda time: parse_moment("created_after", time),
+    "created_before": lambda time: parse_moment("created_before", time),
     "archived": flag,
 }

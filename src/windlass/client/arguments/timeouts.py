@@ -6,7 +6,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.text.quantities import parse_duration
 
 
-def seconds_of(timeout: float | str | None) -> float | None:
+def parse_timeout(timeout: float | str | None) -> float | None:
     """Convert a timeout that a user wrote to seconds; a negative one becomes 0."""
     if timeout is None:
         return None

@@ -11,10 +11,10 @@ from windlass.model.text.times import parse_time
 Moment = float | str | date
 
 
-def moment_of(argument: str, value: Moment | None) -> float | None:
+def parse_moment(argument: str, value: Moment | None) -> float | None:
     """Convert the value of an argument to seconds since the epoch; None stays None.
 
-    >>> moment_of("since", "soon")
+    >>> parse_moment("since", "soon")
     Traceback (most recent call last):
     windlass.InvalidArgument: since: 'soon' is no time; ...
     """

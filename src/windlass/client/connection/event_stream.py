@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from windlass.client.connection.http import EventStream, StreamEvent
-from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.client.connection.transport import Transport, decode, request_path
 from windlass.model.errors import ServerUnreachable, WaitTimeout
 from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord
@@ -157,7 +157,7 @@ class Following(Stream[News]):
             return self._transport.stream("POST", "/trials", body=self._request, query=query)
         if self._cursor is not None:
             query = {**query, "tail": None, "cursor": self._cursor}
-        path = path_of("trials", self.trial_id, "stream")
+        path = request_path("trials", self.trial_id, "stream")
         return self._transport.stream("GET", path, query=query)
 
     def _decode(self, event: StreamEvent) -> News:

@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.client.connection.event_stream import Stream
 from windlass.client.connection.http import EventStream, StreamEvent
-from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.client.connection.transport import Transport, decode, request_path
 from windlass.model.errors import WaitTimeout
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord
@@ -46,7 +46,7 @@ class ExperimentFollowing(Stream[ExperimentNews]):
         self._received: dict[tuple[int, str, int, int], int] = {}
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        path = path_of("experiments", self._experiment_id, "stream")
+        path = request_path("experiments", self._experiment_id, "stream")
         return self._transport.stream("GET", path, query={"metric": self._metric})
 
     def _decode(self, event: StreamEvent) -> ExperimentNews | None:

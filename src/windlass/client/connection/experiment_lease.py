@@ -9,7 +9,7 @@ import uuid
 
 from windlass.client.connection.event_stream import Stream
 from windlass.client.connection.http import EventStream, StreamEvent
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.model.errors import ServerUnreachable, WindlassError
 from windlass.model.records import ExperimentRecord
 
@@ -41,7 +41,7 @@ class Holding(Stream[str]):
     def release(self) -> None:
         """Release the lease."""
         self.cut()
-        path = path_of("experiments", self._experiment_id, "hold")
+        path = request_path("experiments", self._experiment_id, "hold")
         with contextlib.suppress(ServerUnreachable):  # the server detects it by itself
             self._transport.ask("DELETE", path, ExperimentRecord, query={"holder": self.holder})
 
@@ -59,7 +59,7 @@ class Holding(Stream[str]):
         self._is_held.set()
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        path = path_of("experiments", self._experiment_id, "hold")
+        path = request_path("experiments", self._experiment_id, "hold")
         return self._transport.stream("GET", path, query={"holder": self.holder})
 
     def _decode(self, event: StreamEvent) -> str:

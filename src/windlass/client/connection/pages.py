@@ -113,7 +113,7 @@ class Listing(Iterator[T], Generic[T]):
         self._is_over = page.next is None
 
 
-def listing_of(things: Sequence[T]) -> Listing[T]:
+def in_memory_listing(things: Sequence[T]) -> Listing[T]:
     """Return a listing of items in memory."""
     return Listing(lambda _cursor, _size: _All(tuple(things)), None, _itself)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from windlass.client.connection.event_stream import Stream
 from windlass.client.connection.http import EventStream, StreamEvent
-from windlass.client.connection.transport import Transport, decode, path_of
+from windlass.client.connection.transport import Transport, decode, request_path
 from windlass.model.errors import (
     InvalidArgument,
     ServerUnreachable,
@@ -66,7 +66,9 @@ class ShellStream(Stream[News]):
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
         query = {"offset": self._place, "follow": None if self._follows else "false"}
-        return self._transport.stream("GET", path_of("shells", self._id, "output"), query=query)
+        return self._transport.stream(
+            "GET", request_path("shells", self._id, "output"), query=query
+        )
 
     def _decode(self, event: StreamEvent) -> News | None:
         if event.name == "output":
@@ -104,7 +106,7 @@ class Keys:
             "offset": self._place,
             "last": "true" if is_last else None,
         }
-        path = path_of("shells", self._id, "input")
+        path = request_path("shells", self._id, "input")
         answer = self._transport.ask("POST", path, ShellTaken, body=data, query=query)
         self._place += answer.taken
         return answer.taken
@@ -115,7 +117,7 @@ class Keys:
             if isinstance(size, bool) or not isinstance(size, int):
                 raise InvalidArgument(f"{name}={shown(size)}: it is a whole number.")
         body = ShellSize(rows=max(rows, 1), columns=max(columns, 1))
-        self._transport.ask("POST", path_of("shells", self._id, "size"), ShellSize, body=body)
+        self._transport.ask("POST", request_path("shells", self._id, "size"), ShellSize, body=body)
 
 
 class Typist:

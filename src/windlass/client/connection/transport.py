@@ -355,13 +355,13 @@ def _not_ours(what: str) -> ServerError:
     )
 
 
-def path_of(*parts: object) -> str:
+def request_path(*parts: object) -> str:
     """Return a request path with quoted parts.
 
-    >>> path_of("experiments", "a b/c")
+    >>> request_path("experiments", "a b/c")
     '/experiments/a%20b%2Fc'
     """
     return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
 
 
-__all__ = ["MissingBlobs", "Transport", "check_version", "decode", "path_of"]
+__all__ = ["MissingBlobs", "Transport", "check_version", "decode", "request_path"]

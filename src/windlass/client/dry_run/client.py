@@ -109,15 +109,15 @@ class DryClient(Client):
     def _check(self, request: CreateTrial) -> str:
         """Refuse a request that the server would refuse; describe whether there is capacity."""
         from windlass.engine.fits_machine import check_fits
-        from windlass.frameworks import problems_of
-        from windlass.machine.unsupported import problems_of as problems_here
+        from windlass.frameworks import find_framework_problems
+        from windlass.machine.unsupported import find_unsupported
 
         spec = request.spec
         endpoint = self.transport.endpoint
-        problems = problems_of(spec)
+        problems = find_framework_problems(spec)
         is_here = spec.capabilities.runs_on_server
         if endpoint.is_embedded and is_here:
-            problems += problems_here(spec)
+            problems += find_unsupported(spec)
         if problems:
             raise InvalidArgument.of(problems)
         if not is_here:

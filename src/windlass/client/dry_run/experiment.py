@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
-from windlass.client.connection.pages import Listing, listing_of
+from windlass.client.connection.pages import Listing, in_memory_listing
 from windlass.client.dry_run.client import DryClient, DryTrial, NothingRan, nothing_ran
 from windlass.client.resources.experiment.experiment import Experiment
 from windlass.client.resources.trial.trial import Trial
@@ -87,7 +87,7 @@ class DryExperiment(Experiment):
         """List the added trials, which cannot be filtered or sorted: they have no results."""
         if sort_by != "id" or any(value is not None for value in filters.values()):
             raise nothing_ran()
-        return listing_of(list(self._dry_client.trials.values())[:limit])
+        return in_memory_listing(list(self._dry_client.trials.values())[:limit])
 
     def wait(self, timeout: float | str | None = None) -> Self:  # noqa: ARG002 -- as wait has it
         """Return itself: there is nothing to wait for."""

@@ -157,9 +157,9 @@ def _framework(spec: JobSpec) -> str:
     """Return the framework, with the variables by which its replicas find each other."""
     if not spec.framework:
         return ""
-    from windlass.frameworks import cluster_of, find_framework
+    from windlass.frameworks import build_cluster, find_framework
 
-    cluster, framework = cluster_of(spec, {}, "127.0.0.1:1"), find_framework(spec.framework)
+    cluster, framework = build_cluster(spec, {}, "127.0.0.1:1"), find_framework(spec.framework)
     try:
         variables = [
             name for member in cluster.members for name in framework.variables(cluster, member)

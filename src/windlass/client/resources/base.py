@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from windlass.client.arguments.filters import filter_query
 from windlass.client.arguments.scopes import id_or_name_path
 from windlass.client.connection.pages import Listing, Page, walk
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -90,7 +90,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def _path(self) -> str:
-        return path_of(self._collection, self.id)
+        return request_path(self._collection, self.id)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the record. The copy asks the default server of the process that loads it."""
@@ -118,7 +118,7 @@ def get_resource(
     transport: Transport, resource_type: type[ResourceT], id_or_name: int | str, noun: str
 ) -> ResourceT:
     """Fetch a resource by its id or name."""
-    path = path_of(resource_type._collection, *id_or_name_path(id_or_name, noun))
+    path = request_path(resource_type._collection, *id_or_name_path(id_or_name, noun))
     return resource_type(transport, transport.ask("GET", path, resource_type._record_type))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.arguments.scopes import scope
 from windlass.client.connection.pages import Listing, walk
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.base import Resource
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import CheckpointRecord
@@ -118,9 +118,9 @@ class Checkpoint(Resource[CheckpointRecord]):
         print(wl.get_checkpoint(1).list_files())
         ```
         """
-        from windlass.client.resources.checkpoint_files import tree_of
+        from windlass.client.resources.checkpoint_files import fetch_files
 
-        return [entry.path for entry in tree_of(self._transport, self._record)]
+        return [entry.path for entry in fetch_files(self._transport, self._record)]
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
         """Write its files to a folder, which is created if needed; returns the path of the copy.
@@ -195,7 +195,7 @@ def get_checkpoint(transport: Transport, checkpoint_id: int | str) -> Checkpoint
             f"{shown(checkpoint_id)} is no checkpoint id: it is a whole number.",
             hint="See: windlass checkpoint ls",
         )
-    path = path_of("checkpoints", checkpoint_id)
+    path = request_path("checkpoints", checkpoint_id)
     return Checkpoint(transport, transport.ask("GET", path, CheckpointRecord))
 
 

@@ -18,7 +18,7 @@ class File(NamedTuple):
     size: int
 
 
-def tree_of(transport: Transport, record: CheckpointRecord) -> list[File]:
+def fetch_files(transport: Transport, record: CheckpointRecord) -> list[File]:
     """Return the files of a checkpoint, sorted by path."""
     tree = fetch_tree(transport, record.manifest, "checkpoint")
     return sorted(

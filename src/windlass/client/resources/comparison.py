@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.connection.blobs import fetch_blobs, fetch_lists
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.model.errors import InvalidArgument, ServerError, shown
 from windlass.model.records import ExperimentRecord, TrialRecord
 
@@ -54,7 +54,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     if isinstance(other, Trial):
         record = newest_record(other)
     else:
-        record = record_of(trial._transport, other)
+        record = fetch_record(trial._transport, other)
     refuse_dry(mine, record)
     if record.uid == mine.uid:
         raise InvalidArgument(
@@ -93,22 +93,22 @@ def compare(
     sort_by: str | None = None,
 ) -> Any:
     """Return a table of some trials, as a data frame if pandas or polars is installed."""
-    from windlass.comparison.data_frame import frame_of
-    from windlass.comparison.tables import table_of
+    from windlass.comparison.data_frame import to_data_frame
+    from windlass.comparison.tables import build_table
 
-    records = records_of(transport, trials)
-    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+    records = fetch_records(transport, trials)
+    return to_data_frame(build_table(records, metrics=metrics, sort_by=sort_by))
 
 
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
     """Return a table of an experiment's trials, without the trials of generators."""
-    from windlass.comparison.data_frame import frame_of
-    from windlass.comparison.tables import table_of
+    from windlass.comparison.data_frame import to_data_frame
+    from windlass.comparison.tables import build_table
 
     records = ordinary_records(experiment)
-    return frame_of(table_of(records, metrics=metrics, sort_by=sort_by))
+    return to_data_frame(build_table(records, metrics=metrics, sort_by=sort_by))
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
@@ -119,7 +119,7 @@ def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
     return ordinary(trial.record for trial in experiment.list_trials())
 
 
-def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
+def fetch_records(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
     """Return the records of at least two different trials."""
     from windlass.client.resources.trial.trial import Trial
 
@@ -132,7 +132,7 @@ def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list
     ids = [trial.id if isinstance(trial, Trial) else trial for trial in named]
     check_ids(ids)
     return [
-        newest_record(trial) if isinstance(trial, Trial) else record_of(transport, trial)
+        newest_record(trial) if isinstance(trial, Trial) else fetch_record(transport, trial)
         for trial in named
     ]
 
@@ -164,10 +164,10 @@ def check_ids(ids: Sequence[object]) -> None:
         )
 
 
-def record_of(transport: Transport, trial_id: object) -> TrialRecord:
+def fetch_record(transport: Transport, trial_id: object) -> TrialRecord:
     """Fetch the record of the trial with that id."""
     if isinstance(trial_id, bool) or not isinstance(trial_id, int):
         raise InvalidArgument(
             f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"
         )
-    return transport.ask("GET", path_of("trials", trial_id), TrialRecord)
+    return transport.ask("GET", request_path("trials", trial_id), TrialRecord)

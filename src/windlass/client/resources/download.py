@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from windlass.client.connection.blobs import fetch_in_batches, fetch_lists
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.model.errors import (
     Conflict,
     InvalidArgument,
@@ -298,7 +298,7 @@ def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -
             hasher.update(piece)
             write(piece)
 
-        transport.download(path_of("blobs", entry.content), take)
+        transport.download(request_path("blobs", entry.content), take)
         if kind.digest(hasher) != entry.content:
             raise ServerError(f"The server's blob {entry.content[:12]} is damaged.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.client.arguments.scopes import whole_number
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.base import list_resources
 from windlass.client.resources.command import CommandRun
 from windlass.client.resources.shell import Shell
@@ -47,7 +47,7 @@ def get_by_kind(transport: Transport, kind: type[T], trial_id: Any) -> T:
             hint=f"See: windlass {noun} ls",
         )
     try:
-        record = transport.ask("GET", path_of("trials", number), TrialRecord)
+        record = transport.ask("GET", request_path("trials", number), TrialRecord)
     except NotFound as error:
         raise _missing(transport, kind, number, "") from error
     if record.kind is not _KINDS[kind]:

@@ -15,7 +15,7 @@ from windlass.client.arguments.metadata_checks import (
     label_query,
 )
 from windlass.client.connection.pages import Listing, walk
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.base import Archivable, get_resource, list_resources
 from windlass.client.resources.metadata import Described, HasMetadata, Labelled
 from windlass.model.errors import InvalidArgument, shown
@@ -145,7 +145,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
             metadata=check_config(metadata),
             user=own_name(),
         )
-        path = path_of("models", self.id, "versions")
+        path = request_path("models", self.id, "versions")
         record = self._transport.ask("POST", path, ModelVersionRecord, body=request)
         self.refresh()
         return ModelVersion(self._transport, record)
@@ -164,7 +164,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
                 f"{shown(which)} is neither a number nor an alias of a version.",
                 hint=f"See what there is: windlass model show {self.name}",
             )
-        path = path_of("models", self.id, "versions", which)
+        path = request_path("models", self.id, "versions", which)
         record = self._transport.ask("GET", path, ModelVersionRecord)
         return ModelVersion(self._transport, record)
 
@@ -183,7 +183,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         ```
         """
         query = {"labels": label_query(labels), "sort": sort_by}
-        path = path_of("models", self.id, "versions")
+        path = request_path("models", self.id, "versions")
         pages = walk(self._transport, path, VersionPage, query, limit)
         return pages.map(lambda record: ModelVersion(self._transport, record))
 
@@ -204,7 +204,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
                 hint='What another alias names: model.set_alias("production",'
                 ' model.get_version("staging"))',
             )
-        path = path_of("models", self.id, "aliases", alias)
+        path = request_path("models", self.id, "aliases", alias)
         body = SetAlias(version=number)
         self._record = self._transport.ask("PUT", path, ModelRecord, body=body)
         return self
@@ -212,7 +212,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
     def remove_alias(self, alias: str) -> Self:
         """Remove an alias. An alias that does not exist is ignored."""
         names.check(alias_flaw(alias), "alias: ")
-        path = path_of("models", self.id, "aliases", alias)
+        path = request_path("models", self.id, "aliases", alias)
         self._record = self._transport.ask("DELETE", path, ModelRecord)
         return self
 
@@ -320,7 +320,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def _path(self) -> str:
-        return path_of("models", self._record.model_id, "versions", self.version)
+        return request_path("models", self._record.model_id, "versions", self.version)
 
     def __repr__(self) -> str:
         aliases = f" ({', '.join(self.aliases)})" if self.aliases else ""

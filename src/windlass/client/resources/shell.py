@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.arguments.timeouts import parse_timeout
 from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import Conflict, InvalidArgument, shown
@@ -100,7 +100,7 @@ class Shell(Trial[None]):
         ```
         """
         shown, place = b"", self._read_to
-        seconds = seconds_of(timeout)
+        seconds = parse_timeout(timeout)
         for news in ShellStream(self._transport, self.id, place, timeout=seconds):
             if isinstance(news, Shown):
                 shown, place = shown + news.data, news.place

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown, Typist
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.model.errors import InvalidArgument, WindlassError
 from windlass.model.job import ShellCall
 from windlass.model.records import TrialRecord, TrialState
@@ -170,7 +170,7 @@ class _Attachment:
     def _kill(self, reason: str) -> None:
         body = StopTrial(grace=2.0, reason=reason)
         with contextlib.suppress(WindlassError):
-            path = path_of("trials", self._record.id, "stop")
+            path = request_path("trials", self._record.id, "stop")
             self._transport.ask("POST", path, TrialRecord, body=body)
 
     # -- what is shown ------------------------------------------------------------------

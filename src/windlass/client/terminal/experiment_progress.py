@@ -91,7 +91,7 @@ class Progress:
                 [
                     (f"  {trial.id}  ", ""),
                     (trial.state.value, STATE_COLOURS[trial.state]),
-                    (f"  {name}: {reason_of(trial)}", ""),
+                    (f"  {name}: {failure_reason(trial)}", ""),
                 ]
             )
         if len(self.failed) > _MOST_FAILED:
@@ -122,7 +122,7 @@ class Progress:
         return line
 
 
-def reason_of(trial: TrialRecord) -> str:
+def failure_reason(trial: TrialRecord) -> str:
     """Why a trial did not succeed, in a few words."""
     return what_it_raised(trial) or how_it_ended(trial)
 

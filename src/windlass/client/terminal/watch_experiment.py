@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.client.connection.experiment_events import ExperimentFollowing
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.trial import Trial
-from windlass.client.terminal.experiment_progress import Progress, reason_of, what_it_raised
+from windlass.client.terminal.experiment_progress import Progress, failure_reason, what_it_raised
 from windlass.client.terminal.live_lines import Live
 from windlass.model.errors import ExperimentFailed, WindlassError
 from windlass.model.records import ExperimentRecord, TrialRecord
@@ -49,14 +49,15 @@ class Waiting:
         )
 
 
-def failure_of(progress: Progress, transport: Transport) -> ExperimentFailed | None:
+def experiment_error(progress: Progress, transport: Transport) -> ExperimentFailed | None:
     """The error that says which trials did not succeed, if there are any."""
     failed = progress.failed
     if not failed:
         return None
     record = progress.experiment
     lines = [
-        f"trial {trial.id} ({trial.name}): {reason_of(trial)}" for trial in failed[:_MOST_LISTED]
+        f"trial {trial.id} ({trial.name}): {failure_reason(trial)}"
+        for trial in failed[:_MOST_LISTED]
     ]
     lines[1:1] = [f"  {line}" for line in _last_lines(failed[0], transport)]
     if len(failed) > _MOST_LISTED:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.client import Client
 from windlass.client.connection.event_stream import Following, News
 from windlass.client.connection.submit import send
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
 from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
@@ -127,7 +127,7 @@ class _Watcher:
 
     def _ask_to_stop(self) -> None:
         """Even an impatient Ctrl-C does not keep the request from being sent."""
-        path = path_of("trials", self._following.trial_id, "stop")
+        path = request_path("trials", self._following.trial_id, "stop")
         body = StopTrial(reason="Ctrl-C")
         try:
             self._client.transport.ask("POST", path, TrialRecord, body=body)
@@ -189,7 +189,7 @@ class _Watcher:
 
     def _events(self) -> list[Event] | None:
         """What happened to the trial; nothing if that cannot be told now."""
-        path = path_of("trials", self._following.trial_id, "events")
+        path = request_path("trials", self._following.trial_id, "events")
         try:
             return self._client.transport.ask("GET", path, list[Event])
         except WindlassError:

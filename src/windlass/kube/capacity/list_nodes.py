@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.kube.api.connection import Connection
-from windlass.kube.capacity.nodes import Node, node_of
+from windlass.kube.capacity.nodes import Node, parse_node
 from windlass.model.errors import KubernetesError
 
 _PAGE = "500"
@@ -22,7 +22,7 @@ def list_nodes(connection: Connection) -> list[Node] | None:
             if error.status == 403:
                 return None
             raise
-        nodes += [node_of(item) for item in page.get("items") or ()]
+        nodes += [parse_node(item) for item in page.get("items") or ()]
         more = str((page.get("metadata") or {}).get("continue") or "")
         if not more:
             return nodes

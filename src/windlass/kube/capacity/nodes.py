@@ -103,7 +103,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     together: str = ""  # the label of nodes that must be the same under all pods of its role
 
 
-def node_of(obj: Mapping[str, Any]) -> Node:
+def parse_node(obj: Mapping[str, Any]) -> Node:
     """Return a node from its object."""
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     status = obj.get("status") or {}

@@ -14,7 +14,7 @@ from typing import Any
 from windlass.kube.diagnosis.container import why_unstartable
 from windlass.kube.diagnosis.image import why_not_pulled
 from windlass.kube.diagnosis.scheduling import why_unscheduled
-from windlass.kube.explanation import Explanation, sentence_of
+from windlass.kube.explanation import Explanation, to_sentence
 from windlass.kube.quantity import parse_quantity
 from windlass.model.text.quantities import format_duration, format_size
 
@@ -120,7 +120,7 @@ def _waiting(pod: Pod, events: Sequence[Event]) -> Explanation | None:
         if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
             return why_unstartable(pod, message, image) or Explanation(
                 reason=reason,
-                sentence=f"Its container cannot be started: {sentence_of(message)}",
+                sentence=f"Its container cannot be started: {to_sentence(message)}",
                 remedy="",
             )
     return None
@@ -156,7 +156,7 @@ def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
             return explanation
     return Explanation(
         reason="VolumeUnavailable",
-        sentence=f"A volume cannot be mounted: {sentence_of(messages[0])}",
+        sentence=f"A volume cannot be mounted: {to_sentence(messages[0])}",
         remedy="Is what volumes= of wl.Kubernetes names there, and free?",
     )
 
@@ -168,7 +168,7 @@ def _without_sandbox(events: Sequence[Event]) -> Explanation | None:
     return Explanation(
         reason="NodeTrouble",
         sentence="Its machine cannot make room for it: "
-        f"{sentence_of(_last_part(str(event.get('message') or '')))}",
+        f"{to_sentence(_last_part(str(event.get('message') or '')))}",
         remedy="That is the machine's own fault; whoever runs the cluster can look. It is tried "
         "again.",
     )
@@ -216,7 +216,7 @@ def _ended(pod: Pod, log: str) -> Explanation | None:
     if reason == "Evicted":
         return Explanation(
             reason="Evicted",
-            sentence=f"Its machine put it out: {sentence_of(message)}",
+            sentence=f"Its machine put it out: {to_sentence(message)}",
             remedy="Ask for as much memory as it uses (memory= of wl.Kubernetes); what is asked "
             "for is put out last."
             if "memory" in message
@@ -227,14 +227,14 @@ def _ended(pod: Pod, log: str) -> Explanation | None:
     if reason.startswith("OutOf") or reason == "UnexpectedAdmissionError":
         return Explanation(
             reason="NodeFull",
-            sentence=f"Its machine had no room for it after all: {sentence_of(message)}",
+            sentence=f"Its machine had no room for it after all: {to_sentence(message)}",
             remedy="It is put onto another when it is tried again.",
         )
     if reason in ("Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost"):
-        why = f": {sentence_of(message)}" if message else "."
+        why = f": {to_sentence(message)}" if message else "."
         return Explanation(reason=reason, sentence=f"Its machine was taken away{why}")
     if reason:
-        return Explanation(reason=reason, sentence=sentence_of(f"{reason}: {message}".rstrip(": ")))
+        return Explanation(reason=reason, sentence=to_sentence(f"{reason}: {message}".rstrip(": ")))
     return None
 
 
@@ -256,7 +256,7 @@ def _container_ended(
     if reason in ("StartError", "ContainerCannotRun"):
         return why_unstartable(pod, message, image) or Explanation(
             reason="StartError",
-            sentence=f"Its container cannot be started: {sentence_of(_last_part(message))}",
+            sentence=f"Its container cannot be started: {to_sentence(_last_part(message))}",
         )
     if state.get("exitCode") in (1, 126, 127, 255) and log:
         return why_unstartable(pod, log[-4000:], image)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.kube.capacity.nodes import GKE_POOL
-from windlass.kube.explanation import Explanation, sentence_of
+from windlass.kube.explanation import Explanation, to_sentence
 from windlass.kube.quantity import parse_quantity
 from windlass.model.text.quantities import format_size
 
@@ -63,7 +63,7 @@ kubernetes check
 
 
 def _verbatim(message: str) -> Explanation:
-    why = f": {sentence_of(message)}" if message.strip() else "."
+    why = f": {to_sentence(message)}" if message.strip() else "."
     return Explanation("Unschedulable", f"No machine takes it{why}")
 
 

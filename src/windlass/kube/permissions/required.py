@@ -121,7 +121,7 @@ def role_manifests(
                 "kind": "Role",
                 "name": name,
             },
-            "subjects": [subject_of(account)],
+            "subjects": [binding_subject(account)],
         },
     ]
 
@@ -150,12 +150,12 @@ def _binding_name(role: str, account: str) -> str:
     return f"{role}:{account}".replace("/", "-").replace("%", "-")[:253]
 
 
-def subject_of(account: str) -> dict[str, str]:
+def binding_subject(account: str) -> dict[str, str]:
     """Return the subject of a binding.
 
-    >>> subject_of("system:serviceaccount:lab:trainer")
+    >>> binding_subject("system:serviceaccount:lab:trainer")
     {'kind': 'ServiceAccount', 'namespace': 'lab', 'name': 'trainer'}
-    >>> subject_of("ada")
+    >>> binding_subject("ada")
     {'kind': 'User', 'apiGroup': 'rbac.authorization.k8s.io', 'name': 'ada'}
     """
     parts = account.split(":")

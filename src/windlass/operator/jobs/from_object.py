@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.frameworks.problems import problems_of
+from windlass.frameworks.problems import find_framework_problems
 from windlass.kube.api.resource_kinds import Object, location_of, uid_of
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import (
@@ -345,7 +345,7 @@ def _problems(kind: JobKind, name: str, spec: JobSpec) -> Iterator[str]:
     """Yield the problems of the job as a whole."""
     if not spec.roles:
         return
-    for problem in problems_of(spec):
+    for problem in find_framework_problems(spec):
         yield f"spec.{kind.replica_specs}: {problem}"
     total = sum(role.replicas for role in spec.roles)
     if total > MOST_REPLICAS:

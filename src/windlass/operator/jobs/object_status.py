@@ -14,7 +14,7 @@ from windlass.operator.names import job_labels
 _LONGEST_MESSAGE = 4000
 
 
-def status_of(
+def build_status(
     kind: JobKind, name: str, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]
 ) -> dict[str, Any]:
     """Return the status of an object."""

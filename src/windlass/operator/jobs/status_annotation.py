@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from windlass.kube.api.resource_kinds import Object, uid_of
-from windlass.kube.timestamp import seconds_of
+from windlass.kube.timestamp import parse_timestamp
 from windlass.model.status import Condition, ConditionType, JobStatus, Phase
 from windlass.model.thread_safe_types import learned
 from windlass.operator.names import MEMORY
@@ -84,16 +84,16 @@ def status_from_object(thing: Object) -> JobStatus:
                     status=condition.get("status") == "True",
                     reason=str(condition.get("reason") or ""),
                     message=str(condition.get("message") or ""),
-                    last_update=seconds_of(condition.get("lastUpdateTime")) or 0.0,
-                    last_transition=seconds_of(condition.get("lastTransitionTime")) or 0.0,
+                    last_update=parse_timestamp(condition.get("lastUpdateTime")) or 0.0,
+                    last_transition=parse_timestamp(condition.get("lastTransitionTime")) or 0.0,
                 )
             )
     order = list(ConditionType)
     conditions.sort(key=lambda parsed: order.index(parsed.type))
     result = JobStatus(
         conditions=tuple(conditions),
-        start_time=seconds_of(status.get("startTime")),
-        completion_time=seconds_of(status.get("completionTime")),
+        start_time=parse_timestamp(status.get("startTime")),
+        completion_time=parse_timestamp(status.get("completionTime")),
     )
     if result.is_finished and result.completion_time is None:
         last = max(parsed.last_update for parsed in conditions)

@@ -26,7 +26,7 @@ from windlass.operator import prometheus
 from windlass.operator.events import EventRecorder
 from windlass.operator.job_kinds import BY_NAME, JOB_KINDS, JobKind
 from windlass.operator.jobs.from_object import Translation, invalid_job, is_ours, translate
-from windlass.operator.jobs.object_status import failure_message, is_same_status, status_of
+from windlass.operator.jobs.object_status import build_status, failure_message, is_same_status
 from windlass.operator.jobs.status_annotation import (
     annotation_text,
     status_from_object,
@@ -344,7 +344,7 @@ class JobObjectStore:
         Without `replicas`, the replica statuses of the object stay.
         """
         kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
-        projected = status_of(kind, name, spec, status, replicas or ())
+        projected = build_status(kind, name, spec, status, replicas or ())
         if replicas is None:
             projected["replicaStatuses"] = (thing.get("status") or {}).get("replicaStatuses") or {}
         for _ in range(_PROJECT_TRIES):
@@ -377,7 +377,7 @@ class JobObjectStore:
     def _is_status_outdated(self, thing: Object, status: JobStatus) -> bool:
         """Return whether an object's status differs from the stored status."""
         kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
-        projected = status_of(kind, name, JobSpec(roles=()), status, ())
+        projected = build_status(kind, name, JobSpec(roles=()), status, ())
         return bool(
             projected["conditions"] != ((thing.get("status") or {}).get("conditions") or [])
         )

@@ -9,10 +9,10 @@ from windlass.kube.api.resource_kinds import Object
 from windlass.model.status import ReplicaId
 from windlass.operator.jobs.from_object import Translation
 from windlass.operator.names import ATTEMPT, JOB_ROLE, replica_labels, replica_name
-from windlass.operator.pods.replica_env import DEFAULTS, environment_of
+from windlass.operator.pods.replica_env import DEFAULTS, build_environment
 
 
-def owner_of(made_from: Translation) -> Object:
+def owner_reference(made_from: Translation) -> Object:
     """Return the owner reference of the pods and services of a job."""
     return {
         "apiVersion": made_from.kind.kind.api_version,
@@ -38,7 +38,7 @@ def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
         "name": replica_name(made_from.job.name, replica.role, replica.index),
         "namespace": made_from.namespace,
         "labels": labels,
-        "ownerReferences": [owner_of(made_from)],
+        "ownerReferences": [owner_reference(made_from)],
     }
     for kept in ("annotations", "finalizers"):
         if metadata.get(kept):
@@ -75,7 +75,7 @@ def make_service(made_from: Translation, replica: ReplicaId) -> Object:
             "name": replica_name(made_from.job.name, replica.role, replica.index),
             "namespace": made_from.namespace,
             "labels": labels,
-            "ownerReferences": [owner_of(made_from)],
+            "ownerReferences": [owner_reference(made_from)],
         },
         "spec": {
             "clusterIP": "None",
@@ -101,7 +101,7 @@ def _equip(container: dict[str, Any], made_from: Translation, replica: ReplicaId
         port = {"name": made_from.kind.port_name, "containerPort": made_from.ports[replica.role]}
         ports = [*ports, port]
     container["ports"] = ports
-    variables = environment_of(made_from, replica)
+    variables = build_environment(made_from, replica)
     own = [
         variable for variable in container.get("env") or () if variable.get("name") not in variables
     ]

@@ -17,7 +17,7 @@ from windlass.operator.pods.builder import make_pod
 _VARIABLE = re.compile(r"spec\.containers\[(\d+)\]\.env\[(\d+)\]")
 
 
-def problem_of(
+def invalid_pod_error(
     refused: InvalidObject, made_from: Translation, replica: ReplicaId
 ) -> InvalidArgument:
     """Return the problems of a job whose pod or service is invalid, each with its path."""

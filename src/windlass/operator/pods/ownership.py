@@ -25,7 +25,7 @@ from windlass.operator.jobs.from_object import Translation
 from windlass.operator.jobs.store import JobObjectStore
 from windlass.operator.names import JOB_NAME, OPERATOR_NAME, job_labels, replica_of
 from windlass.operator.object_cache import ObjectCache
-from windlass.operator.pods.builder import owner_of
+from windlass.operator.pods.builder import owner_reference
 
 _MERGE = "application/merge-patch+json"
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -77,7 +77,7 @@ class Ownership:
         job = self._jobs.refresh(made_from.job.uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
             return None
-        owners = [*(thing["metadata"].get("ownerReferences") or ()), owner_of(made_from)]
+        owners = [*(thing["metadata"].get("ownerReferences") or ()), owner_reference(made_from)]
         adopted = self._patch_owners(kind, thing, owners)
         if adopted is not None:
             name = location_of(thing)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from windlass.frameworks.cluster import Cluster, Member, cluster_of
+from windlass.frameworks.cluster import Cluster, Member, build_cluster
 from windlass.frameworks.registry import find_framework
 from windlass.model.status import ReplicaId
 from windlass.operator.jobs.from_object import Elastic, Translation
@@ -16,10 +16,10 @@ DEFAULTS = {"PYTHONUNBUFFERED": "1"}
 _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
 
-def environment_of(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
+def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
     """The variables of an attempt. They are the same in every one, but for its number."""
     addresses = made_from.addresses
-    cluster = cluster_of(made_from.job.spec, addresses)
+    cluster = build_cluster(made_from.job.spec, addresses)
     me = cluster.member(replica.role, replica.index)
     variables = find_framework(made_from.kind.framework).variables(cluster, me)
     if made_from.kind.framework == "torch":

@@ -23,7 +23,7 @@ from windlass.kube.api.resource_kinds import (
     uid_of,
 )
 from windlass.kube.errors.api_errors import InvalidObject
-from windlass.kube.pod_state import state_of, was_deleted_before_end
+from windlass.kube.pod_state import read_pod_state, was_deleted_before_end
 from windlass.model.errors import KubernetesError, WindlassError
 from windlass.model.job import Assignment, CleanPolicy, Job
 from windlass.model.status import ConditionType, EventKind, Phase, Replica, ReplicaId
@@ -42,7 +42,7 @@ from windlass.operator.names import (
 from windlass.operator.object_cache import ObjectCache
 from windlass.operator.pods.builder import make_pod, make_service
 from windlass.operator.pods.events import PodEvents
-from windlass.operator.pods.invalid_pod import problem_of
+from windlass.operator.pods.invalid_pod import invalid_pod_error
 from windlass.operator.pods.ownership import Ownership, ownership_keys
 from windlass.operator.pods.pending import PendingPods, has_node, is_waiting
 from windlass.operator.pods.recreate_backoff import RecreateBackoff
@@ -116,7 +116,7 @@ class PodRuntime:
         except InvalidObject as refused:
             if self._has_live_peer(job.uid, replica.role):
                 raise  # the cluster accepted such a pod before, and may again
-            self._jobs.refuse(made_from, problem_of(refused, made_from, replica))
+            self._jobs.refuse(made_from, invalid_pod_error(refused, made_from, replica))
             raise NotYet(refused.message, is_notified=False) from None
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
@@ -307,7 +307,7 @@ class PodRuntime:
             if replica is None or "deletionTimestamp" in pod["metadata"]:
                 continue
             name = replica_name(made_from.job.name, replica.role, replica.index)
-            if name in has or state_of(pod, made_from.kind.container).phase.is_final:
+            if name in has or read_pod_state(pod, made_from.kind.container).phase.is_final:
                 continue
             if self._is_not_needed(uid, replica):
                 continue
@@ -384,7 +384,7 @@ class PodRuntime:
 
 def _seen(pod: Object, replica: ReplicaId) -> Replica:
     container = _CONTAINERS.get(labels_of(pod).get(OPERATOR_NAME, ""), "")
-    state = state_of(pod, container)
+    state = read_pod_state(pod, container)
     if state.phase is Phase.SUCCEEDED and was_deleted_before_end(pod, state):
         # A program that saves its work and exits with 0 on SIGTERM is not finished.
         return Replica(id=replica, phase=Phase.FAILED, reason="Evicted", deleting=True)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from functools import partial
 
 from windlass.kube.api.resource_kinds import Object, labels_of, location_of, uid_of
-from windlass.kube.pod_state import state_of
+from windlass.kube.pod_state import read_pod_state
 from windlass.model.status import Phase, ReplicaId
 from windlass.runtimes.kubernetes import names as pod_names
 from windlass.runtimes.kubernetes.attempt_index import AttemptIndex
@@ -144,4 +144,4 @@ def given_up_at(since: float, last_seen: float | None, *, is_new: bool) -> float
 
 
 def _is_running(pod: Object) -> bool:
-    return state_of(pod, CONTAINER).phase is Phase.RUNNING
+    return read_pod_state(pod, CONTAINER).phase is Phase.RUNNING

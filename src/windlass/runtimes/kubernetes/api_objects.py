@@ -84,7 +84,7 @@ def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | No
             raise
 
 
-def events_of(
+def fetch_events(
     connection: Connection, namespace: str, pods: Iterable[str]
 ) -> dict[str, list[Object]]:
     """Return the unusual events of pods, by pod uid, with one request for all pods."""

@@ -22,7 +22,7 @@ from windlass.runtimes.kubernetes.other_cluster import (
     OtherClusters,
     elsewhere_message,
 )
-from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, Failure, RetryQueue, failure_of
+from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, Failure, RetryQueue, to_failure
 
 _SOON = 2.0  # seconds that a connection may take for callers that serve other jobs as well
 _SHARED = 1.0  # seconds in which a slow failed login is not repeated
@@ -147,7 +147,7 @@ class ClusterView:
         """Return why the state of a job is outdated, if an attempt to read it failed."""
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
-            return _shortened(failure_of(watcher.trouble))
+            return _shortened(to_failure(watcher.trouble))
         keys: list[Hashable] = [("reach", record.uid)]
         if watcher is None:
             keys += [("abroad", record.uid), ("watch", record.namespace)]

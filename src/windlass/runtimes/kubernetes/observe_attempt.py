@@ -7,7 +7,7 @@ from functools import partial
 
 from windlass.kube.api.resource_kinds import Object
 from windlass.kube.api.watch import Watcher
-from windlass.kube.pod_state import state_of
+from windlass.kube.pod_state import read_pod_state
 from windlass.model.status import Phase, Replica
 from windlass.runtimes.kubernetes import names as pod_names
 from windlass.runtimes.kubernetes.cluster_view import ClusterView
@@ -70,7 +70,7 @@ class AttemptObserver:
             return seen
         if (at := attempt.settles_at(pod)) is not None:
             self.reconcile_after(record.uid, max(at - now, 0.0))
-        if seen.phase.is_final and not state_of(pod, CONTAINER).phase.is_final:
+        if seen.phase.is_final and not read_pod_state(pod, CONTAINER).phase.is_final:
             if _is_over_late(attempt, pod, now):
                 self._actions.end(record, attempt, grace=0)
         elif seen.phase is Phase.PENDING and not seen.deleting:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from windlass.kube.api.resource_kinds import Object, uid_of, version_of
 from windlass.kube.diagnosis.pod import explain, needs_events
-from windlass.kube.pod_state import state_of
+from windlass.kube.pod_state import read_pod_state
 from windlass.model.errors import WindlassError
 from windlass.model.status import Phase
 from windlass.runtimes.kubernetes import api_objects
@@ -127,7 +127,7 @@ class PendingReasons:
         if not pods:
             return {}
         try:
-            return api_objects.events_of(self._view.connected(), namespace, map(uid_of, pods))
+            return api_objects.fetch_events(self._view.connected(), namespace, map(uid_of, pods))
         except WindlassError as error:  # mostly the pods themselves contain enough
             _log.info("events of %s: %s", namespace, error.message)
             return {}
@@ -147,11 +147,11 @@ class PendingReasons:
 
 
 def _is_worth_asking(pod: Object) -> bool:
-    return state_of(pod, CONTAINER).phase is Phase.PENDING and needs_events(pod)
+    return read_pod_state(pod, CONTAINER).phase is Phase.PENDING and needs_events(pod)
 
 
 def _reason_for(pod: Object, events: Sequence[Object], now: float) -> str:
-    if state_of(pod, CONTAINER).phase is not Phase.PENDING:
+    if read_pod_state(pod, CONTAINER).phase is not Phase.PENDING:
         return "reaching its agent"
     explanation = explain(pod, events, now)
     return "" if explanation is None else str(explanation)

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import PODS, SERVICES, Object, labels_of, uid_of
 from windlass.kube.explanation import one_line_error
-from windlass.kube.pod_state import state_of
+from windlass.kube.pod_state import read_pod_state
 from windlass.model.errors import KubernetesError
 from windlass.model.job import Job
 from windlass.model.status import ReplicaId
@@ -159,7 +159,7 @@ class PodActions:
         Two attempts of a replica never run at the same time.
         """
         pod = self._find(connection, record, attempt)
-        if pod is not None and not state_of(pod, CONTAINER).phase.is_final:
+        if pod is not None and not read_pod_state(pod, CONTAINER).phase.is_final:
             api_objects.remove(connection, PODS, pod)
             raise KubernetesError("the pod of its attempt before is still there, and is to go")
 
@@ -230,7 +230,7 @@ class PodActions:
         name = pod_names.pod_name(record.base, attempt.replica)
         pod = api_objects.find(connection, PODS, record.namespace, name)
         is_there = pod is not None and attempt.has_pod(pod)
-        if pod is not None and is_there and not state_of(pod, CONTAINER).phase.is_final:
+        if pod is not None and is_there and not read_pod_state(pod, CONTAINER).phase.is_final:
             labels = labels_of(pod)
             seen_by = (labels.get(pod_names.UID), labels.get(pod_names.HOME))
             if seen_by != (record.uid, self._records.identity):
@@ -291,4 +291,4 @@ def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
     """
     if attempt.was_begun and not attempt.has_ended:
         return None
-    return 0 if state_of(pod, CONTAINER).started is None else _SHORT
+    return 0 if read_pod_state(pod, CONTAINER).started is None else _SHORT

@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.kube.api.resource_kinds import Object, location_of, uid_of
 from windlass.kube.diagnosis.pod import explain
-from windlass.kube.pod_state import OUT_OF_MEMORY, START_FAILED, PodState, state_of
+from windlass.kube.pod_state import OUT_OF_MEMORY, START_FAILED, PodState, read_pod_state
 from windlass.model.status import GIVEN_UP, Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import paths
 from windlass.runtimes.attempt_files import AttemptFiles, storable
@@ -157,7 +157,7 @@ class PodAttempt(AttemptFiles):
             return ended
         if pod is None:
             return self._without_pod(is_seen=is_seen, waits_for=waits_for, unseen=unseen)
-        state = state_of(pod, CONTAINER)
+        state = read_pod_state(pod, CONTAINER)
         self._note_seen(pod)
         if not self._address and state.address:
             self._address = state.address
@@ -225,7 +225,7 @@ class PodAttempt(AttemptFiles):
 
         Call it directly after `observe`: the time is by the clock passed there.
         """
-        is_final = state_of(pod, CONTAINER).phase.is_final
+        is_final = read_pod_state(pod, CONTAINER).phase.is_final
         return self._settles_at if is_final and not self.has_ended else None
 
     def record_end(

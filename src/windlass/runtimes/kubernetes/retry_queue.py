@@ -119,7 +119,7 @@ class RetryQueue:
             try:
                 act()
             except Exception as error:  # noqa: BLE001 -- any error is stored, and the task repeated
-                failure = failure_of(error)
+                failure = to_failure(error)
                 if not isinstance(error, WindlassError):
                     _log.exception("an errand in a cluster failed")
             self._finish(key, act, failure)
@@ -175,7 +175,7 @@ class RetryQueue:
             self._on_failure(key)
 
 
-def failure_of(error: Exception) -> Failure:
+def to_failure(error: Exception) -> Failure:
     """Convert an error into a `Failure`."""
     if isinstance(error, WindlassError):
         is_busy = isinstance(error, KubernetesError) and error.status == TOO_MANY

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import windlass.worker
-from windlass.machine.unsupported import problems_of
+from windlass.machine.unsupported import find_unsupported
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import paths
@@ -53,7 +53,7 @@ class LocalRuntime:
 
     def validate(self, spec: JobSpec) -> list[str]:
         """Return the reasons why this machine cannot run a job, one sentence each."""
-        return problems_of(spec)
+        return find_unsupported(spec)
 
     def watch(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the uid of each job whose replicas may have changed."""

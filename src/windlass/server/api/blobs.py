@@ -38,14 +38,14 @@ async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer
 def _check(blobs: BlobStore, manifest: bytes) -> SnapshotAnswer:
     import hashlib
 
-    missing = missing_of(blobs, manifest)
+    missing = list_missing(blobs, manifest)
     tree = hashlib.sha256(manifest).hexdigest()
     if not missing:
         blobs.put(manifest, digest=tree)
     return SnapshotAnswer(tree=tree, missing=tuple(missing))
 
 
-def missing_of(blobs: BlobStore, manifest: bytes) -> list[str]:
+def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
     """Return the blobs of a manifest that the server does not have."""
     try:
         entries = parse_manifest(manifest)

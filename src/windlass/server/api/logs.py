@@ -12,7 +12,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogHit, LogHits, LogPage
 from windlass.model.records import LISTED_KINDS, TrialRecord
 from windlass.model.requests import API
-from windlass.server.api.trials import LogCursor, TrialId, states_of
+from windlass.server.api.trials import LogCursor, TrialId, parse_states
 from windlass.server.db.base import Row
 from windlass.server.db.paging import Conditions
 from windlass.server.db.scopes import Scope
@@ -168,7 +168,7 @@ async def search_logs(
         experiment=experiment, experiment_id=experiment_id, project=project, project_id=project_id
     )
     await services.trials.limit(wanted, scope, is_first=cursor is None)
-    wanted.one_of("trials.state", [value.value for value in states_of(state)])
+    wanted.one_of("trials.state", [value.value for value in parse_states(state)])
     wanted.equal("trials.name", name)
     wanted.all_in("trials.labels", read_labels(labels))
     page = _SearchPage(services, query, query.pattern, counts=count)

@@ -94,7 +94,7 @@ async def list_trials(
                 project=project,
                 project_id=project_id,
             ),
-            states=states_of(state),
+            states=parse_states(state),
             name=name,
             labels=read_labels(labels),
             origin_id=origin_id,
@@ -221,7 +221,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
     return [TrialKind(name) for name in names]
 
 
-def states_of(text: str | None) -> list[TrialState]:
+def parse_states(text: str | None) -> list[TrialState]:
     """Parse the states of a query."""
     if not text:
         return []

@@ -98,9 +98,9 @@ def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> No
     runtime_problems = services.runtime.validate(spec) if is_here else elsewhere
     problems = [*_kind_problems(request), *runtime_problems]
     if not _is_plain(spec):
-        from windlass.frameworks import problems_of
+        from windlass.frameworks import find_framework_problems
 
-        problems += problems_of(spec)
+        problems += find_framework_problems(spec)
     unknown = set(request.private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")

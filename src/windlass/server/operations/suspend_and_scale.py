@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from windlass.engine.fits_machine import check_fits
-from windlass.frameworks import problems_of
+from windlass.frameworks import find_framework_problems
 from windlass.model.errors import Conflict, InvalidArgument
 from windlass.model.job import GeneratorCall, JobSpec, Role
 from windlass.model.records import TrialKind, TrialRecord, TrialState
@@ -47,7 +47,7 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
                 hint=f"To stop all of it: windlass suspend {trial_id}, or windlass stop {trial_id}",
             )
         if spec != record.spec:
-            problems = problems_of(spec)
+            problems = find_framework_problems(spec)
             if problems:
                 raise InvalidArgument.of(problems, where=name_of(record))
             if spec.capabilities.runs_on_server:

@@ -19,10 +19,10 @@ _BOUND = re.compile(r"([A-Za-z0-9_-]{8})\.(.+)", re.ASCII | re.DOTALL)
 _FREE = ("cursor", "limit")  # pages of one list may differ in size
 
 
-def mark_of(path: str, query: Mapping[str, Any]) -> str:
+def hash_query(path: str, query: Mapping[str, Any]) -> str:
     """Return the hash of a query: the path and all parameters except cursor and limit.
 
-    >>> mark_of("/trials", {"state": "FAILED", "limit": 5})
+    >>> hash_query("/trials", {"state": "FAILED", "limit": 5})
     'po-K20C2'
     """
     pairs = sorted((name, value) for name, value in query.items() if name not in _FREE)

@@ -15,7 +15,7 @@ _REF = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 
 
-def document_of(
+def build_document(
     routes: Iterable[Route], *, title: str, version: str, is_open: str
 ) -> dict[str, Any]:
     """Return the document. `is_open` is the only path that needs no token."""

@@ -19,7 +19,7 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.requests import Fault
 from windlass.model.thread_safe_types import learned
-from windlass.server.web.cursor_binding import bind, mark_of, unbind
+from windlass.server.web.cursor_binding import bind, hash_query, unbind
 from windlass.server.web.messages import JSON, Answer, Refused, Request
 
 Handler = Callable[..., Awaitable[Any]]
@@ -72,7 +72,7 @@ class Route:
         }
         if self.query is not None:
             arguments.update(_read_query(self.query, query))
-        mark = mark_of(self.path, arguments) if self._binds_cursors else ""
+        mark = hash_query(self.path, arguments) if self._binds_cursors else ""
         if mark and arguments["cursor"] is not None:
             arguments["cursor"] = unbind(arguments["cursor"], mark)
         if self._decoder is not None:

@@ -10,7 +10,7 @@ import sys
 import zipfile
 
 from windlass.worker.agent.upload_checkpoints import note_shipped
-from windlass.worker.blobs.digest import kind_of, place_of
+from windlass.worker.blobs.digest import kind_of, path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.common.atomic_files import write_bytes, write_json
 from windlass.worker.common.process_tree import AWAY
@@ -133,7 +133,7 @@ class Arrival:
         self._fetch(blobs, dict.fromkeys(first, 0))
         listed: dict[str, int] = {}
         for manifest in manifests:
-            with open(place_of(blobs, manifest), "rb") as file:
+            with open(path_in_store(blobs, manifest), "rb") as file:
                 listed |= blobs_of(decode(file.read()))
         self._fetch(blobs, listed)
         if checkpoint:
@@ -147,7 +147,7 @@ class Arrival:
         wanted = {
             digest: size
             for digest, size in sizes.items()
-            if size >= 0 and not os.path.exists(place_of(blobs, digest))
+            if size >= 0 and not os.path.exists(path_in_store(blobs, digest))
         }
         for digest in [digest for digest, size in wanted.items() if size > _LARGE]:
             self._fetch_large(blobs, digest)
@@ -158,7 +158,7 @@ class Arrival:
             for digest, data in _unpack(pack, names):
                 _check(digest, data)
                 write_bytes(_made(blobs, digest), bytes(data))
-        missing = [digest for digest in wanted if not os.path.exists(place_of(blobs, digest))]
+        missing = [digest for digest in wanted if not os.path.exists(path_in_store(blobs, digest))]
         if missing:
             raise FileNotFoundError(f"{len(missing)} of its files are missing from the store")
 
@@ -219,6 +219,6 @@ def _check(digest: str, data: memoryview) -> None:
 
 
 def _made(blobs: str, digest: str) -> str:
-    target = place_of(blobs, digest)
+    target = path_in_store(blobs, digest)
     os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
     return target

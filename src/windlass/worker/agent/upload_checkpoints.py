@@ -12,7 +12,7 @@ import sys
 from urllib.parse import quote
 
 from windlass.worker.agent.http_channel import Changed, FileBody, Refused
-from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
@@ -91,7 +91,7 @@ class Saved:
 
     def _ship_blob(self, digest: str, deadline: float | None) -> None:
         """Upload a blob. If only the response was lost, the blob is not sent again."""
-        body = FileBody(place_of(self._blobs, digest))
+        body = FileBody(path_in_store(self._blobs, digest))
         self._channel.send(
             self._base,
             f"blobs/{digest}",
@@ -127,7 +127,7 @@ class Saved:
                     remove_if_there(os.path.join(self._folder, f"{number}.json"))
             self._done_with.difference_update(self._needed())
             for digest in self._done_with:
-                remove_if_there(place_of(self._blobs, digest))
+                remove_if_there(path_in_store(self._blobs, digest))
             self._done_with.clear()
         finally:
             os.close(fd)
@@ -175,7 +175,7 @@ def _refused(what: str, error: Refused) -> None:
 def _listed(blobs: str, manifest: str) -> list[str]:
     """Return the digests of a manifest."""
     try:
-        with open(place_of(blobs, manifest), "rb") as file:
+        with open(path_in_store(blobs, manifest), "rb") as file:
             return list(blobs_of(decode(file.read())))
     except (OSError, ValueError, KeyError):
         return []

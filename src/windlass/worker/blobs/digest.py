@@ -75,12 +75,12 @@ def is_digest(text: object) -> bool:
     return len(plain) == 64 and _HEX.issuperset(plain)
 
 
-def place_of(blobs: str, digest: str) -> str:
+def path_in_store(blobs: str, digest: str) -> str:
     """Return the path of a blob in the store, in one of 256 folders.
 
-    >>> place_of("/blobs", "b3-" + "ab" * 32)[:15]
+    >>> path_in_store("/blobs", "b3-" + "ab" * 32)[:15]
     '/blobs/ab/b3-ab'
-    >>> place_of("/blobs", "../token")
+    >>> path_in_store("/blobs", "../token")
     Traceback (most recent call last):
     ...
     ValueError: '../token' is no digest

@@ -10,7 +10,7 @@ import json
 import os
 import stat
 
-from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.blobs.digest import is_digest, path_in_store
 from windlass.worker.common.atomic_files import write_all
 
 TYPE_CHECKING = False
@@ -231,7 +231,7 @@ def _write_entry(folder: int, entry: Entry, bundles: _Bundles, stamped: bool) ->
 
 def _open_blob(blobs: str, entry: Entry) -> int:
     try:
-        return os.open(place_of(blobs, entry.content), os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path_in_store(blobs, entry.content), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise RestoreError(
             f"the content of {os.fsdecode(entry.name)!r} is missing from the store"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from windlass.worker.blobs.copy_large_file import Copying, hash_file
-from windlass.worker.blobs.digest import fastest_kind, kind_of, place_of
+from windlass.worker.blobs.digest import fastest_kind, kind_of, path_in_store
 from windlass.worker.blobs.scan_files import changed_while_saved
 from windlass.worker.common.atomic_files import write_all, write_bytes
 
@@ -256,7 +256,7 @@ class Keeper:
         return f"{self._staging}/{self._count}"
 
     def _place(self, digest: str) -> str:
-        return place_of(self._blobs, digest)
+        return path_in_store(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
         """Give a blob its name, and create its folder if necessary."""

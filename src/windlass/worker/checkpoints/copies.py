@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 
-from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.restore_tree import RestoreError, read_tree, restore
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.common.atomic_files import is_locked
@@ -92,7 +92,7 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
     try:
         with held(saver.blobs):
             manifest = record["manifest"]
-            with open(place_of(saver.blobs, manifest), "rb") as file:
+            with open(path_in_store(saver.blobs, manifest), "rb") as file:
                 tree = read_tree(file.read())
             into = os.path.join(temporary, record["name"]) if record.get("is_folder") else temporary
             restore(tree, into, saver.blobs, stamped=False)

@@ -15,7 +15,7 @@ from _thread import get_ident
 from collections import deque
 from contextlib import contextmanager
 
-from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.blobs.digest import is_digest, path_in_store
 from windlass.worker.blobs.manifest import decode, encode
 from windlass.worker.common.atomic_files import read_json, remove_if_there
 
@@ -227,7 +227,7 @@ def _newest(saver: Saver) -> Before:
 
     for _, record in records(saver.folder)[:1]:
         try:
-            with open(place_of(saver.blobs, record["manifest"]), "rb") as file:
+            with open(path_in_store(saver.blobs, record["manifest"]), "rb") as file:
                 return Before(decode(file.read()))
         except (OSError, KeyError, TypeError, ValueError):
             break

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 
-from windlass.worker.blobs.digest import place_of
+from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import decode, encode
 from windlass.worker.blobs.restore_tree import read_tree
 from windlass.worker.checkpoints import records as checkpoint_records
@@ -206,12 +206,12 @@ def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
     if len(one) == len(other) == 4:
         from filecmp import cmp
 
-        return cmp(place_of(blobs, one[2]), place_of(blobs, other[2]), shallow=False)
+        return cmp(path_in_store(blobs, one[2]), path_in_store(blobs, other[2]), shallow=False)
     return _small_content(blobs, one) == _small_content(blobs, other)
 
 
 def _small_content(blobs: str, entry: Entry) -> bytes:
-    with open(place_of(blobs, entry[2]), "rb") as file:
+    with open(path_in_store(blobs, entry[2]), "rb") as file:
         file.seek(entry[4] if len(entry) > 4 else 0)
         return file.read(entry[3])
 
@@ -222,7 +222,7 @@ def _example(path: str, rank: int) -> str:
 
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
-    with open(place_of(saver.blobs, part["manifest"]), "rb") as file:
+    with open(path_in_store(saver.blobs, part["manifest"]), "rb") as file:
         manifest = file.read()
     read_tree(manifest)  # refuses an invalid manifest, which may come from another machine
     return decode(manifest)

@@ -50,7 +50,7 @@ class Failure:
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
             pickled = False
-        self._write(type_name(type(error)), message_of(error), pickled=pickled)
+        self._write(type_name(type(error)), error_message(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:
         """Write the error files for a result that cannot be pickled."""
@@ -124,7 +124,7 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
     return text[:kept] + middle + text[len(text) - kept :]
 
 
-def message_of(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """The message of an exception."""
     try:
         return str(error)

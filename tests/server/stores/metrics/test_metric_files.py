@@ -19,7 +19,7 @@ from windlass.server.stores.metrics.chunks import (
     make_chunk,
     read_metrics,
 )
-from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.server.stores.metrics.columns import Column, make_column
 from windlass.server.stores.metrics.downsample import downsample
 from windlass.server.stores.metrics.file_reader import read_reports
 from windlass.worker.common.metrics_file import Form, append_metrics, json_record, progress_record
@@ -205,7 +205,7 @@ def test_the_least_and_the_greatest_always_stay(values: list[float], most: int) 
 
 
 def column(values: list[float]) -> Column:
-    return column_of((step, float(step), value) for step, value in enumerate(values))
+    return make_column((step, float(step), value) for step, value in enumerate(values))
 
 
 def test_two_readers_at_once_make_each_chunk_once(tmp_path: Path) -> None:

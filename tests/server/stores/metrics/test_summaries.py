@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from windlass.model.records import Summary
 from windlass.model.status import ReplicaId
 from windlass.server.db.sqlite import SqliteDatabase
-from windlass.server.stores.metrics.columns import column_of
+from windlass.server.stores.metrics.columns import make_column
 from windlass.server.stores.metrics.summaries import (
     Piece,
     Stale,
     Tally,
     add,
+    count_column,
     read_counted,
     read_summaries,
     shares_with,
-    tally_of,
 )
 
 Rows = list[tuple[int, float, float]]  # step, time, value
@@ -52,11 +52,11 @@ class Counting:
         replica = ReplicaId("worker", index, attempt)
         known = self.database.read(lambda c: read_counted(c, 1, replica))
         start = known.positions.get(attempt, 0)
-        column = column_of(self.reported[index, attempt][start:end])
+        column = make_column(self.reported[index, attempt][start:end])
 
         def reread(number: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
-            earlier = column_of(self.reported[index, number][:position])
-            return {name: tally_of(earlier.below(step)) for name, step in steps.items()}
+            earlier = make_column(self.reported[index, number][:position])
+            return {name: count_column(earlier.below(step)) for name, step in steps.items()}
 
         columns = {"loss": column} if column.values else {}
         return Piece("u", 1, replica, end, known, *shares_with(known, attempt, columns, reread))

@@ -20,12 +20,12 @@ from weakref import WeakKeyDictionary
 
 from windlass.client.connection.event_stream import insist
 from windlass.client.connection.experiment_lease import Holding
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import LaunchFailed, WindlassError
 from windlass.model.records import ErrorInfo, ExperimentRecord, TrialRecord
 from windlass.model.requests import Built
-from windlass.worker.program.failure import message_of, shorten
+from windlass.worker.program.failure import error_message, shorten
 
 if TYPE_CHECKING:
     import asyncio
@@ -191,7 +191,7 @@ class Building:
         for trial_id, task in given_up.items():
             if task is not None:
                 task.cancel()
-            message = _text(message_of(why)) or "interrupted"
+            message = _text(error_message(why)) or "interrupted"
             error = ErrorInfo(type=type(why).__name__, message=message)
             try:
                 self._report(trial_id, error)
@@ -244,7 +244,7 @@ class Building:
             self._changed.notify_all()
 
     def _report(self, trial_id: int, error: ErrorInfo | None) -> None:
-        path = path_of("trials", trial_id, "built")
+        path = request_path("trials", trial_id, "built")
         body = Built(error=error)
         insist(lambda: self._transport.ask("POST", path, TrialRecord, body=body))
 
@@ -275,16 +275,18 @@ def described(error: BaseException) -> ErrorInfo:
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
         type=kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}",
-        message=_text(message_of(error)),
-        traceback=_text("".join(traceback.format_exception(kind, error, frames_of(error)))),
+        message=_text(error_message(error)),
+        traceback=_text(
+            "".join(traceback.format_exception(kind, error, generator_traceback(error)))
+        ),
     )
 
 
 def _without_ours(error: BaseException) -> BaseException:
-    return error.with_traceback(frames_of(error))
+    return error.with_traceback(generator_traceback(error))
 
 
-def frames_of(error: BaseException) -> TracebackType | None:
+def generator_traceback(error: BaseException) -> TracebackType | None:
     """Return the traceback from the generator's own frames on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
@@ -298,7 +300,7 @@ def _text(text: str) -> str:
 
 
 def _line(error: BaseException) -> str:
-    first = shorten((message_of(error).splitlines() or [""])[0], _LONGEST_LINE)
+    first = shorten((error_message(error).splitlines() or [""])[0], _LONGEST_LINE)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 

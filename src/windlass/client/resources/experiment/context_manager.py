@@ -133,9 +133,9 @@ class Block:
         if failures:
             raise launch_failed(self._experiment.record, failures)
         if waiting is not None:
-            from windlass.client.terminal.watch_experiment import failure_of
+            from windlass.client.terminal.watch_experiment import experiment_error
 
-            if failure := failure_of(waiting.progress, self._transport):
+            if failure := experiment_error(waiting.progress, self._transport):
                 raise failure
 
 

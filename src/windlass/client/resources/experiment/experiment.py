@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from windlass.client.arguments import metadata_checks as checks
-from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.arguments.timeouts import parse_timeout
 from windlass.client.arguments.user_calls import users_call
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.metadata import Described
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
@@ -323,7 +323,7 @@ class Experiment(Described[ExperimentRecord]):
         """
         from windlass.client.terminal.watch_experiment import Waiting
 
-        waiting = Waiting(self._transport, self._record, seconds_of(timeout))
+        waiting = Waiting(self._transport, self._record, parse_timeout(timeout))
         try:
             return self._take_over(waiting.run())
         except (WindlassError, KeyboardInterrupt) as error:
@@ -349,8 +349,8 @@ class Experiment(Described[ExperimentRecord]):
         wl.get_experiment("sweep").stop(reason="a better idea").wait()
         ```
         """
-        path = path_of("experiments", self.id, "stop")
-        body = StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
+        path = request_path("experiments", self.id, "stop")
+        body = StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)
         return self._replace(self._transport.ask("POST", path, ExperimentRecord, body=body))
 
     def delete(self) -> None:

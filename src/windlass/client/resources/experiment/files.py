@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from windlass.client.connection.transport import MissingBlobs, Transport, path_of
+from windlass.client.connection.transport import MissingBlobs, Transport, request_path
 from windlass.model.errors import InvalidArgument, ServerError, shown
 from windlass.model.records import Artifact
 
@@ -62,7 +62,7 @@ def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
                 digest.update(piece)
                 file.write(piece)
 
-            transport.download(path_of("blobs", artifact.digest), write)
+            transport.download(request_path("blobs", artifact.digest), write)
         if digest.hexdigest() != artifact.digest:
             raise ServerError(
                 f"The artifact {artifact.name!r} is damaged: its digest is another.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.arguments.scopes import check_id
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.base import list_resources
 from windlass.client.resources.experiment.experiment import Experiment
 from windlass.model.errors import Conflict, InvalidArgument
@@ -62,7 +62,7 @@ def get_experiment(
         if len(named) > 1:
             raise _ambiguous(id_or_name, named)
         return (named or _list_named(transport, id_or_name, project, archived=None))[0]
-    path = path_of("experiments", check_id("experiment", id_or_name))
+    path = request_path("experiments", check_id("experiment", id_or_name))
     return Experiment(transport, transport.ask("GET", path, ExperimentRecord))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.client.connection.pages import Listing, walk
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.download import UNFINISHED, named_folder
 from windlass.model.errors import (
     Conflict,
@@ -58,7 +58,7 @@ def list_outputs(
 ) -> Listing[OutputFile]:
     """List the files in the output folders of a trial, lazily."""
     query = {"pattern": pattern, "role": role, "index": index}
-    return walk(transport, path_of("trials", trial_id, "artifacts"), OutputPage, query)
+    return walk(transport, request_path("trials", trial_id, "artifacts"), OutputPage, query)
 
 
 def download_outputs(
@@ -227,7 +227,7 @@ class _Fetch:
 
     def __init__(self, transport: Transport, trial_id: int, root: int) -> None:
         self._transport = transport
-        self._path = path_of("trials", trial_id, "artifacts", "fetch")
+        self._path = request_path("trials", trial_id, "artifacts", "fetch")
         self._root = root
         self._left: list[_File] = []
         self._tries: dict[bytes, int] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.arguments.times import Moment, moment_of
+from windlass.client.arguments.times import Moment, parse_moment
 from windlass.client.connection.event_stream import Following
 from windlass.client.connection.pages import warn
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.logs import LogHits, LogPage, LogPart
@@ -48,8 +48,8 @@ def filters(
         "role": role,
         "index": index,
         "attempt": attempt,
-        "since": moment_of("since", since),
-        "until": moment_of("until", until),
+        "since": parse_moment("since", since),
+        "until": parse_moment("until", until),
     }
 
 
@@ -86,7 +86,7 @@ def pages(
     else:
         if head is not None and query["search"]:
             parameters["limit"] = min(max(head, 1), _HITS)
-        parts = _read(transport, path_of("trials", trial_id, "logs"), parameters)
+        parts = _read(transport, request_path("trials", trial_id, "logs"), parameters)
     return parts if head is None else first_lines(parts, head)
 
 

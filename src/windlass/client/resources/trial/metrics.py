@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.trial.curves import Curve, to_numpy, to_pandas, unpack
 from windlass.model.errors import InvalidArgument, NotFound, shown
 from windlass.model.metrics import FetchMetrics, near_metric
@@ -189,7 +189,7 @@ class Metrics:
         """Raise for a name that no trial has, unless an unfinished trial may report it yet."""
         records: list[TrialRecord] = []
         for trial_id in self._request.trials if unseen else ():
-            record = self._transport.ask("GET", path_of("trials", trial_id), TrialRecord)
+            record = self._transport.ask("GET", request_path("trials", trial_id), TrialRecord)
             unseen = unseen - record.metrics.keys()  # another replica or attempt may have it
             if not unseen or not record.state.is_final:
                 return
@@ -204,7 +204,7 @@ class Metrics:
             raise MissingMetric(who + (_near(name, there, "There is") if there else ""))
 
 
-def metrics_of(
+def fetch_metrics(
     transport: Transport,
     trials: Sequence[int],
     names: Collection[str] | str | None,
@@ -265,7 +265,7 @@ def metrics_of_trials(
             f"{len(ids)} trials are asked for: it is from 1 to 1000 of them.",
             hint="See: windlass ls",
         )
-    return metrics_of(transport, ids, names, group=group, max_points=max_points)
+    return fetch_metrics(transport, ids, names, group=group, max_points=max_points)
 
 
 def full_name(group: str | None, name: str) -> str:

@@ -61,10 +61,10 @@ def outcome_of(
         return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
         return Outcome(error=_remote_exception(trial, trial.error, error))
-    return Outcome(error=failure_of(trial, trial.cause.lines if trial.cause else tail()))
+    return Outcome(error=trial_error(trial, trial.cause.lines if trial.cause else tail()))
 
 
-def failure_of(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
+def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     """Return the error of a trial whose process failed."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed

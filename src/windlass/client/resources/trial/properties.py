@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.connection.transport import Transport, path_of
+from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.metadata import Described
 from windlass.model.records import (
     Attempt,
@@ -197,7 +197,7 @@ class TrialProperties(Described[TrialRecord]):
         ```
         """
         if self._events is None:
-            path = path_of("trials", self.id, "events")
+            path = request_path("trials", self.id, "events")
             self._events = self._transport.ask("GET", path, list[Event])
         return self._events
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.client.connection.pages import Listing, walk
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
@@ -87,7 +87,7 @@ def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listin
     """List every attempt of every replica of a trial, lazily, a page at a time."""
     from windlass.model.queue import TaskPage
 
-    records = walk(transport, path_of("trials", trial_id, "tasks"), TaskPage, {}, limit)
+    records = walk(transport, request_path("trials", trial_id, "tasks"), TaskPage, {}, limit)
     return records.map(lambda record: Task(**msgspec.structs.asdict(record)))
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from windlass.client.arguments.timeouts import seconds_of
+from windlass.client.arguments.timeouts import parse_timeout
 from windlass.client.connection.event_stream import Following
-from windlass.client.connection.transport import path_of
+from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import Outcome, outcome_of
 from windlass.client.resources.trial.properties import TrialProperties
 from windlass.model.errors import WaitTimeout, WindlassError
@@ -145,11 +145,11 @@ class Trial(TrialProperties, Generic[R]):
         print(trial.metrics("loss", group="validation", max_points=1000).to_pandas())
         ```
         """
-        from windlass.client.resources.trial.metrics import metrics_of
+        from windlass.client.resources.trial.metrics import fetch_metrics
 
-        return metrics_of(
+        return fetch_metrics(
             self._transport, [self.id], name, group=group, role=role, index=index,
-            attempt=attempt, max_points=max_points, follow=follow, timeout=seconds_of(timeout),
+            attempt=attempt, max_points=max_points, follow=follow, timeout=parse_timeout(timeout),
         )  # fmt: skip
 
     def list_checkpoints(
@@ -263,7 +263,7 @@ class Trial(TrialProperties, Generic[R]):
         to delete them, and they are deleted when the cluster answers again.
         """
         return self._post(
-            "stop", StopTrial(grace=seconds_of(grace) or 0.0, reason=reason, force=force)
+            "stop", StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)
         )
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Self:
@@ -606,7 +606,7 @@ class Trial(TrialProperties, Generic[R]):
         """Wait until it has ended. Return the end of its stream if it was followed that far."""
         if self.is_finished:
             return None
-        seconds = seconds_of(timeout)
+        seconds = parse_timeout(timeout)
         following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
         try:
             return self._follow_to_end(following)
@@ -625,13 +625,13 @@ class Trial(TrialProperties, Generic[R]):
         return None
 
     def _post(self, action: str, body: Any = None) -> Self:
-        path = path_of("trials", self.id, action)
+        path = request_path("trials", self.id, action)
         return self._replace(self._transport.ask("POST", path, TrialRecord, body=body))
 
     def _bytes(self, kind: str, at_hand: bytes | None) -> bytes:
         if at_hand is not None:
             return at_hand
-        return self._transport.fetch("GET", path_of("trials", self.id, kind))
+        return self._transport.fetch("GET", request_path("trials", self.id, kind))
 
     def __repr__(self) -> str:
         record = self._record
@@ -642,7 +642,7 @@ class Trial(TrialProperties, Generic[R]):
 
 def get_trial(transport: Transport, trial_id: int) -> Trial[Any]:
     """Fetch the trial with that id."""
-    return Trial(transport, transport.ask("GET", path_of("trials", trial_id), TrialRecord))
+    return Trial(transport, transport.ask("GET", request_path("trials", trial_id), TrialRecord))
 
 
 def get_trial_or_none(transport: Transport, trial_id: int | None) -> Trial[Any] | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from windlass.server.stores.blobs.disk_space import check_disk_space
-from windlass.worker.blobs.digest import is_digest, place_of
+from windlass.worker.blobs.digest import is_digest, path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.writer import held, remove_staging
 from windlass.worker.common.atomic_files import remove_if_there, write_bytes
@@ -64,7 +64,7 @@ class FileBlobStore:
         """The path of a blob, whether or not the file exists."""
         if not is_digest(digest):
             raise ValueError(f"{digest!r} is no digest")
-        return place_of(self._root, digest)
+        return path_in_store(self._root, digest)
 
     def has(self, digest: str) -> bool:
         """Whether the store has the blob. If so, garbage collection keeps it for a while."""

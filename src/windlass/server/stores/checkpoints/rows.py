@@ -58,7 +58,7 @@ def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
     """Return the checkpoint with this uid, if it exists."""
     row = connection.row(f"{LIVE} AND uid = :uid", {"uid": uid})
-    return None if row is None else record_of(row)
+    return None if row is None else to_record(row)
 
 
 def list_numbers(connection: Connection, trial_id: int) -> set[int]:
@@ -70,7 +70,7 @@ def list_numbers(connection: Connection, trial_id: int) -> set[int]:
 def of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
     """Return all checkpoints of a trial in the order of their import."""
     rows = connection.rows(f"{LIVE} AND trial_id = :trial_id ORDER BY id", {"trial_id": trial_id})
-    return [record_of(row) for row in rows]
+    return [to_record(row) for row in rows]
 
 
 def find(connection: Connection, key: str) -> CheckpointRecord:
@@ -82,7 +82,7 @@ def find(connection: Connection, key: str) -> CheckpointRecord:
     elif key.isascii() and key.isdecimal() and len(key) < 19:
         row = connection.row(f"{LIVE} AND id = :id", {"id": int(key)})
         if row is not None:
-            return record_of(row)
+            return to_record(row)
     newest = connection.row(f"{LIVE} ORDER BY id DESC LIMIT 1")
     there = "There are none yet: wl.save_checkpoint(path) in a trial saves one."
     if newest is not None:
@@ -164,7 +164,7 @@ def _reasons(uses: Sequence[Row]) -> str:
     return f"{', '.join(named)}{more}"
 
 
-def record_of(row: Row) -> CheckpointRecord:
+def to_record(row: Row) -> CheckpointRecord:
     """Convert a row to a checkpoint."""
     fields = {name: row[name] for name in _FIELDS}
     fields["is_folder"] = bool(row["is_folder"])

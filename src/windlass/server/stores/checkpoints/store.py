@@ -56,7 +56,7 @@ from windlass.server.stores.checkpoints.rows import (
     list_numbers,
     mark_deleted,
     of_trial,
-    record_of,
+    to_record,
     with_uses,
 )
 from windlass.server.stores.metrics.base import MetricStore
@@ -143,7 +143,7 @@ class CheckpointStore:
             rows = self._db.read(
                 lambda connection: connection.rows("SELECT * FROM checkpoints WHERE is_deleted")
             )
-            self._erase([record_of(row) for row in rows])
+            self._erase([to_record(row) for row in rows])
 
     def _new_rows(
         self, folder: Path, trial_id: int, stored_numbers: Container[int]
@@ -249,7 +249,7 @@ class CheckpointStore:
 
         def run(connection: Connection) -> CheckpointPage:
             rows, after = split_page(connection.rows(query, conditions.parameters), limit)
-            return CheckpointPage(items=tuple(map(record_of, rows)), next=after)
+            return CheckpointPage(items=tuple(map(to_record, rows)), next=after)
 
         return await self._db.aread(run)
 

@@ -15,11 +15,11 @@ from windlass.server.stores.logs.merge import (
     Segment,
     count_matches,
     find_unread,
-    part_of,
     read_merged,
     read_one,
     search_merged,
     tail_merged,
+    to_log_part,
 )
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.worker.logs import segment_reader
@@ -63,7 +63,7 @@ class FileLogStore:
         # One segment needs no order, and most trials have only one.
         records, after = read_one(unread[0], size)
         key = unread[0].segment.key
-        parts = [part_of(key, record) for record in records if stream in (None, record[1])]
+        parts = [to_log_part(key, record) for record in records if stream in (None, record[1])]
         has_more = unread[0].start < after < unread[0].end
         positions[key] = after
         return Page(parts, format_cursor(positions), has_more)

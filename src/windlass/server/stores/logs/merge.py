@@ -105,7 +105,7 @@ def read_merged(
         used += record[4] - positions.get(key, 0)
         positions[key] = record[4]
         if stream in (None, record[1]):
-            parts.append(part_of(key, record))
+            parts.append(to_log_part(key, record))
         if used >= size:
             return Page(parts, format_cursor(positions), True)
     positions |= ends
@@ -139,9 +139,9 @@ def search_merged(unread: list[Unread], positions: Positions, query: Search, tim
         if line[1] == _PAUSE:
             has_more = True
             break
-        parts.append(part_of(key, line))
+        parts.append(to_log_part(key, line))
         others = searches[key].mark_returned(line[4])
-        parts += [part_of(key, _as_part(other)) for other in others]
+        parts += [to_log_part(key, _as_part(other)) for other in others]
         if len(parts) >= query.limit:
             has_more = True
             break
@@ -209,11 +209,11 @@ def tail_merged(
                 break
         merged = heapq.merge(last, _in_turn(number, keyed_lines))
         last = list(merged)[-count:] if count else []
-    parts = [part_of(key, line) for _, _, key, line in last]
+    parts = [to_log_part(key, line) for _, _, key, line in last]
     return Page(parts, format_cursor(positions), False)
 
 
-def part_of(key: Key, record: Part) -> LogPart:
+def to_log_part(key: Key, record: Part) -> LogPart:
     """A record as it is sent."""
     time, stream, text, ended, _ = record
     return LogPart(

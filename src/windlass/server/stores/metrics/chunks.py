@@ -20,7 +20,7 @@ import msgspec
 
 from windlass.model.thread_safe_types import learned
 from windlass.server.stores.metrics.base import Wanted
-from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.server.stores.metrics.columns import Column, make_column
 from windlass.server.stores.metrics.downsample import OUTLINED, downsample, outline
 from windlass.server.stores.metrics.file_reader import PIECE, read_bytes, read_reports
 
@@ -79,7 +79,7 @@ class Chunk(NamedTuple):
     def _read(self, offset: int, count: int) -> Column:
         data = memoryview(read_bytes(self.path, offset, 24 * count))
         if len(data) != 24 * count:
-            return column_of()
+            return make_column()
         third = 8 * count
         return Column(
             array("q", data[:third].tobytes()),
@@ -174,7 +174,7 @@ class Parts:
     def __init__(self) -> None:
         self.count = 0
         self._chunks: list[tuple[Chunk, ColumnLocation]] = []
-        self._rest = column_of()
+        self._rest = make_column()
 
     def add_chunk(self, chunk: Chunk, location: ColumnLocation) -> None:
         self.count += location.count
@@ -186,7 +186,7 @@ class Parts:
 
     def fewer(self, most: int) -> Column:
         """At most so many of them, spikes among them; read no more than that needs."""
-        column = column_of()
+        column = make_column()
         is_short = 2 * self.count > most * OUTLINED
         for chunk, location in self._chunks:
             column.extend(chunk.outline(location) if is_short else chunk.column(location))

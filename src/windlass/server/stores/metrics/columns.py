@@ -30,17 +30,17 @@ class Column(NamedTuple):
     def below(self, step: int) -> Column:
         """The points before a step.
 
-        >>> column_of([(0, 1.0, 0.5), (7, 2.0, 0.25), (1, 3.0, 0.125)]).below(5).steps.tolist()
+        >>> make_column([(0, 1.0, 0.5), (7, 2.0, 0.25), (1, 3.0, 0.125)]).below(5).steps.tolist()
         [0, 1]
         """
         if not self.steps or max(self.steps) < step:
             return self
         if min(self.steps) >= step:
-            return column_of()
-        return column_of(row for row in zip(*self, strict=True) if row[0] < step)
+            return make_column()
+        return make_column(row for row in zip(*self, strict=True) if row[0] < step)
 
 
-def column_of(rows: Iterable[tuple[int, float, float]] = ()) -> Column:
+def make_column(rows: Iterable[tuple[int, float, float]] = ()) -> Column:
     """A column of steps, times and values."""
     column = Column(array("q"), array("d"), array("d"))
     for row in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.server.stores.metrics.columns import Column, make_column
 
 OUTLINED = 256  # points of which an outline has two or three
 
@@ -23,14 +23,14 @@ def outline(column: Column) -> Column:
 def downsample(column: Column, most: int) -> Column:
     """At most so many points: the first, the last, and those at the spikes between them.
 
-    >>> points = column_of((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
+    >>> points = make_column((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
     >>> few = downsample(points, 50)
     >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
     (True, True, 0, 9999)
 
     Where that leaves room, as with a curve that only falls, others stand evenly between them.
 
-    >>> list(downsample(column_of((n, 0.0, -float(n)) for n in range(100)), 5).steps)
+    >>> list(downsample(make_column((n, 0.0, -float(n)) for n in range(100)), 5).steps)
     [0, 25, 50, 75, 99]
     >>> [list(downsample(points, most).steps) for most in (1, 2, 3)]
     [[9999], [0, 9999], [0, 777, 9999]]
@@ -88,4 +88,4 @@ def _is_nan(value: float) -> bool:
 
 def _picked(column: Column, places: list[int]) -> Column:
     steps, times, values = column
-    return column_of((steps[n], times[n], values[n]) for n in places)
+    return make_column((steps[n], times[n], values[n]) for n in places)

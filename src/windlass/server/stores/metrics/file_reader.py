@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from windlass.model.thread_safe_types import learned
-from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.server.stores.metrics.columns import Column, make_column
 from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
@@ -159,7 +159,7 @@ class _Parsing:
             column = Column(steps, times, words[number :: 4 + count])
             if not is_sound:
                 rows = zip(*column, strict=True)
-                column = column_of(row for row in rows if row[0] >= 0 <= row[1] < math.inf)
+                column = make_column(row for row in rows if row[0] >= 0 <= row[1] < math.inf)
             if column.steps:
                 self._add(name, column)
         return end
@@ -167,7 +167,7 @@ class _Parsing:
     def _add(self, name: str, column: Column) -> None:
         existing = self._columns.get(name)
         if existing is None:
-            existing = self._columns[name] = column_of()
+            existing = self._columns[name] = make_column()
         existing.extend(column)
 
     def _names_by_head(self) -> dict[bytes, list[str | None]]:
@@ -219,7 +219,7 @@ class _Parsing:
             if full is not None:
                 column = self._columns.get(full)
                 if column is None:
-                    column = self._columns[full] = column_of()
+                    column = self._columns[full] = make_column()
                 column.add(record.step, record.time, value)
 
 

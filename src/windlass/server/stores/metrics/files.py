@@ -160,7 +160,7 @@ def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str,
         if after == position:
             break
         for name in steps.keys() & reports.columns.keys():
-            tally = summaries.tally_of(reports.columns[name].below(steps[name]))
+            tally = summaries.count_column(reports.columns[name].below(steps[name]))
             tallies[name] = tallies[name].plus(tally)
         position = after
     return tallies

@@ -10,10 +10,10 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes import paths
 from windlass.server.stores.metrics.base import CurvePosition, CurvePositions
 from windlass.server.stores.metrics.chunks import read_metrics
-from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.server.stores.metrics.columns import Column, make_column
 
 _MOST_AT_ONCE = 20_000  # points in one event
-_NONE = column_of()
+_NONE = make_column()
 
 
 def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:

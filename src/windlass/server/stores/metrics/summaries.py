@@ -66,11 +66,11 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def tally_of(column: Column) -> Tally:
+def count_column(column: Column) -> Tally:
     """The totals of the points of a column.
 
-    >>> from windlass.server.stores.metrics.columns import column_of
-    >>> tally_of(column_of([(1, 1.0, 0.5), (2, 2.0, float("nan")), (3, 3.0, 0.25)])).summary
+    >>> from windlass.server.stores.metrics.columns import make_column
+    >>> count_column(make_column([(1, 1.0, 0.5), (2, 2.0, float("nan")), (3, 3.0, 0.25)])).summary
     Summary(count=3, min=0.25, max=0.5, mean=0.375, last=0.25, step=3)
     """
     values: Sequence[float] = column.values
@@ -168,7 +168,7 @@ def shares_with(
         own = before.get(attempt)
         first, reach = min(column.steps), max(column.steps)
         until = min((share.first for n, share in before.items() if n > attempt), default=None)
-        new = tally_of(column if until is None or reach < until else column.below(until))
+        new = count_column(column if until is None or reach < until else column.below(until))
         whole = Share(
             first=min(first, own.first) if own else first,
             reach=max(reach, own.reach) if own else reach,

@@ -25,15 +25,15 @@ INSERT INTO parameters (name, trial_id, number, text) VALUES (:name, :trial_id, 
 def put_parameters(connection: Connection, trial_id: int, params: Mapping[str, Any]) -> None:
     """Insert the parameters of a new trial."""
     if params:
-        connection.run_many(_PUT, rows_of(trial_id, params))
+        connection.run_many(_PUT, to_rows(trial_id, params))
 
 
-def rows_of(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+def to_rows(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each parameter, nested ones by their names joined with dots.
 
     A boolean is a number and a text, so that both `= 1` and `= true` find it.
 
-    >>> for row in rows_of(7, {"lr": 0.1, "model": {"act": "relu", "deep": True}, "dims": [8, 2]}):
+    >>> for row in to_rows(7, {"lr": 0.1, "model": {"act": "relu", "deep": True}, "dims": [8, 2]}):
     ...     print(row["name"], row["number"], row["text"])
     lr 0.1 None
     model.act None relu

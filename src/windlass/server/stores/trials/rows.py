@@ -20,7 +20,7 @@ from windlass.model.records import (
     TrialKind,
     TrialRecord,
     TrialState,
-    state_of,
+    derive_state,
 )
 from windlass.model.requests import CreateTrial
 from windlass.model.status import ConditionType, Event, JobStatus, Pod, Replica
@@ -112,7 +112,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         experiment=belongs_to["name"],
         experiment_id=belongs_to["id"],
         project=project_paths(connection, [belongs_to["project_id"]])[belongs_to["project_id"]],
-        state=state_of(status),
+        state=derive_state(status),
         created=now,
         started=now if is_generated else None,  # a generator trial does not wait
         params=request.params,
@@ -212,7 +212,7 @@ def advanced(
     )
     return msgspec.structs.replace(
         record,
-        state=state_of(status),
+        state=derive_state(status),
         reason=ending.reason if ending else "",
         message=ending.message if ending else "",
         started=started,
