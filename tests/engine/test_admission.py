@@ -10,7 +10,7 @@ from windlass.engine.admission import (
     Demand,
     FreeCapacity,
     Need,
-    Waiting,
+    WaitingJob,
     admit,
     assign_devices,
     demand_of,
@@ -30,7 +30,7 @@ def machine(cpus=4.0, memory=0, devices=()):
 
 def wants(key, cpus=1.0, memory=0, gpus=0, kind="gpu", **options):
     needs = (Need("main", 0, kind, gpus),) if gpus else ()
-    return Waiting(key=key, demand=Demand(round(cpus * 1000), memory, needs), **options)
+    return WaitingJob(key=key, demand=Demand(round(cpus * 1000), memory, needs), **options)
 
 
 def runs(waiting, *devices):
@@ -50,7 +50,7 @@ def test_all_replicas_of_a_job_are_admitted_together_or_none():
     spec = job(role("a", 2), role("b", 3, resources=Resources(cpus=0.5)))
     demand = demand_of(spec)
     assert demand.millicpus == 3500
-    big = Waiting(key="big", demand=demand)
+    big = WaitingJob(key="big", demand=demand)
     assert admitted([big], [], machine(cpus=3.4)) == []
     assert admitted([big], [], machine(cpus=3.5)) == ["big"]
 
@@ -172,7 +172,7 @@ def test_nobody_is_given_what_is_not_there_and_the_head_waits_for_no_later_job(
 ):
     capacity = machine(cpus=4, memory=20, devices=gpus("a100", "t4", "a100"))
     jobs = [
-        Waiting(key=str(n), demand=each.demand, priority=priority, created=n)
+        WaitingJob(key=str(n), demand=each.demand, priority=priority, created=n)
         for n, (each, priority) in enumerate(zip(demands, priorities, strict=False))
     ]
     running = list(admit(in_order(*jobs[:split]), [], capacity).admitted)

@@ -12,7 +12,7 @@ from windlass.comparison.experiments import (
     ExperimentSide,
     MetricSpread,
     Spread,
-    Tried,
+    TriedParameter,
 )
 from windlass.model.text.display import clean, shorten, width_of
 
@@ -66,7 +66,7 @@ def _heading(side: ExperimentSide) -> Line:
     return [title, Piece(f"  {clean(side.name)}  {side.state}  {trials}{trees}")]
 
 
-def _tried(parameters: Sequence[Tried], width: int | None) -> Iterator[Line]:
+def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[Line]:
     room = max((width_of(clean(parameter.name)) for parameter in parameters), default=0)
     space = max((width or 200) - room - 6, 24)
     blank = "" if all(parameter.before and parameter.after for parameter in parameters) else "  "

@@ -24,7 +24,7 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
     newest: int | None = None  # the trial whose code and environment are compared
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
     """A parameter with its distinct values in each experiment, in the order of trials."""
 
     name: str
@@ -69,7 +69,7 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     after: ExperimentSide
     about: tuple[Change, ...] = ()  # name, project, labels, description, notes, links
     config: tuple[Change, ...] = ()
-    parameters: tuple[Tried, ...] = ()
+    parameters: tuple[TriedParameter, ...] = ()
     newest: Diff | None = None  # the difference between the newest trials
     metrics: tuple[MetricSpread, ...] = ()
     states: tuple[Change, ...] = ()  # number of trials in each state
@@ -154,10 +154,12 @@ def _states(trials: Sequence[TrialRecord]) -> dict[str, int]:
     return {state: states.count(state) for state in sorted(set(states))}
 
 
-def _tried(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[Tried, ...]:
+def _tried(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[TriedParameter, ...]:
     before, after = _values(old), _values(new)
     return tuple(
-        Tried(name=name, before=tuple(before.get(name, ())), after=tuple(after.get(name, ())))
+        TriedParameter(
+            name=name, before=tuple(before.get(name, ())), after=tuple(after.get(name, ()))
+        )
         for name in dict.fromkeys([*before, *after])
         if not _same_values(before.get(name, []), after.get(name, []))
     )

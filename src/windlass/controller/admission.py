@@ -17,7 +17,7 @@ from windlass.engine.admission import (
     Order,
     ReplicaKey,
     Shape,
-    Waiting,
+    WaitingJob,
     admit,
     demand_of,
     order_ahead,
@@ -58,7 +58,7 @@ class AdmissionQueue:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingJob] = {}
         self._line: list[Order] = []  # of waiting jobs, sorted
         self._shapes: Counter[Shape] = Counter()  # of waiting jobs
         self._running: dict[str, Allocation] = {}
@@ -281,7 +281,7 @@ class AdmissionQueue:
 
 def _waiting_entry(
     uid: str, spec: JobSpec, order: Order, held: Allocation | None, requested_in: int
-) -> Waiting | None:
+) -> WaitingJob | None:
     """Return the queue entry for the capacity that a job requests beyond its own, if any."""
     sizes = sizes_of(spec)
     has: dict[str, int] = {}
@@ -290,7 +290,7 @@ def _waiting_entry(
         sizes = {name: size for name, size in sizes.items() if size > has.get(name, 0)}
         if not sizes:
             return None
-    return Waiting(
+    return WaitingJob(
         key=uid,
         demand=demand_of(spec, beyond=has),
         priority=-order[0],

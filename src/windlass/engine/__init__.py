@@ -5,7 +5,7 @@ the rule it contains. May import `model` only. Never reads a clock, does I/O, dr
 or depends on the order of a map: the same input gives the same decision.
 """
 
-from windlass.engine.admission import Admission, Allocation, Demand, Waiting, admit, demand_of
+from windlass.engine.admission import Admission, Allocation, Demand, WaitingJob, admit, demand_of
 from windlass.engine.decide import decide
 from windlass.engine.decision import Decision
 from windlass.engine.wait_reasons import explain, impossible, lacking
@@ -15,7 +15,7 @@ __all__ = [
     "Allocation",
     "Decision",
     "Demand",
-    "Waiting",
+    "WaitingJob",
     "admit",
     "decide",
     "demand_of",

@@ -47,7 +47,7 @@ class Demand(msgspec.Struct, frozen=True):
     accelerators: tuple[Need, ...] = ()
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that waits to start, or a running job that waits to grow by `demand`."""
 
     key: str
@@ -115,7 +115,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     def all_devices(self) -> tuple[int, ...]:
         return tuple(index for some in self.devices.values() for index in some)
 
-    def has_passed(self, waiting: Waiting) -> bool:
+    def has_passed(self, waiting: WaitingJob) -> bool:
         """Return True if this job was admitted before a job that already waited ahead of it."""
         return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
@@ -260,7 +260,7 @@ class FreeCapacity:
 
 
 def admit(
-    waiting: Iterable[Waiting],
+    waiting: Iterable[WaitingJob],
     running: Sequence[Allocation],
     capacity: Capacity,
     *,
@@ -272,7 +272,7 @@ def admit(
     queue is skipped, so that a pass over a long queue of similar jobs is short.
 
     >>> machine = Capacity(cpus=2, memory=0)
-    >>> jobs = [Waiting(key=key, demand=Demand(1000)) for key in "abc"]
+    >>> jobs = [WaitingJob(key=key, demand=Demand(1000)) for key in "abc"]
     >>> [job.key for job in admit(jobs, [], machine).admitted]
     ['a', 'b']
     """

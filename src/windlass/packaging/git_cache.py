@@ -27,7 +27,7 @@ class _Kept(msgspec.Struct, array_like=True):
     git: Git
 
 
-class GitMemory:
+class GitCache:
     """The cached status of one working tree. Create it before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:

@@ -24,12 +24,12 @@ from windlass.packaging import stat_cache
 from windlass.packaging.file_contents import Reader
 from windlass.packaging.file_listing import Listing, list_tree
 from windlass.packaging.git import GitStatus, git_settings
-from windlass.packaging.git_cache import GitMemory
+from windlass.packaging.git_cache import GitCache
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
-from windlass.packaging.stat_cache import Remembered, Table
+from windlass.packaging.stat_cache import LastSnapshot, Table
 
 # With more changes than this, encoding the manifest again is not slower.
 _PATCH_LIMIT = 32
@@ -198,7 +198,7 @@ class _Taking:
         git.is_saved(listing, generation)
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
-    def _from_last(self, before: Remembered) -> _Listed | None:
+    def _from_last(self, before: LastSnapshot) -> _Listed | None:
         """Return the files of the last listing and new files; None if the tree must be walked."""
         if self._root.kind == "loaded":
             return None
@@ -227,7 +227,7 @@ class _Taking:
                 self._look(path, stale, gone)
         return table, listing, stale, gone, not added
 
-    def _from_walk(self, before: Remembered | None) -> _Listed:
+    def _from_walk(self, before: LastSnapshot | None) -> _Listed:
         listing = self._walk()
         files = listing.files
         if before is None:
@@ -321,7 +321,7 @@ class _Git:
     """Git's part in a snapshot: git runs only if its status may have changed."""
 
     def __init__(
-        self, status: GitStatus | None, file: str, root: str, before: Remembered | None
+        self, status: GitStatus | None, file: str, root: str, before: LastSnapshot | None
     ) -> None:
         self._status = status
         self._remembered = None
@@ -329,13 +329,13 @@ class _Git:
             return
         # The next snapshot detects only changes from now on.
         self._starts_git_now = not status.is_begun
-        self._memory = GitMemory(f"{file}.git", root)
+        self._memory = GitCache(f"{file}.git", root)
         if before is not None:
             self._remembered = self._memory.recall(before.generation)
         if self._remembered is None:
             status.begin()
 
-    def is_unchanged(self, before: Remembered) -> None:
+    def is_unchanged(self, before: LastSnapshot) -> None:
         if self._status is not None and self._remembered is not None:
             self._status.use_state(self._remembered)
         else:
@@ -353,7 +353,7 @@ class _Git:
 _Listed = tuple[Table, Listing, dict[str, os.stat_result], list[str], bool]
 
 
-def _patched(before: Remembered, table: Table, old_entries: dict[int, Entry]) -> bytes | None:
+def _patched(before: LastSnapshot, table: Table, old_entries: dict[int, Entry]) -> bytes | None:
     """Patch the previous manifest, for a tree in which few files changed."""
     manifest = before.manifest()
     if manifest is None:

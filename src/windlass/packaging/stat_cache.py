@@ -141,7 +141,7 @@ class Table:
         return self
 
 
-class Remembered(NamedTuple):
+class LastSnapshot(NamedTuple):
     """The last snapshot of a root."""
 
     table: Table
@@ -192,7 +192,7 @@ def cache_file(cache_dir: str, root: str) -> str:
     return os.path.join(cache_dir, "trees", key)
 
 
-def load(file: str, root: str, conditions: str) -> Remembered | None:
+def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
     """Load the cached snapshot of a root, or None."""
     try:
         with open(file, "rb") as opened:
@@ -257,7 +257,7 @@ def save(
     return generation
 
 
-def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
+def _remembered(stored: _Stored, root: str, file: str) -> LastSnapshot | None:
     table = Table(os.path.join(root, ""), [])
     table.paths = _split(stored.paths)
     for column, data in zip(
@@ -296,7 +296,7 @@ def _remembered(stored: _Stored, root: str, file: str) -> Remembered | None:
         None if stored.ignored is None else tuple(map(os.fsdecode, stored.ignored)),
         stored.is_all_of_git,
     )
-    return Remembered(table, listing, stored.tree, stored.total, file, stored.generation)
+    return LastSnapshot(table, listing, stored.tree, stored.total, file, stored.generation)
 
 
 def _joined(paths: Sequence[str]) -> bytes:

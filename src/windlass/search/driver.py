@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.connection.experiment_events import ExperimentFollowing, ExperimentNews
+from windlass.client.connection.experiment_events import ExperimentEvents, ExperimentNews
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
@@ -49,9 +49,7 @@ class Driver:
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._policy = SearchPolicy(name, settings, self._returned)
         self._progress = ProgressTable(self._policy, concurrent)
-        self._following = ExperimentFollowing(
-            self._transport, experiment.id, metric=settings.metric
-        )
+        self._following = ExperimentEvents(self._transport, experiment.id, metric=settings.metric)
         self._experiment = experiment
         self._adding: tuple[int, dict[str, Any]] | None = None  # a trial that may or may not exist
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()

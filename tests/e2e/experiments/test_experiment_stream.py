@@ -11,7 +11,7 @@ from steps import held
 import windlass as wl
 from harness import kill_server
 from windlass.client.client import default_client
-from windlass.client.connection.experiment_events import ExperimentFollowing, ExperimentNews
+from windlass.client.connection.experiment_events import ExperimentEvents, ExperimentNews
 from windlass.client.terminal.experiment_progress import Progress
 from windlass.model.records import ExperimentRecord, ExperimentState, TrialRecord, TrialState
 
@@ -20,7 +20,7 @@ SHARES_HOME = True
 
 def news_of(experiment: wl.Experiment, timeout: float = 60) -> Iterator[ExperimentNews]:
     transport = default_client().transport
-    return iter(ExperimentFollowing(transport, experiment.id, timeout=timeout))
+    return iter(ExperimentEvents(transport, experiment.id, timeout=timeout))
 
 
 def until_all_ended(
@@ -118,7 +118,7 @@ def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) ->
     wl.create_experiment("999")  # a name that looks like an id
     transport = default_client().transport
     with pytest.raises(wl.NotFound, match=r"no experiment 999\.\n  The newest experiment is \d+"):
-        next(iter(ExperimentFollowing(transport, 999)))
+        next(iter(ExperimentEvents(transport, 999)))
 
 
 def test_a_wait_that_times_out_raises_wait_timeout(home: Path) -> None:

@@ -23,7 +23,7 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from job_requests import role, submit
 from windlass.client.client import default_client
-from windlass.client.connection.experiment_events import ExperimentFollowing
+from windlass.client.connection.experiment_events import ExperimentEvents
 from windlass.model.metrics import Points
 from windlass.model.records import TrialRecord
 
@@ -231,7 +231,7 @@ wl.report(10, loss=float("nan"))
 """
     experiment = wl.create_experiment("followed")
     trial = submit(role(program, replicas=2), name="followed")
-    following = ExperimentFollowing(
+    following = ExperimentEvents(
         default_client().transport, experiment.id, metric="loss", timeout=PATIENCE
     )
     steps: dict[int, list[int]] = {0: [], 1: []}

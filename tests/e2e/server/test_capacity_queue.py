@@ -14,7 +14,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, Project, eventually, stop_trials
 from windlass.client.terminal.view import View
-from windlass.client.terminal.wait_notice import Standstill
+from windlass.client.terminal.wait_notice import WaitNotice
 from windlass.worker.common.atomic_files import is_locked
 
 PROGRAM = """
@@ -120,13 +120,13 @@ def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machin
     trials = machine.submit("for name in 'abcd': submit(name)\n")
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
     told = io.StringIO()
-    with Standstill(View(err=told), patience=0.01) as standstill:
+    with WaitNotice(View(err=told), patience=0.01) as standstill:
         for name in ("c", "c", "d", "a"):
             standstill.update(trials[name].refresh().record)
             line = f"({name}) queued: needs 1 CPU, 0 free;"
             eventually(lambda: name == "a" or line in told.getvalue(), "it says so")  # noqa: B023
     assert told.getvalue().count("\n") == 2
-    with Standstill(View(err=told)) as standstill:
+    with WaitNotice(View(err=told)) as standstill:
         standstill.update(trials["d"].record)
     assert told.getvalue().count("\n") == 2, "it began, or nobody waits any more, before long"
     machine.let_go("all")

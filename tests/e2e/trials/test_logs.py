@@ -14,7 +14,7 @@ from steps import rate
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from job_requests import role, submit
-from windlass.client.connection.event_stream import Following
+from windlass.client.connection.event_stream import TrialEvents
 from windlass.model.logs import LogPage
 
 PROGRAM = """
@@ -180,7 +180,7 @@ def test_a_tail_that_was_empty_loses_nothing_though_the_server_is_killed(
     program = f'wait_for({str(gate)!r})\nfor number in range(3): print("line", number)'
     trial = submit(role(program))
     query = {"tail": 1}
-    following = iter(Following(wl.Client().transport, trial_id=trial.id, query=query))
+    following = iter(TrialEvents(wl.Client().transport, trial_id=trial.id, query=query))
     page = next(following)
     assert isinstance(page, LogPage)
     assert page.items == (), "the empty page has the cursor to go on from"

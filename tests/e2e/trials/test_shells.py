@@ -16,7 +16,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, Project, eventually, kill_server, stop_trials
 from server_requests import API, Server
-from windlass.client.connection.shell_stream import Keys, ShellStream, Shown
+from windlass.client.connection.shell_stream import ShellInput, ShellStream, Shown
 from windlass.client.resources.shell import Shell
 from windlass.worker.shell import output_log
 
@@ -117,7 +117,7 @@ def test_without_a_trial_a_shell_is_in_an_empty_folder_or_in_this_project() -> N
 
 def test_a_shell_without_a_terminal_reads_its_input_to_the_end() -> None:
     shell = wl.open_shell(SH, terminal=False)
-    keys = Keys(wl.Client().transport, shell.id)
+    keys = ShellInput(wl.Client().transport, shell.id)
     script = b"tty; echo read\n"
     assert keys.send(script) == len(script)
     assert shell.read(until="read", timeout=PATIENCE) == "not a tty\nread\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.worker.blobs.copy_large_file import Copying, hash_file
+from windlass.worker.blobs.copy_large_file import FileCopy, hash_file
 from windlass.worker.blobs.digest import Kind, fastest_kind, kind_of
 
 PIECE = 8 << 20
@@ -21,7 +21,7 @@ def copy(source: Path, target: Path, size: int, kind: Kind = KIND) -> str | None
     ins = os.open(source, os.O_RDONLY)
     out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        both = Copying(ins, out, size, kind)
+        both = FileCopy(ins, out, size, kind)
         with ThreadPoolExecutor(1) as pool:
             writing = pool.submit(both.write)
             digest = both.read()

@@ -283,7 +283,7 @@ def during_saving(act: Callable[[], object]) -> Iterator[None]:
     def trace(frame: Any, event: str, arg: Any) -> Any:
         nonlocal is_done
         if (
-            frame.f_code is blob_writer.Keeper.read_small.__code__
+            frame.f_code is blob_writer.BlobWriter.read_small.__code__
             and event == "return"
             and not is_done
         ):

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from windlass.worker.shell import input_pipe, output_log
-from windlass.worker.shell.input_pipe import END, SIZE, TYPED, Keyboard
+from windlass.worker.shell.input_pipe import END, SIZE, TYPED, InputPipe
 
 ADA, BOB = b"ada-----", b"bob-----"
 
 
 @pytest.fixture
-def typing(tmp_path: Path) -> Keyboard:
-    return Keyboard(str(tmp_path))
+def typing(tmp_path: Path) -> InputPipe:
+    return InputPipe(str(tmp_path))
 
 
 def write(folder: Path, *frames: bytes) -> None:
@@ -26,12 +26,12 @@ def write(folder: Path, *frames: bytes) -> None:
     os.close(pipe)
 
 
-def typed(reader: Keyboard) -> bytes:
+def typed(reader: InputPipe) -> bytes:
     return b"".join(data for kind, data in reader.read() if kind == TYPED)
 
 
 def test_what_is_typed_arrives_in_its_order_with_sizes_and_the_end(
-    tmp_path: Path, typing: Keyboard
+    tmp_path: Path, typing: InputPipe
 ) -> None:
     frames = [*input_pipe.typed(ADA, 0, b"ls\r"), input_pipe.resized(50, 132), input_pipe.ended()]
     write(tmp_path, *frames)
@@ -39,7 +39,7 @@ def test_what_is_typed_arrives_in_its_order_with_sizes_and_the_end(
     assert input_pipe.size_of(frames[1][-4:]) == (50, 132)
 
 
-def test_what_is_sent_twice_is_typed_once(tmp_path: Path, typing: Keyboard) -> None:
+def test_what_is_sent_twice_is_typed_once(tmp_path: Path, typing: InputPipe) -> None:
     """A server that was killed after writing, before answering, makes a client send it again."""
     write(tmp_path, *input_pipe.typed(ADA, 0, b"abc"))
     write(tmp_path, *input_pipe.typed(BOB, 0, b"xyz"))
@@ -48,7 +48,7 @@ def test_what_is_sent_twice_is_typed_once(tmp_path: Path, typing: Keyboard) -> N
     assert typed(typing) == b"abcxyzdefgh"
 
 
-def test_a_long_text_is_several_frames_that_arrive_whole(tmp_path: Path, typing: Keyboard) -> None:
+def test_a_long_text_is_several_frames_that_arrive_whole(tmp_path: Path, typing: InputPipe) -> None:
     text = os.urandom(40_000)
     frames = list(input_pipe.typed(ADA, 7, text))
     assert len(frames) > 5
@@ -58,7 +58,7 @@ def test_a_long_text_is_several_frames_that_arrive_whole(tmp_path: Path, typing:
 
 
 def test_only_the_owner_may_type_and_nobody_once_it_is_closed(
-    tmp_path: Path, typing: Keyboard
+    tmp_path: Path, typing: InputPipe
 ) -> None:
     assert stat.S_IMODE((tmp_path / input_pipe.PIPE).stat().st_mode) == 0o600
     typing.close()

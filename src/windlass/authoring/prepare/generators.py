@@ -21,7 +21,7 @@ from windlass.authoring.prepare.add_to_experiment import (
 from windlass.authoring.public.run_decorator import bind, name_of
 from windlass.client.client import Client
 from windlass.client.connection.transport import request_path
-from windlass.client.resources.experiment.builder import Building, hold, known_building
+from windlass.client.resources.experiment.builder import ExperimentBuilder, hold, known_building
 from windlass.client.resources.experiment.experiment import Experiment
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import InvalidArgument, Unsupported, shown
@@ -145,7 +145,7 @@ def build_request(
     )
 
 
-def _is_new(building: Building, record: TrialRecord) -> bool:
+def _is_new(building: ExperimentBuilder, record: TrialRecord) -> bool:
     """Return whether the trial is new, so that its generator must start."""
     executable = record.spec.roles[0].executable
     is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder

@@ -53,7 +53,7 @@ def command(
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.cli.output.text import print_message
     from windlass.client.client import default_client
-    from windlass.client.resources.tensorboard import Board, download_boards
+    from windlass.client.resources.tensorboard import TensorBoard, download_boards
 
     if not trial_ids and experiment is None:
         raise click.UsageError("Name trials by their ids, or an experiment with -e.", ctx)
@@ -69,7 +69,7 @@ def command(
         print_packaging_note(folder)
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
-    board = Board(trials, port=port, host=host)
+    board = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
     with board:
         print_message(f"It shows them at {board.url} (Ctrl-C ends it)")

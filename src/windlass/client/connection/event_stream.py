@@ -127,7 +127,7 @@ class Stream(ABC, Generic[N]):
             raise self._too_late(format_duration(self._timeout or 0.0))
 
 
-class Following(Stream[News]):
+class TrialEvents(Stream[News]):
     """What happens to a trial, as it happens, until its end.
 
     Begins with the request that makes the trial, or with one that exists. When the

@@ -16,7 +16,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord
 ExperimentNews = ExperimentRecord | TrialRecord | Points
 
 
-class ExperimentFollowing(Stream[ExperimentNews]):
+class ExperimentEvents(Stream[ExperimentNews]):
     """The current state of an experiment and its trials, followed by all changes, without end.
 
     First comes the experiment, then every trial; then, with each round of changes, the changed
@@ -26,7 +26,7 @@ class ExperimentFollowing(Stream[ExperimentNews]):
     end.
 
     ```python
-    for news in ExperimentFollowing(transport, experiment.id, metric="loss"):
+    for news in ExperimentEvents(transport, experiment.id, metric="loss"):
         if isinstance(news, TrialRecord) and news.state.is_final:
             ...
     ```

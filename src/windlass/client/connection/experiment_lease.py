@@ -14,7 +14,7 @@ from windlass.model.errors import ServerUnreachable, WindlassError
 from windlass.model.records import ExperimentRecord
 
 
-class Holding(Stream[str]):
+class ExperimentLease(Stream[str]):
     """Holds the lease of an experiment in its own thread until `release` or the process ends.
 
     When the stream breaks, it reconnects: the server keeps the lease for a short time.

@@ -89,7 +89,7 @@ class ShellStream(Stream[News]):
         )
 
 
-class Keys:
+class ShellInput:
     """Sends typed input, each byte once, even if client requests are repeated after a restart."""
 
     def __init__(self, transport: Transport, shell_id: int) -> None:
@@ -120,10 +120,10 @@ class Keys:
         self._transport.ask("POST", request_path("shells", self._id, "size"), ShellSize, body=body)
 
 
-class Typist:
+class InputThread:
     """A thread that sends typed input in order, while other threads continue."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: ShellInput) -> None:
         self._keys = keys
         self._typed = b""
         self._size: tuple[int, int] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from windlass.client.arguments.timeouts import parse_timeout
-from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown
+from windlass.client.connection.shell_stream import Over, ShellInput, ShellStream, Shown
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import Conflict, InvalidArgument, shown
 from windlass.model.job import ShellCall
@@ -35,7 +35,7 @@ class Shell(Trial[None]):
     ```
     """
 
-    _keys: Keys | None = None
+    _keys: ShellInput | None = None
     _read_to: int = 0
 
     @property
@@ -75,7 +75,7 @@ class Shell(Trial[None]):
             raise InvalidArgument(f"{shown(text)} cannot be typed: a text or bytes can.") from None
         if self._keys is None:
             self._wait_until_it_runs()
-            self._keys = Keys(self._transport, self.id)
+            self._keys = ShellInput(self._transport, self.id)
         while data:
             taken = self._keys.send(data)
             if not taken:
@@ -127,7 +127,7 @@ class Shell(Trial[None]):
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize its terminal. Its programs get the usual signal."""
-        self._keys = self._keys or Keys(self._transport, self.id)
+        self._keys = self._keys or ShellInput(self._transport, self.id)
         self._keys.resize(rows, columns)
 
     def kill(self, *, grace: float | str = 2.0) -> Self:

@@ -36,7 +36,7 @@ _EVERY = 5.0  # seconds between updates: of TensorBoard itself, and of files fro
 _MOST_LINES = 20
 
 
-class Board:
+class TensorBoard:
     """A TensorBoard process that runs while a `with` block does."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Board:
         self._command = [*_program(), "--reload_interval", f"{_EVERY:g}", *listening]
         self._done = threading.Event()
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> TensorBoard:
         self._folder = tempfile.mkdtemp(prefix="windlass-tensorboard-")
         try:
             self._lay_out()

@@ -18,7 +18,13 @@ import tty
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.client.connection.shell_stream import Keys, Over, ShellStream, Shown, Typist
+from windlass.client.connection.shell_stream import (
+    InputThread,
+    Over,
+    ShellInput,
+    ShellStream,
+    Shown,
+)
 from windlass.client.connection.transport import Transport, request_path
 from windlass.model.errors import InvalidArgument, WindlassError
 from windlass.model.job import ShellCall
@@ -58,7 +64,7 @@ class _Attachment:
         call = record.spec.roles[0].executable
         self._has_terminal = isinstance(call, ShellCall) and call.has_terminal
         self._stream = ShellStream(transport, record.id, None if self._has_terminal else 0)
-        self._typist = Typist(Keys(transport, record.id))
+        self._typist = InputThread(ShellInput(transport, record.id))
         self._detaching = _DetachKeys()
         self._modes = Modes()
         self._failure: BaseException | None = None

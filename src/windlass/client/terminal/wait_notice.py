@@ -21,7 +21,7 @@ _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
-class Standstill:
+class WaitNotice:
     """Says what a trial has waited for so long already; each thing once."""
 
     def __init__(self, view: View, patience: float | None = None) -> None:
@@ -31,7 +31,7 @@ class Standstill:
         self._reported: set[str] = set()
         self._timer: threading.Timer | None = None
 
-    def __enter__(self) -> Standstill:
+    def __enter__(self) -> WaitNotice:
         return self
 
     def __exit__(self, *_: object) -> None:

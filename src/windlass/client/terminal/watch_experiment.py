@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.client.connection.experiment_events import ExperimentFollowing
+from windlass.client.connection.experiment_events import ExperimentEvents
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.experiment_progress import Progress, failure_reason, what_it_raised
@@ -14,13 +14,13 @@ from windlass.model.text.display import clean
 _MOST_LISTED = 10
 
 
-class Waiting:
+class ExperimentWait:
     """One wait for an experiment's ordinary trials. `cut` ends it, from any thread."""
 
     def __init__(
         self, transport: Transport, experiment: ExperimentRecord, timeout: float | None = None
     ) -> None:
-        self._following = ExperimentFollowing(transport, experiment.id, timeout=timeout)
+        self._following = ExperimentEvents(transport, experiment.id, timeout=timeout)
         self.progress = Progress(experiment)
         self.cut = self._following.cut
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.client import Client
-from windlass.client.connection.event_stream import Following, News
+from windlass.client.connection.event_stream import News, TrialEvents
 from windlass.client.connection.submit import send
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
@@ -15,7 +15,7 @@ from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.status_line import share_of, status_text
 from windlass.client.terminal.view import View
-from windlass.client.terminal.wait_notice import Standstill
+from windlass.client.terminal.wait_notice import WaitNotice
 from windlass.model.errors import WindlassError
 from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord, TrialState
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
     """Send a draft and watch it to its end."""
 
-    def begin(request: CreateTrial) -> tuple[Following, Iterator[News], News]:
-        following = Following(client.transport, request=request)
+    def begin(request: CreateTrial) -> tuple[TrialEvents, Iterator[News], News]:
+        following = TrialEvents(client.transport, request=request)
         events = iter(following)
         return following, events, next(events)
 
@@ -58,14 +58,14 @@ def watch(
     `before_stop` is called when Ctrl-C is about to stop it, for what must not take its place.
     """
     view.tell_apart(names_of(trial.record.spec, trial.attempts))
-    following = Following(client.transport, trial_id=trial.id)
+    following = TrialEvents(client.transport, trial_id=trial.id)
     return _watch(client, following, view, iter(following), None, before_stop)
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
     """Wait for the end of a trial without its output; meanwhile it is told how it stands."""
-    with Standstill(view) as standstill:
-        for news in Following(client.transport, trial_id=trial.id, logs=False):
+    with WaitNotice(view) as standstill:
+        for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):
                 return Trial(client.transport, news.trial)
             if isinstance(news, TrialRecord):
@@ -76,13 +76,13 @@ def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]
 
 def _watch(
     client: Client,
-    following: Following,
+    following: TrialEvents,
     view: View,
     events: Iterator[News],
     first: News | None,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    with Standstill(view) as standstill:
+    with WaitNotice(view) as standstill:
         watcher = _Watcher(client, following, view, standstill)
         try:
             end = watcher.follow(events, first)
@@ -97,7 +97,7 @@ class _Watcher:
     """One watched trial."""
 
     def __init__(
-        self, client: Client, following: Following, view: View, standstill: Standstill
+        self, client: Client, following: TrialEvents, view: View, standstill: WaitNotice
     ) -> None:
         self._client = client
         self._following = following

@@ -16,7 +16,7 @@ from kubernetes.config.exec_provider import ExecProvider
 from kubernetes.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from windlass.kube.api.login_commands import LoginFailed, run_login_command
-from windlass.kube.api.shared_attempt import CommonTry
+from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.model.errors import KubernetesError
 
 _NEVER = "Never"  # the mode of a program that asks nobody anything
@@ -37,7 +37,7 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
         self._paths = paths
         self._within = within
         # Requests of several threads may find at once that a credential has expired.
-        self._logging_in = CommonTry(self._log_in)
+        self._logging_in = SharedAttempt(self._log_in)
 
     def _load_from_exec_plugin(self) -> bool | None:
         """In place of the client's, which takes any time and only logs what went wrong."""

@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class CommonTry(Generic[T]):
+class SharedAttempt(Generic[T]):
     """Runs a function in its own thread, one attempt at a time; all callers share its outcome.
 
-    >>> connecting = CommonTry(lambda: "a connection")
+    >>> connecting = SharedAttempt(lambda: "a connection")
     >>> connecting.result()
     'a connection'
     """

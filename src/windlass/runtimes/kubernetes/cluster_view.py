@@ -10,7 +10,7 @@ from functools import partial
 from windlass.kube.api.connection import Connection
 from windlass.kube.api.login_commands import end_logins
 from windlass.kube.api.resource_kinds import PODS
-from windlass.kube.api.shared_attempt import CommonTry
+from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.kube.api.watch import Change, Watcher
 from windlass.model.errors import KubernetesError
 from windlass.runtimes.kubernetes import api_objects
@@ -53,7 +53,7 @@ class ClusterView:
         # Held for moments only: every reconciliation takes this lock, and must not wait for a
         # login.
         self._lock = threading.RLock()
-        self._renewal = CommonTry(self._renew)
+        self._renewal = SharedAttempt(self._renew)
         self._failure: KubernetesError | None = None  # why the newest attempt to connect failed
         self._shared_until = 0.0
         self._connection: Connection | None = None

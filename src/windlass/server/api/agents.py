@@ -30,12 +30,12 @@ from windlass.server.services import Services
 from windlass.server.stores.agent_uploads import (
     GROWING,
     LEFT_BEHIND,
-    Away,
     Part,
     Piece,
+    RemoteAttemptFiles,
 )
 from windlass.server.stores.blobs.upload import CHECK_EVERY, IncomingFile
-from windlass.server.stores.checkpoints.store import Saved
+from windlass.server.stores.checkpoints.store import SavedRecord
 from windlass.server.web.agent_token import AGENTS
 from windlass.server.web.messages import OCTETS, Answer, Request
 from windlass.server.web.routing import Route
@@ -100,7 +100,7 @@ async def begin(
     }
 
 
-def _note(services: Services, away: Away, facts: Facts) -> None:
+def _note(services: Services, away: RemoteAttemptFiles, facts: Facts) -> None:
     """Store the facts of the agent's machine in the directory of the attempt."""
     listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
     stored = {
@@ -226,14 +226,14 @@ async def _receive(
     return {"size": coming.size}
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
     """Digests of blobs that the agent may have to upload."""
 
     digests: Annotated[tuple[BlobDigest, ...], Meta(max_length=10_000)]
 
 
 async def missing(
-    services: Services, uid: str, role: str, index: int, attempt: int, data: Wanted
+    services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
     """Return the digests of the blobs that the server does not have."""
     _away(services, uid, role, index, attempt).check()
@@ -247,10 +247,10 @@ async def put_checkpoint(
     """Record a checkpoint whose blobs are all stored."""
     away = _away(services, uid, role, index, attempt)
     away.check()
-    saved = msgspec.convert(data, learned(Saved))
+    saved = msgspec.convert(data, learned(SavedRecord))
     if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
         raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
-    record = {name: data[name] for name in Saved.__struct_fields__ if name in data}
+    record = {name: data[name] for name in SavedRecord.__struct_fields__ if name in data}
     number, lacking = await asyncio.to_thread(away.put_checkpoint, record, services.blobs)
     if lacking:
         raise MissingBlobs(lacking)
@@ -330,7 +330,7 @@ async def package(services: Services, uid: str, role: str, index: int, attempt: 
     return Answer(await asyncio.to_thread(package_zip), media_type=OCTETS)
 
 
-def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> Away:
+def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> RemoteAttemptFiles:
     try:
         msgspec.convert([role, index, attempt], learned(tuple[RoleName, Count, Count]))
     except msgspec.ValidationError as error:
@@ -338,7 +338,7 @@ def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> 
     job, _ = _load(services, uid)
     replica = ReplicaId(role, index, attempt)
     AGENTS_LAST_SEEN.note(uid, replica)
-    return Away(services.home.path, job, replica, services.nudge_path)
+    return RemoteAttemptFiles(services.home.path, job, replica, services.nudge_path)
 
 
 def _load(services: Services, uid: str) -> Any:

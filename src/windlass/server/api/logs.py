@@ -26,7 +26,7 @@ from windlass.server.operations.log_pages import (
 )
 from windlass.server.operations.trial_stream import stream_answer
 from windlass.server.services import Services
-from windlass.server.stores.logs.base import HITS, Chosen, Slice
+from windlass.server.stores.logs.base import HITS, LogSelection, Slice
 from windlass.server.stores.logs.cursors import LONGEST_CURSOR, parse_cursor
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.web.label_query import LabelText, read_labels
@@ -64,7 +64,7 @@ async def read_logs(
     An empty page with a cursor is not the end: a search returns after a while with the position
     that it reached. `since` and `until` are seconds since the epoch.
     """
-    whose = Chosen(role, index, attempt, since, until)
+    whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
     _check(await services.trials.record(trial_id), whose, cursor, tail)
     page = await log_page(services, trial_id, cursor, query, tail=tail)
@@ -91,7 +91,7 @@ async def stream_trial(
     The stream also ends once `until` has passed. A page of the log that is empty only has the
     cursor to go on from.
     """
-    whose = Chosen(role, index, attempt, since, until)
+    whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
@@ -102,13 +102,13 @@ async def stream_trial(
     return stream_answer(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
 
 
-def _check(record: TrialRecord, whose: Chosen, cursor: str | None, tail: int | None) -> None:
+def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: int | None) -> None:
     if tail is not None and cursor is not None:
         raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
     _check_exists(record, whose)
 
 
-def _check_exists(record: TrialRecord, whose: Chosen) -> None:
+def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
     """Refuse to wait for the lines of a replica that is none of this trial's."""
     sizes = {role.name: role.replicas for role in record.spec.roles}
     for attempt in record.attempts:  # some may be gone since
@@ -155,7 +155,7 @@ async def search_logs(
     `trials` are ids, joined by commas. Commands and shells are searched if they are named there,
     or `where` asks for them.
     """
-    whose = Chosen(role, index, attempt, since, until)
+    whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
     if query.pattern is None:
         raise InvalidArgument("There is nothing to search for: the text is empty.")

@@ -14,7 +14,7 @@ import msgspec
 from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogPart
 from windlass.server.services import Services
-from windlass.server.stores.logs.base import EVERYBODY, HITS, Chosen, Page, Slice
+from windlass.server.stores.logs.base import HITS, WHOLE_LOG, LogSelection, Page, Slice
 from windlass.server.stores.logs.pattern import Pattern
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class LogQuery(msgspec.Struct, frozen=True):
 
     pattern: Pattern | None = None
     stream: str | None = None
-    whose: Chosen = EVERYBODY
+    whose: LogSelection = WHOLE_LOG
     limit: int = HITS
 
 
@@ -36,7 +36,7 @@ async def parse_log_query(
     *,
     regex: bool = False,
     stream: str | None = None,
-    whose: Chosen = EVERYBODY,
+    whose: LogSelection = WHOLE_LOG,
     limit: int = HITS,
 ) -> LogQuery:
     """Return a validated `LogQuery`. Regular expressions are compiled outside of the event loop."""

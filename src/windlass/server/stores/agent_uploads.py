@@ -61,7 +61,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-class Away:
+class RemoteAttemptFiles:
     """One remote attempt: its local directory and its nudges."""
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:

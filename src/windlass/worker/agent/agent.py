@@ -12,11 +12,11 @@ import threading
 import time
 
 import windlass.worker
-from windlass.worker.agent.fetch_attempt import Arrival
+from windlass.worker.agent.fetch_attempt import AttemptDownload
 from windlass.worker.agent.http_channel import Channel, GivenUp, Refused
 from windlass.worker.agent.orders import Orders
 from windlass.worker.agent.upload_files import EXIT, LOST
-from windlass.worker.agent.uploader import Carrier
+from windlass.worker.agent.uploader import Uploader
 from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
 from windlass.worker.supervise.signals import SignalPipe
 
@@ -71,7 +71,7 @@ class Agent:
         ears = self._open_ears()
         self._begin()
         orders = Orders(self._channel, self._base, self._dir, self._stop)
-        carrier = Carrier(self._channel, self._base, self._dir)
+        carrier = Uploader(self._channel, self._base, self._dir)
         self._attend(ears, carrier)
         self._see_that_it_ended()
         if not orders.is_dismissed:
@@ -84,7 +84,7 @@ class Agent:
 
     def _bring(self) -> None:
         try:
-            self._dir = Arrival(self._channel, self._base, self._home).bring()
+            self._dir = AttemptDownload(self._channel, self._base, self._home).bring()
         except (Refused, OSError, ValueError, KeyError) as error:
             self._fault = str(error) or type(error).__name__
         except GivenUp:
@@ -123,7 +123,7 @@ class Agent:
         argv = [sys.executable, "-I", "-S", os.path.join(room, "supervisor.py"), self._dir]
         self._supervisor = subprocess.Popen(argv, env=own)
 
-    def _attend(self, ears: socket.socket, carrier: Carrier) -> None:
+    def _attend(self, ears: socket.socket, carrier: Uploader) -> None:
         """Forward nudges and orders until the supervisor has ended."""
         poll = select.poll()
         for fd in (ears.fileno(), self._signals.fileno()):

@@ -33,7 +33,7 @@ _LONGEST, _MOST_PACKAGES = 200, 5000  # limits for the reported facts
 _OWN = "WINDLASS_AGENT_"  # prefix of the agent's variables, which are hidden from trials
 
 
-class Arrival:
+class AttemptDownload:
     """Downloads one attempt to this machine."""
 
     def __init__(self, channel: Channel, base: str, home: str) -> None:

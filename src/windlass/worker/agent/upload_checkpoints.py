@@ -35,7 +35,7 @@ def note_shipped(folder: str, number: int) -> None:
     write_json(os.path.join(folder, _SHIPPED), {"upto": number}, durable=True)
 
 
-class Saved:
+class CheckpointUploads:
     """The checkpoints and outputs of an attempt, and their upload state."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:

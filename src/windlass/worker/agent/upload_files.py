@@ -24,7 +24,7 @@ _LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
 _MOST = 4 << 20  # bytes of one shipment
 
 
-class Shipping:
+class FileUploads:
     """Upload state of an attempt's files."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:

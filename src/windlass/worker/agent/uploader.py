@@ -9,8 +9,8 @@ import threading
 import time
 
 from windlass.worker.agent.http_channel import GivenUp, NoRoom, Refused
-from windlass.worker.agent.upload_checkpoints import Saved
-from windlass.worker.agent.upload_files import Shipping
+from windlass.worker.agent.upload_checkpoints import CheckpointUploads
+from windlass.worker.agent.upload_files import FileUploads
 from windlass.worker.common.atomic_files import read_json
 from windlass.worker.common.nudge import CHECKPOINT
 
@@ -27,14 +27,14 @@ _FULL = 5.0  # seconds until the next try on a full disk, which sends no notific
 _AGAIN = 1.0  # seconds until the exit record is sent again after an unexpected error
 
 
-class Carrier:
+class Uploader:
     """Uploads new data on each notification, and all remaining data at the end."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
         launch: dict[str, Any] = read_json(os.path.join(attempt_dir, "launch.json")) or {}
-        self._shipping = Shipping(channel, base, attempt_dir)
-        self._saved = Saved(channel, base, launch)
+        self._shipping = FileUploads(channel, base, attempt_dir)
+        self._saved = CheckpointUploads(channel, base, launch)
         self._news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()

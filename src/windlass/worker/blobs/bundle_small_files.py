@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from windlass.worker.blobs.manifest import Entry
     from windlass.worker.blobs.scan_files import ScannedFile
-    from windlass.worker.blobs.writer import Keeper
+    from windlass.worker.blobs.writer import BlobWriter
 
 SMALL = 256 << 10  # bytes; a larger file is a blob of its own
 _CROWD = 32  # files; up to this number, small files are blobs of their own
@@ -25,7 +25,7 @@ _FULL = 8 << 20  # bytes; a reader of one file holds the whole bundle in memory
 _AT_A_TIME = 2  # bundles that are hashed and written while the next one is read
 
 
-class Before:
+class PreviousCheckpoint:
     """Files and bundles of the previous checkpoint that may be used again."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -43,7 +43,9 @@ class Before:
         return digest if size == file.seen.st_size else None
 
 
-def keep_small(keeper: Keeper, files: list[ScannedFile], before: Before) -> list[Entry]:
+def keep_small(
+    keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
+) -> list[Entry]:
     """Store small files, and return their manifest entries."""
     taking = _Taking(keeper, before, is_crowd=len(files) > _CROWD)
     for file in files:
@@ -70,7 +72,7 @@ class _Bundle:
 class _Taking:
     """Stores the small files of one checkpoint."""
 
-    def __init__(self, keeper: Keeper, before: Before, *, is_crowd: bool) -> None:
+    def __init__(self, keeper: BlobWriter, before: PreviousCheckpoint, *, is_crowd: bool) -> None:
         self._keeper = keeper
         self._before = before
         self._is_crowd = is_crowd

@@ -18,7 +18,7 @@ _HASHED = 2 << 20  # bytes of one read if the file is only hashed
 _BLOCK = 4096  # direct I/O needs multiples of this size
 
 
-class Copying:
+class FileCopy:
     """Copies one large file: one thread reads and hashes, another one writes.
 
     The bytes that are hashed are the bytes that are written, even if the file changes, so a blob

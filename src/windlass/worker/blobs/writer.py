@@ -11,7 +11,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from windlass.worker.blobs.copy_large_file import Copying, hash_file
+from windlass.worker.blobs.copy_large_file import FileCopy, hash_file
 from windlass.worker.blobs.digest import fastest_kind, kind_of, path_in_store
 from windlass.worker.blobs.scan_files import changed_while_saved
 from windlass.worker.common.atomic_files import write_all, write_bytes
@@ -48,7 +48,7 @@ def held(blobs: str) -> Iterator[None]:
         os.close(fd)
 
 
-class Keeper:
+class BlobWriter:
     """Writes files into the store. They become visible with `settle`."""
 
     def __init__(self, blobs: str, whose: str) -> None:
@@ -62,7 +62,7 @@ class Keeper:
         self._reading: ThreadPoolExecutor | None = None
         self._writing: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> BlobWriter:
         os.makedirs(self._staging, mode=0o700, exist_ok=True)
         return self
 
@@ -151,7 +151,7 @@ class Keeper:
         self._open.add(target)
         # Start both in the order of submission, so that the reader and writer of a file run
         # together.
-        copying = Copying(source, target, file.seen.st_size, self.kind)
+        copying = FileCopy(source, target, file.seen.st_size, self.kind)
         read = reading.submit(copying.read)
         written = writing.submit(copying.write)
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from windlass.worker.blobs.bundle_small_files import Before
+    from windlass.worker.blobs.bundle_small_files import PreviousCheckpoint
     from windlass.worker.blobs.manifest import Entry
     from windlass.worker.blobs.scan_files import ScannedFile
-    from windlass.worker.blobs.writer import Keeper
+    from windlass.worker.blobs.writer import BlobWriter
 
 _AT_A_TIME = 8  # files that are copied or hashed in parallel
 
@@ -57,10 +57,10 @@ class Saver:
 
 def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
     """Save a file or a folder atomically as the newest checkpoint, and return its uid."""
-    from windlass.worker.blobs.writer import Keeper, held
+    from windlass.worker.blobs.writer import BlobWriter, held
 
     uid = os.urandom(16).hex()
-    with held(saver.blobs), Keeper(saver.blobs, begin(saver)) as keeper:
+    with held(saver.blobs), BlobWriter(saver.blobs, begin(saver)) as keeper:
         entries = keep_all(keeper, saver, path)
         record = {
             "uid": uid,
@@ -88,7 +88,7 @@ def begin(saver: Saver) -> str:
     return f"{mine}{os.getpid()}-{get_ident()}"
 
 
-def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
+def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
     """Store all files of a path, and return their manifest entries, sorted by path."""
     from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
     from windlass.worker.blobs.scan_files import (
@@ -114,7 +114,7 @@ def keep_all(keeper: Keeper, saver: Saver, path: str) -> list[Entry]:
     return entries
 
 
-def put(keeper: Keeper, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
+def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
     """Create a checkpoint of stored files, and return its number."""
     manifest = keeper.put(encode(entries))
     return _write(folder, {**record, "manifest": manifest, "time": time.time()})
@@ -204,7 +204,9 @@ def locked(folder: str) -> Iterator[None]:
         os.close(fd)
 
 
-def _keep_others(keeper: Keeper, files: list[ScannedFile], before: Before) -> Iterator[Entry]:
+def _keep_others(
+    keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
+) -> Iterator[Entry]:
     """Store files, each as a blob of its own, and folders; return their manifest entries."""
     begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
     for file in files:
@@ -221,17 +223,17 @@ def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
     return (file.place, file.mode, wait(), file.seen.st_size)
 
 
-def _newest(saver: Saver) -> Before:
+def _newest(saver: Saver) -> PreviousCheckpoint:
     """Return the files of the newest checkpoint."""
-    from windlass.worker.blobs.bundle_small_files import Before
+    from windlass.worker.blobs.bundle_small_files import PreviousCheckpoint
 
     for _, record in records(saver.folder)[:1]:
         try:
             with open(path_in_store(saver.blobs, record["manifest"]), "rb") as file:
-                return Before(decode(file.read()))
+                return PreviousCheckpoint(decode(file.read()))
         except (OSError, KeyError, TypeError, ValueError):
             break
-    return Before()
+    return PreviousCheckpoint()
 
 
 def _numbers(folder: str) -> set[int]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from windlass.worker.blobs.manifest import Entry
-    from windlass.worker.blobs.writer import Keeper
+    from windlass.worker.blobs.writer import BlobWriter
     from windlass.worker.checkpoints.records import Saver
 
 _SHARDS = ".shards"
@@ -37,9 +37,9 @@ def save(
     saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
 ) -> str:
     """Save a rank's part of the checkpoint of a step, and return the uid of the checkpoint."""
-    from windlass.worker.blobs.writer import Keeper, held
+    from windlass.worker.blobs.writer import BlobWriter, held
 
-    with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
+    with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
         entries = checkpoint_records.keep_all(keeper, saver, path)
         part = {
             **saver.facts(),
@@ -57,9 +57,9 @@ def add(
     saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
 ) -> None:
     """Add a part from another machine whose blobs are stored. Repetition has no effect."""
-    from windlass.worker.blobs.writer import Keeper, held
+    from windlass.worker.blobs.writer import BlobWriter, held
 
-    with held(saver.blobs), Keeper(saver.blobs, checkpoint_records.begin(saver)) as keeper:
+    with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
         _add(keeper, saver, part, (step, rank, ranks), uid)
 
 
@@ -96,7 +96,7 @@ def _leave(
 
 
 def _add(
-    keeper: Keeper, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
+    keeper: BlobWriter, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
 ) -> str:
     """Add a part, and create the checkpoint once all parts exist."""
     from windlass.worker.blobs.writer import remove_tree
@@ -155,7 +155,7 @@ def _is_whole(saver: Saver, uid: str) -> bool:
 
 
 def _make_whole(
-    keeper: Keeper,
+    keeper: BlobWriter,
     saver: Saver,
     uid: str,
     step: int,

@@ -22,7 +22,7 @@ MARKER = "WINDLASS_REPLICA"
 MARKER_ROOM = 160
 
 
-class Family:
+class ProcessTree:
     """A child of this process and all its descendants.
 
     On Linux this process adopts orphans (`sees_orphans`), so no descendant escapes. On other
@@ -74,10 +74,10 @@ class Family:
         return True
 
 
-class Departure:
+class Termination:
     """Terminates a process tree: asks the processes to end, and kills the rest after the grace."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: ProcessTree) -> None:
         self.was_first_asked = False  # whether the child had to be asked
         self.was_first_killed = False
         self._family = family

@@ -44,7 +44,7 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
     [('stdout', b'10%20%'), ('stderr', b'oh')]
     """
     done: list[Line] = []
-    begun: dict[str, Begun] = {}
+    begun: dict[str, UnfinishedLine] = {}
     for part in parts:
         line = go_on(begun, part)
         if line is not None:
@@ -53,7 +53,7 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
     return sorted([*done, *unended], key=lambda line: line.start)
 
 
-def go_on(begun: dict[str, Begun], part: Part) -> Line | None:
+def go_on(begun: dict[str, UnfinishedLine], part: Part) -> Line | None:
     """Add a record to the unfinished lines, and return the line that it ends, if any."""
     time, stream, text, ended, end = part
     line = begun.get(stream)
@@ -61,12 +61,12 @@ def go_on(begun: dict[str, Begun], part: Part) -> Line | None:
         start = end - len(text) - HEADER_WIDTH - 1
         if ended:
             return Line(time, stream, text, ended, start, end)
-        line = begun[stream] = Begun(time, stream, start)
+        line = begun[stream] = UnfinishedLine(time, stream, start)
     line.add(text, end)
     return begun.pop(stream).joined(ended=True) if ended else None
 
 
-class Begun:
+class UnfinishedLine:
     """An unfinished line, joined once at its end: a progress bar may have a million pieces."""
 
     def __init__(self, time: float, stream: str, start: int) -> None:

@@ -58,7 +58,7 @@ def content_of(frame: bytes) -> bytes:
     return frame[_HEAD.size :]
 
 
-class Keyboard:
+class InputPipe:
     """The reading end of the pipe, which stays open while writers come and go."""
 
     def __init__(self, attempt_dir: str) -> None:

@@ -55,7 +55,7 @@ class Terminal:
             self._resize(call["rows"], call["columns"])
         for fd in {self._typed, self._shown}:
             os.set_blocking(fd, False)
-        self._keyboard: input_pipe.Keyboard | None = input_pipe.Keyboard(attempt_dir)
+        self._keyboard: input_pipe.InputPipe | None = input_pipe.InputPipe(attempt_dir)
         self._armed: dict[int, int] = {}
         self._arm()
 

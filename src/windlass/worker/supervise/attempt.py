@@ -11,11 +11,11 @@ from windlass.worker.blobs.restore_tree import RestoreError, Tree, clean, read_t
 from windlass.worker.common.atomic_files import read_json, take_lock, write_json
 from windlass.worker.common.nudge import STATE, Nudger
 from windlass.worker.common.process_identity import process_identity
-from windlass.worker.common.process_tree import Departure, Family
+from windlass.worker.common.process_tree import ProcessTree, Termination
 from windlass.worker.logs.segment import STDERR, STDOUT
 from windlass.worker.supervise import child_process, linux, out_of_memory
 from windlass.worker.supervise.child_process import Child, Fork, StartError
-from windlass.worker.supervise.event_loop import Watch
+from windlass.worker.supervise.event_loop import EventLoop
 from windlass.worker.supervise.signals import SignalPipe
 from windlass.worker.supervise.usage_schedule import Looks
 
@@ -112,7 +112,7 @@ class Supervision:
         self._nudger = Nudger(launch["server_file"], launch["key"])
         secrets = self._private.get("secrets") or {}
         values = [secrets[name] for name in launch["secret_names"] if name in secrets]
-        self._watch = Watch(attempt_dir, signals, self._nudger, values)
+        self._watch = EventLoop(attempt_dir, signals, self._nudger, values)
         self._sees_orphans = False
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
@@ -269,8 +269,8 @@ class Supervision:
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
         looks = Looks(self._dir, self._launch, environ, self._nudger)
         self._watch.look_in(looks.first_in, looks.take)
-        family = Family(child.pid, sees_orphans=self._sees_orphans)
-        departure = Departure(family)
+        family = ProcessTree(child.pid, sees_orphans=self._sees_orphans)
+        departure = Termination(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
         self._ended = family.first_ended
         looks.take_last()
@@ -305,12 +305,12 @@ class Supervision:
         return fork.become(argv, environ, cwd, author=self._private, call=call)
 
     def _attend(
-        self, child: Child, family: Family | None = None, departure: Departure | None = None
+        self, child: Child, family: ProcessTree | None = None, departure: Termination | None = None
     ) -> int:
         """Copy the output of a process to the log until its whole process tree has ended."""
         watch = self._watch
-        family = family or Family(child.pid, sees_orphans=self._sees_orphans)
-        departure = departure or Departure(family)
+        family = family or ProcessTree(child.pid, sees_orphans=self._sees_orphans)
+        departure = departure or Termination(family)
         watch.open(child.stdout, STDERR if child.stderr is None else STDOUT)
         if child.stderr is not None:
             watch.open(child.stderr, STDERR)

@@ -27,7 +27,7 @@ _BREATH = 0.003  # seconds to let output collect in its pipe while a program wri
 _AT_ONCE = 0.005  # seconds; output that follows sooner counts as fast
 
 
-class Watch:
+class EventLoop:
     """Copies output to the log and handles signals on each call of `wait`."""
 
     def __init__(

@@ -17,7 +17,7 @@ import windlass as wl
 from harness import PATIENCE
 from job_requests import role, submit
 from windlass.model.logs import LogPart
-from windlass.server.stores.logs.base import Chosen, Slice
+from windlass.server.stores.logs.base import LogSelection, Slice
 from windlass.server.stores.logs.cursors import Key
 from windlass.server.stores.logs.files import FileLogStore
 from windlass.server.stores.logs.pattern import Pattern
@@ -183,7 +183,7 @@ def test_only_the_replicas_asked_for_are_read(tmp_path: Path) -> None:
     )
     store = FileLogStore(tmp_path)
 
-    def of(whose: Chosen) -> list[str]:
+    def of(whose: LogSelection) -> list[str]:
         pages = [
             store.read(1, None, None, whose),
             store.tail(1, 9, None, whose),
@@ -193,11 +193,11 @@ def test_only_the_replicas_asked_for_are_read(tmp_path: Path) -> None:
         assert others == [first, first]
         return first
 
-    assert of(Chosen()) == [str(key) for key in keys]
-    assert of(Chosen("worker")) == [str(key) for key in keys[1:]]
-    assert of(Chosen("worker", 0)) == [str(key) for key in keys[1:3]]
-    assert of(Chosen("worker", 0, 2)) == [str(keys[2])]
-    assert of(Chosen(index=0, attempt=1)) == [str(keys[0]), str(keys[1])]
+    assert of(LogSelection()) == [str(key) for key in keys]
+    assert of(LogSelection("worker")) == [str(key) for key in keys[1:]]
+    assert of(LogSelection("worker", 0)) == [str(key) for key in keys[1:3]]
+    assert of(LogSelection("worker", 0, 2)) == [str(keys[2])]
+    assert of(LogSelection(index=0, attempt=1)) == [str(keys[0]), str(keys[1])]
 
 
 @pytest.mark.thorough

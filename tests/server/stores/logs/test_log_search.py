@@ -17,7 +17,7 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.logs import LogPart
 from windlass.server.stores.logs import pattern as log_pattern
 from windlass.server.stores.logs import segment_search
-from windlass.server.stores.logs.base import Chosen, Slice
+from windlass.server.stores.logs.base import LogSelection, Slice
 from windlass.server.stores.logs.files import FileLogStore
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.stores.logs.regex_literals import required_literals
@@ -165,7 +165,7 @@ def test_lines_of_a_time_are_found_read_and_last(
     with tempfile.TemporaryDirectory() as folder:
         whole = [(stream, text, True) for stream, text, _ in written]
         segment(Path(folder)).write_bytes(encoded(whole))
-        store, whose = FileLogStore(Path(folder)), Chosen(since=since, until=until)
+        store, whose = FileLogStore(Path(folder)), LogSelection(since=since, until=until)
         expected = [
             text for number, (_, text, _) in enumerate(whole) if since <= START + number < until
         ]

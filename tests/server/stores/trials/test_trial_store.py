@@ -16,7 +16,7 @@ from windlass.model.requests import CreateExperiment, CreateTrial
 from windlass.model.status import Event, JobStatus, Phase, Replica, ReplicaId
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.stores.experiments import ExperimentStore
-from windlass.server.stores.trials.cache import Recent
+from windlass.server.stores.trials.cache import TrialCache
 from windlass.server.stores.trials.store import TrialStore
 
 TRIALS, LOOKS = 12, 40
@@ -47,7 +47,7 @@ def test_a_trial_takes_over_the_priority_of_its_experiment_unless_it_runs_in_a_c
     tmp_path: Path,
 ) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
-    store, experiments = TrialStore(database, Recent(3)), ExperimentStore(database)
+    store, experiments = TrialStore(database, TrialCache(3)), ExperimentStore(database)
 
     async def priorities() -> list[int]:
         asked = CreateExperiment(key=uuid.uuid4().hex, name="mixed", priority=5)
@@ -73,7 +73,7 @@ def test_a_trial_takes_over_the_priority_of_its_experiment_unless_it_runs_in_a_c
 @pytest.mark.parametrize("most", [1, 3, 100])
 def test_what_is_at_hand_is_what_is_stored(tmp_path: Path, most: int) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
-    store = TrialStore(database, Recent(most))
+    store = TrialStore(database, TrialCache(most))
     keys = [uuid.UUID(int=number).hex for number in range(TRIALS)]
 
     async def submit(key: str) -> int:

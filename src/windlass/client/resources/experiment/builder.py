@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from windlass.client.connection.event_stream import insist
-from windlass.client.connection.experiment_lease import Holding
+from windlass.client.connection.experiment_lease import ExperimentLease
 from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import LaunchFailed, WindlassError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_LISTED = 10
 _LONGEST_LINE = 1000
 
-_buildings: WeakKeyDictionary[Transport, dict[int, Building]] = WeakKeyDictionary()
+_buildings: WeakKeyDictionary[Transport, dict[int, ExperimentBuilder]] = WeakKeyDictionary()
 _lock = threading.Lock()  # guards the builders and their counts of users
 # Our own loop, for async generators outside of blocks.
 _loop: asyncio.AbstractEventLoop | None = None
@@ -46,7 +46,7 @@ class Failure(NamedTuple):
     error: BaseException
 
 
-def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
+def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
     """Return the builder of an experiment and hold its lease, until every user calls `release`."""
     with _lock:
         if not _buildings:
@@ -55,7 +55,7 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
         by_id = _buildings.setdefault(transport, {})
         building = by_id.get(experiment.id)
         if building is None:
-            building = by_id[experiment.id] = Building(transport, experiment)
+            building = by_id[experiment.id] = ExperimentBuilder(transport, experiment)
         building.users += 1
     try:
         building.begin()
@@ -65,13 +65,13 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> Building:
     return building
 
 
-def known_building(transport: Transport, experiment_id: int) -> Building | None:
+def known_building(transport: Transport, experiment_id: int) -> ExperimentBuilder | None:
     """Return the builder of an experiment, if this program has one."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)
 
 
-class Building:
+class ExperimentBuilder:
     """The lease on an experiment, and the generators that run in this program."""
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
@@ -79,7 +79,7 @@ class Building:
         self.experiment = experiment
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._holding: Holding | None = None
+        self._holding: ExperimentLease | None = None
         self.users = 0  # blocks, generators and searches that need the lease
         self._blocks = 0
         # By trial, with the task of an async generator.
@@ -94,7 +94,7 @@ class Building:
         """Take the lease of the experiment, unless it is held."""
         with self._lock:
             if self._holding is None:
-                holding = Holding(self._transport, self.experiment.id)
+                holding = ExperimentLease(self._transport, self.experiment.id)
                 holding.begin()
                 self._holding = holding
 

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeGuard
 
-from windlass.client.resources.experiment.builder import Building, hold, launch_failed
+from windlass.client.resources.experiment.builder import ExperimentBuilder, hold, launch_failed
 from windlass.model.errors import WindlassError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.experiment.experiment import Experiment
-    from windlass.client.terminal.watch_experiment import Waiting
+    from windlass.client.terminal.watch_experiment import ExperimentWait
 
 
 class Block:
@@ -29,7 +29,7 @@ class Block:
         self._experiment = experiment
         self._transport = transport
         self._waits = waits
-        self._building: Building
+        self._building: ExperimentBuilder
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -91,12 +91,12 @@ class Block:
         self._building.leave(self._loop)
         self._conclude(raised, waiting)
 
-    def _waiting(self, raised: BaseException | None) -> Waiting | None:
+    def _waiting(self, raised: BaseException | None) -> ExperimentWait | None:
         if not self._waits or raised is not None:
             return None
-        from windlass.client.terminal.watch_experiment import Waiting
+        from windlass.client.terminal.watch_experiment import ExperimentWait
 
-        return Waiting(self._transport, self._experiment.record)
+        return ExperimentWait(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
         """Print an exception of the block that is raised only after the generators have ended."""
@@ -120,7 +120,7 @@ class Block:
             )
             sys.stderr.flush()
 
-    def _conclude(self, raised: BaseException | None, waiting: Waiting | None) -> None:
+    def _conclude(self, raised: BaseException | None, waiting: ExperimentWait | None) -> None:
         failures = self._building.take_failures()
         if waiting is not None:
             self._experiment._take_over(waiting.progress)

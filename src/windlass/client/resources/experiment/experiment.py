@@ -321,9 +321,9 @@ class Experiment(Described[ExperimentRecord]):
         print(experiment.state, experiment.states)
         ```
         """
-        from windlass.client.terminal.watch_experiment import Waiting
+        from windlass.client.terminal.watch_experiment import ExperimentWait
 
-        waiting = Waiting(self._transport, self._record, parse_timeout(timeout))
+        waiting = ExperimentWait(self._transport, self._record, parse_timeout(timeout))
         try:
             return self._take_over(waiting.run())
         except (WindlassError, KeyboardInterrupt) as error:
@@ -336,9 +336,9 @@ class Experiment(Described[ExperimentRecord]):
 
     async def _wait_async(self) -> Self:
         from windlass.client.connection.async_wait import in_thread
-        from windlass.client.terminal.watch_experiment import Waiting
+        from windlass.client.terminal.watch_experiment import ExperimentWait
 
-        waiting = Waiting(self._transport, self._record)
+        waiting = ExperimentWait(self._transport, self._record)
         name = f"windlass-wait-experiment-{self.id}"
         return self._take_over(await in_thread(waiting.run, waiting.cut, name))
 

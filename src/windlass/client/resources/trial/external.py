@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.connection.event_stream import Following
+from windlass.client.connection.event_stream import TrialEvents
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import (
     Conflict,
@@ -86,7 +86,7 @@ class ExternalTrial(Trial[None]):
     def _begin(self) -> None:
         self._presence.begin()
         atexit.register(self._finish_at_exit)
-        following = Following(self._transport, trial_id=self.id, logs=False, timeout=_PATIENCE)
+        following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=_PATIENCE)
         # The trial runs, even if the server cannot confirm it now.
         with contextlib.suppress(WindlassError):
             for news in following:

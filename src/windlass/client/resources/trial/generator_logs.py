@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.client.connection.event_stream import Following
-from windlass.client.connection.experiment_events import ExperimentFollowing
+from windlass.client.connection.event_stream import TrialEvents
+from windlass.client.connection.experiment_events import ExperimentEvents
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.log_pages import first_lines, pages
@@ -84,8 +84,8 @@ class _Family:
         self._family = {parent_id}
         self._top = parent_id
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
-        self._watching = ExperimentFollowing(transport, experiment_id)
-        self._reading: dict[int, Following] = {}
+        self._watching = ExperimentEvents(transport, experiment_id)
+        self._reading: dict[int, TrialEvents] = {}
         self._left: set[int] = set()  # trials that have not ended, or whose log is still read
         self._is_over = False
         self.names: list[str] = []
@@ -126,7 +126,7 @@ class _Family:
             yield from _pages(self._transport, trial, self._query)
             return
         self._left.add(trial.id)
-        following = Following(self._transport, trial_id=trial.id, query=self._query)
+        following = TrialEvents(self._transport, trial_id=trial.id, query=self._query)
         self._reading[trial.id] = following
         self._start(lambda: self._read(trial, following), str(trial.id))
 
@@ -140,7 +140,7 @@ class _Family:
             if isinstance(news, (TrialRecord, ExperimentRecord)):
                 self._news.put(news)
 
-    def _read(self, trial: TrialRecord, following: Following) -> None:
+    def _read(self, trial: TrialRecord, following: TrialEvents) -> None:
         for news in following:
             if isinstance(news, TrialRecord):
                 trial = news

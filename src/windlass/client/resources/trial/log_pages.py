@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.arguments.times import Moment, parse_moment
-from windlass.client.connection.event_stream import Following
+from windlass.client.connection.event_stream import TrialEvents
 from windlass.client.connection.pages import warn
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
@@ -82,7 +82,7 @@ def pages(
     """
     parameters = {**query, "tail": tail}
     if follow:
-        parts = _followed(Following(transport, trial_id=trial_id, query=parameters), on_change)
+        parts = _followed(TrialEvents(transport, trial_id=trial_id, query=parameters), on_change)
     else:
         if head is not None and query["search"]:
             parameters["limit"] = min(max(head, 1), _HITS)
@@ -91,7 +91,7 @@ def pages(
 
 
 def _followed(
-    following: Following, on_change: Callable[[TrialRecord], None] | None
+    following: TrialEvents, on_change: Callable[[TrialRecord], None] | None
 ) -> Iterator[Sequence[LogPart]]:
     for news in following:
         if isinstance(news, LogPage):

@@ -14,7 +14,7 @@ from windlass.model.metrics import FetchMetrics, near_metric
 from windlass.model.records import Summary, TrialRecord, is_own_metric
 
 if TYPE_CHECKING:
-    from windlass.client.connection.event_stream import Following
+    from windlass.client.connection.event_stream import TrialEvents
     from windlass.client.resources.trial.trial import Trial
 
 
@@ -159,15 +159,15 @@ class Metrics:
         ]
         return f"Metrics({', '.join(shown_fields)})"
 
-    def _following(self) -> Following | None:
+    def _following(self) -> TrialEvents | None:
         if not self._follow:
             return None
-        from windlass.client.connection.event_stream import Following
+        from windlass.client.connection.event_stream import TrialEvents
 
         [trial_id] = self._request.trials
-        return Following(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
+        return TrialEvents(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
 
-    def _fetched(self, following: Following | None) -> Iterator[Curve]:
+    def _fetched(self, following: TrialEvents | None) -> Iterator[Curve]:
         """Yield all curves so far; when following, also new points, each once."""
         request = self._request
         unseen = {full_name(request.group, name) for name in request.names or ()}

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.arguments.timeouts import parse_timeout
-from windlass.client.connection.event_stream import Following
+from windlass.client.connection.event_stream import TrialEvents
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import Outcome, outcome_of
 from windlass.client.resources.trial.properties import TrialProperties
@@ -595,7 +595,7 @@ class Trial(TrialProperties, Generic[R]):
 
         end = None
         if not self.is_finished:
-            following = Following(self._transport, trial_id=self.id, logs=False)
+            following = TrialEvents(self._transport, trial_id=self.id, logs=False)
             end = await in_thread(
                 lambda: self._follow_to_end(following), following.cut, f"windlass-wait-{self.id}"
             )
@@ -607,7 +607,7 @@ class Trial(TrialProperties, Generic[R]):
         if self.is_finished:
             return None
         seconds = parse_timeout(timeout)
-        following = Following(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=seconds)
         try:
             return self._follow_to_end(following)
         except WaitTimeout:
@@ -615,7 +615,7 @@ class Trial(TrialProperties, Generic[R]):
                 return None
             raise
 
-    def _follow_to_end(self, following: Following) -> StreamEnd | None:
+    def _follow_to_end(self, following: TrialEvents) -> StreamEnd | None:
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)

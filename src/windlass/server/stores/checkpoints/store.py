@@ -74,7 +74,7 @@ _log = logging.getLogger("windlass")
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True):
+class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A validated record file. A trial's own process wrote it, so it is untrusted."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -154,7 +154,7 @@ class CheckpointStore:
             if row is not None:
                 yield row
 
-    def _make_row(self, saved: Saved, trial_id: int, number: int) -> dict[str, Any] | None:
+    def _make_row(self, saved: SavedRecord, trial_id: int, number: int) -> dict[str, Any] | None:
         try:
             tree = read_tree(self._blobs.get(saved.manifest))
             metadata = msgspec.json.encode(saved.metadata)
@@ -162,7 +162,9 @@ class CheckpointStore:
             _log.warning("checkpoint %s of trial %s: %s", number, trial_id, error)
             return None
         files = [file for entries in tree.folders.values() for file in entries]
-        columns = {name: getattr(saved, name) for name in Saved.__struct_fields__ if name != "time"}
+        columns = {
+            name: getattr(saved, name) for name in SavedRecord.__struct_fields__ if name != "time"
+        }
         return {
             **columns,
             "name": saved.name.encode("utf-8", "backslashreplace").decode(),
@@ -377,7 +379,7 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
     return sorted(file for file in files if file[0] > 0)
 
 
-def read_saved(path: Path) -> Saved | None:
+def read_saved(path: Path) -> SavedRecord | None:
     """Read a record file; None if the file is missing or invalid."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -387,7 +389,7 @@ def read_saved(path: Path) -> Saved | None:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
         # Not msgspec's own reader, which refuses the odd names that files may have.
-        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), learned(Saved))
+        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), learned(SavedRecord))
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is no record of a checkpoint: %s", path, error)
         return None

@@ -28,7 +28,7 @@ class Window(NamedTuple):
 ANY_TIME = Window()
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class LogSelection(msgspec.Struct, frozen=True):
     """A selection of the replicas, attempts and times of a log. None selects all."""
 
     role: str | None = None
@@ -50,7 +50,7 @@ class Chosen(msgspec.Struct, frozen=True):
         )
 
 
-EVERYBODY = Chosen()
+WHOLE_LOG = LogSelection()
 
 
 class Page(NamedTuple):
@@ -80,12 +80,12 @@ class LogStore(Protocol):
         trial_id: int,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
     ) -> Page:
         """The records after the cursor, up to the size of a page."""
 
     def tail(
-        self, trial_id: int, lines: int, stream: str | None = None, whose: Chosen = EVERYBODY
+        self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
         """The last lines."""
 
@@ -95,7 +95,7 @@ class LogStore(Protocol):
         pattern: Pattern,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
         *,
         limit: int = HITS,
         is_followed: bool = False,
@@ -109,7 +109,7 @@ class LogStore(Protocol):
         pattern: Pattern,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:

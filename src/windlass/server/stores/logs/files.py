@@ -7,7 +7,7 @@ from pathlib import Path
 
 from windlass.model.status import ReplicaId
 from windlass.runtimes import paths
-from windlass.server.stores.logs.base import EVERYBODY, HITS, Chosen, Page, Slice
+from windlass.server.stores.logs.base import HITS, WHOLE_LOG, LogSelection, Page, Slice
 from windlass.server.stores.logs.cursors import format_cursor, parse_cursor
 from windlass.server.stores.logs.merge import (
     PAGE,
@@ -35,7 +35,7 @@ class FileLogStore:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def segments(self, trial_id: int, whose: Chosen = EVERYBODY) -> list[Segment]:
+    def segments(self, trial_id: int, whose: LogSelection = WHOLE_LOG) -> list[Segment]:
         """The segments of a trial, by role, index and attempt."""
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
@@ -49,7 +49,7 @@ class FileLogStore:
         trial_id: int,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
         *,
         size: int = PAGE,
     ) -> Page:
@@ -69,7 +69,7 @@ class FileLogStore:
         return Page(parts, format_cursor(positions), has_more)
 
     def tail(
-        self, trial_id: int, lines: int, stream: str | None = None, whose: Chosen = EVERYBODY
+        self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
         """The last lines."""
         return tail_merged(self.segments(trial_id, whose), lines, stream, whose.window)
@@ -80,7 +80,7 @@ class FileLogStore:
         pattern: Pattern,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
         *,
         limit: int = HITS,
         is_followed: bool = False,
@@ -98,7 +98,7 @@ class FileLogStore:
         pattern: Pattern,
         cursor: str | None,
         stream: str | None = None,
-        whose: Chosen = EVERYBODY,
+        whose: LogSelection = WHOLE_LOG,
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:

@@ -39,7 +39,7 @@ class Segment(NamedTuple):
     path: str
 
 
-class Unread(NamedTuple):
+class UnreadSegment(NamedTuple):
     """The unread part of a segment."""
 
     segment: Segment
@@ -49,7 +49,7 @@ class Unread(NamedTuple):
 
 def find_unread(
     segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
-) -> list[Unread]:
+) -> list[UnreadSegment]:
     """The segments with something after their places; a place beyond the end is put right."""
     newest = newest_attempts(positions)
     unread = []
@@ -65,7 +65,7 @@ def find_unread(
         if segment.key in positions:
             positions[segment.key] = start
         if start < end or segment.key in positions.back:
-            unread.append(Unread(segment, start, end))
+            unread.append(UnreadSegment(segment, start, end))
     return unread
 
 
@@ -78,19 +78,19 @@ def bounds(path: str, window: Window) -> tuple[int, int]:
     return min(first, end), end
 
 
-def read_one(unread: Unread, size: int) -> tuple[list[Part], int]:
+def read_one(unread: UnreadSegment, size: int) -> tuple[list[Part], int]:
     """Records of one segment up to a size, and the place after them."""
     return _records(unread.segment.path, unread.start, unread.end, size)
 
 
 def read_merged(
-    unread: list[Unread], positions: dict[Key, int], stream: str | None, size: int = PAGE
+    unread: list[UnreadSegment], positions: dict[Key, int], stream: str | None, size: int = PAGE
 ) -> Page:
     """The records of several segments up to a size, in order."""
     chunk = max(2 * size // len(unread), min(size, _LEAST))
     ends: dict[Key, int] = {}
 
-    def records(log: Unread) -> Iterator[Part]:
+    def records(log: UnreadSegment) -> Iterator[Part]:
         at = log.start
         while at < log.end:
             chunk_parts, after = _records(log.segment.path, at, log.end, chunk)
@@ -121,11 +121,13 @@ class Search(NamedTuple):
     is_followed: bool = False  # a line that has not ended may yet do so: it is waited for
 
 
-def search_merged(unread: list[Unread], positions: Positions, query: Search, time: Slice) -> Page:
+def search_merged(
+    unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
+) -> Page:
     """The lines of several segments that match, in order, up to a number or for some time."""
     searches: dict[Key, SegmentSearch] = {}
 
-    def lines(log: Unread) -> Iterator[Part]:
+    def lines(log: UnreadSegment) -> Iterator[Part]:
         search = searches[log.segment.key] = begin_search(log, unread, positions, query)
         for line in search:
             if line is not None:
@@ -149,7 +151,7 @@ def search_merged(unread: list[Unread], positions: Positions, query: Search, tim
 
 
 def count_matches(
-    unread: list[Unread], positions: Positions, query: Search, time: Slice
+    unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> tuple[int, str, bool]:
     """Count matching lines; also the cursor after the searched part, and whether more follows."""
     searches: dict[Key, SegmentSearch] = {}
@@ -165,7 +167,7 @@ def count_matches(
 
 
 def begin_search(
-    log: Unread, unread: list[Unread], positions: Positions, query: Search
+    log: UnreadSegment, unread: list[UnreadSegment], positions: Positions, query: Search
 ) -> SegmentSearch:
     key = log.segment.key
     is_last = all(other.segment.key <= key for other in unread if other.segment.key[:2] == key[:2])
@@ -232,8 +234,10 @@ def _as_part(line: segment_reader.Line) -> Part:
     return line.time, line.stream, line.text, True, line.end
 
 
-def _merge(unread: list[Unread], read: Callable[[Unread], Iterator[Part]]) -> Iterator[Item]:
-    def source(number: int, attempts: list[Unread]) -> Iterator[Item]:
+def _merge(
+    unread: list[UnreadSegment], read: Callable[[UnreadSegment], Iterator[Part]]
+) -> Iterator[Item]:
+    def source(number: int, attempts: list[UnreadSegment]) -> Iterator[Item]:
         records = ((log.segment.key, record) for log in attempts for record in read(log))
         return _in_turn(number, records)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
-from windlass.worker.logs.segment_reader import Begun, Line, go_on, join_lines
+from windlass.worker.logs.segment_reader import Line, UnfinishedLine, go_on, join_lines
 
 Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
 
@@ -53,7 +53,7 @@ class SegmentSearch:
         self._end = end
         self._tells_unended = tells_unended
         self._scanned = position
-        self._begun: dict[str, Begun] = {}  # lines whose end is in a block to come
+        self._begun: dict[str, UnfinishedLine] = {}  # lines whose end is in a block to come
         self._spans: list[tuple[int, float]] = []  # lines of several records in the block at hand
         self._pending: Line | None = None
         self.rest: list[Line] = []  # those at the end of the segment that have no end

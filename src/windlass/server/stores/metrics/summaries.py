@@ -110,7 +110,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     tally: Tally = Tally()
 
 
-class Counted(msgspec.Struct, frozen=True):
+class ReplicaCounts(msgspec.Struct, frozen=True):
     """The counted points of all attempts of a replica."""
 
     positions: dict[int, int]  # in their files, by attempt
@@ -124,7 +124,7 @@ class Piece(msgspec.Struct, frozen=True):
     trial_id: int
     replica: ReplicaId
     end: int  # in its file
-    counted: Counted  # what it was made with: if that is no longer so, it is stale
+    counted: ReplicaCounts  # what it was made with: if that is no longer so, it is stale
     shares: Mapping[str, dict[int, Share]]  # as they are then, by metric and attempt
     added: Mapping[str, Tally]  # what is added, where earlier attempts lose nothing
     progress: float | None = None
@@ -146,18 +146,18 @@ class Added(msgspec.Struct, frozen=True):
 Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
-def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> Counted:
+def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> ReplicaCounts:
     """Read the counted points of a replica."""
     whose = _replica(trial_id, replica)
     shares: dict[str, dict[int, Share]] = {}
     for row in connection.rows(_SHARES, whose):
         share = Share(first=row["first"], reach=row["reach"], until=row["until"], tally=_tally(row))
         shares.setdefault(row["name"], {})[row["attempt"]] = share
-    return Counted(_positions(connection, whose), shares)
+    return ReplicaCounts(_positions(connection, whose), shares)
 
 
 def shares_with(
-    counted: Counted, attempt: int, columns: Mapping[str, Column], reread: Reread
+    counted: ReplicaCounts, attempt: int, columns: Mapping[str, Column], reread: Reread
 ) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
     """The shares of attempts with more points of one of them, and plain additions."""
     shares: dict[str, dict[int, Share]] = {}

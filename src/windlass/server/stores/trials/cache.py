@@ -31,7 +31,7 @@ class StoredTrial(msgspec.Struct, frozen=True):
         return self.record.job
 
 
-class Recent:
+class TrialCache:
     """The trials used last, by id and by uid; a cache, with nothing of its own.
 
     What was written is put in by the writer, in the order of its commits. What was read is

@@ -16,7 +16,7 @@ from windlass.server.db.base import Connection, Database, Row
 from windlass.server.db.paging import Conditions
 from windlass.server.db.scopes import Scope
 from windlass.server.db.where_parser import Name
-from windlass.server.stores.trials.cache import Recent, StoredTrial
+from windlass.server.stores.trials.cache import StoredTrial, TrialCache
 from windlass.server.stores.trials.list_query import (
     Quoted,
     TrialQuery,
@@ -30,9 +30,9 @@ from windlass.server.stores.trials.rows import COLUMNS, FROM, decode_spec, find,
 class TrialLookup:
     """Read-only queries for trials."""
 
-    def __init__(self, database: Database, recent: Recent | None = None) -> None:
+    def __init__(self, database: Database, recent: TrialCache | None = None) -> None:
         self._db = database
-        self._recent = recent or Recent()
+        self._recent = recent or TrialCache()
 
     # -- asked by the API -------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from windlass.server.db.base import Connection, Database
 from windlass.server.db.metadata import changed_labels
 from windlass.server.db.named_rows import set_fields
 from windlass.server.stores.checkpoints.rows import use
-from windlass.server.stores.trials.cache import Recent, StoredTrial
+from windlass.server.stores.trials.cache import StoredTrial, TrialCache
 from windlass.server.stores.trials.origins import check_origin, check_parent, with_checkpoint
 from windlass.server.stores.trials.reads import TrialLookup
 from windlass.server.stores.trials.rows import Outcome, add_events, advanced, find, insert, store
@@ -39,7 +39,7 @@ class TrialStore(TrialLookup):
     def __init__(
         self,
         database: Database,
-        recent: Recent | None = None,
+        recent: TrialCache | None = None,
         *,
         on_change: Callable[[TrialRecord], None] = lambda _record: None,
     ) -> None:
