@@ -70,6 +70,19 @@ class TrialLookup:
             await self._db.aread(lambda connection: connection.rows(query, conditions.parameters))
         )
 
+    async def check_exist(self, trial_ids: Sequence[int]) -> None:
+        """Raise `NotFound` for the first id that no trial has."""
+        conditions = Conditions()
+        conditions.one_of("id", [number for number in trial_ids if 0 < number < 2**63] or [-1])
+        statement = f"SELECT id FROM trials{conditions.text}"
+        rows = await self._db.aread(
+            lambda connection: connection.rows(statement, conditions.parameters)
+        )
+        existing = {row["id"] for row in rows}
+        for trial_id in trial_ids:
+            if trial_id not in existing:
+                await self.record(trial_id)  # raises NotFound
+
     async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
         """Return a hint why a query with these parameters and metrics found nothing."""
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
