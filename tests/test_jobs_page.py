@@ -15,7 +15,7 @@ import pytest
 import windlass as wl
 from windlass.authoring.checks.command_line import command_line, dropped_names
 from windlass.engine.restart_policy import exit_verdict
-from windlass.frameworks import cluster_of, find_framework, known_frameworks
+from windlass.frameworks import build_cluster, find_framework, framework_names
 from windlass.model.job import CleanPolicy, JobSpec, ProcessCall, RestartPolicy, Role
 from windlass.model.status import ConditionType
 
@@ -58,7 +58,7 @@ def test_the_table_of_restart_policies() -> None:
 def test_the_table_of_restart_scopes_services_and_roles() -> None:
     _, *rows = table("`framework` | `restart_scope`")
     told = {(names(row[0]) or [""])[0]: row for row in rows}
-    assert set(told) == {"", *known_frameworks()}
+    assert set(told) == {"", *framework_names()}
     for name, (_, scope, services, roles) in told.items():
         framework = find_framework(name)
         assert [framework.restart_scope.value] == names(scope)
@@ -89,12 +89,12 @@ def test_the_table_of_fields() -> None:
             assert row[1] == str(default)
 
 
-@pytest.mark.parametrize("framework", known_frameworks())
+@pytest.mark.parametrize("framework", framework_names())
 def test_the_table_of_environments(framework: str) -> None:
     _, *rows = table("framework | variables")
     told = {names(row[0])[0]: names(row[1]) for row in rows}
     role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
-    cluster = cluster_of(JobSpec(roles=(role,)), {}, "127.0.0.1:1")
+    cluster = build_cluster(JobSpec(roles=(role,)), {}, "127.0.0.1:1")
     found = find_framework(framework).environment(cluster, cluster.members[0])
     assert told[framework] == list(found)
 

@@ -58,7 +58,7 @@ def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path) -> None:
         cluster = build_cluster(spec, {})
         bad = JobSpec(roles=(Role(executable=role.executable, name="wroker"),), framework="mpi")
         print(json.dumps([
-            known_frameworks(),
+            framework_names(),
             mpi.environment(cluster, cluster.members[1]),
             find_framework_problems(spec),
             find_framework_problems(bad),
@@ -80,7 +80,7 @@ def test_a_broken_plugin_is_as_good_as_absent_and_ours_cannot_be_replaced(tmp_pa
     install(tmp_path, "wl_mpi", MPI, "torch = wl_mpi:MPI", "mpi = wl_mpi:MPI")
     script = """
         from windlass.frameworks import *
-        print(json.dumps([known_frameworks(), find_framework("torch").name]))
+        print(json.dumps([framework_names(), find_framework("torch").name]))
     """
     told, complaints = answer(tmp_path, script)
     assert told == [["tensorflow", "torch", "jax", "mpi"], "torch"]
@@ -104,7 +104,7 @@ def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
         *(f"{name} = wl_forms:{name.upper()}" for name in "abc"),
     )
     install(tmp_path, "wl_leaves", "raise SystemExit(3)", "leaves = wl_leaves:X")
-    script = "from windlass.frameworks import *; print(json.dumps(known_frameworks()))"
+    script = "from windlass.frameworks import *; print(json.dumps(framework_names()))"
     told, complaints = answer(tmp_path, script)
     assert told == ["tensorflow", "torch", "jax"]
     assert "the framework a: its environment is no function" in complaints

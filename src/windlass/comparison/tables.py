@@ -136,8 +136,8 @@ def _hidden(
         return [_fixed_value(record, "seconds") for record in records]
     kind, dot, rest = name.partition(".")
     if dot and kind in ("hparams", "params"):
-        is_known = any(rest in values for values in params)
-        return [values.get(rest) for values in params] if is_known else None
+        exists = any(rest in values for values in params)
+        return [values.get(rest) for values in params] if exists else None
     metric = rest if dot and kind == "metrics" else name
     if not any(metric in r.metrics or _base(metric) in r.metrics for r in records):
         return None

@@ -217,8 +217,8 @@ class _Evaluation:
             self.clear_condition(ConditionType.RUNNING, conditions.RESTARTING_REASON, message)
             self.set_condition(ConditionType.RESTARTING, conditions.RESTARTING_REASON, message)
         for before, after in zip(self.slots, restarts.slots, strict=True):
-            is_told_to_go = after.awaits_next and not before.awaits_next
-            if is_told_to_go and (current := before.current) and current.phase.is_final:
+            is_replaced = after.awaits_next and not before.awaits_next
+            if is_replaced and (current := before.current) and current.phase.is_final:
                 self.delete.append(current.id)
         self.slots = list(restarts.slots)
         self.update_status(restarts=total)

@@ -78,8 +78,8 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
 def _is_taken_away(slot: Slot) -> bool:
     """Return True if another party deleted the replica: it restarts regardless of its exit."""
     current = slot.current
-    is_told = current is not None and current.deleting
-    return is_told and not slot.awaits_next and not slot.is_done
+    is_deleting = current is not None and current.deleting
+    return is_deleting and not slot.awaits_next and not slot.is_done
 
 
 def _may_be_retried(slot: Slot) -> bool:

@@ -9,7 +9,7 @@ replicas determine the success of a job.
 from windlass.frameworks.cluster import Cluster, Member, build_cluster
 from windlass.frameworks.framework import Framework
 from windlass.frameworks.problems import find_framework_problems
-from windlass.frameworks.registry import find_framework, known_frameworks
+from windlass.frameworks.registry import find_framework, framework_names
 
 __all__ = [
     "Cluster",
@@ -18,5 +18,5 @@ __all__ = [
     "build_cluster",
     "find_framework",
     "find_framework_problems",
-    "known_frameworks",
+    "framework_names",
 ]

@@ -29,12 +29,12 @@ def find_framework(name: str) -> Framework:
         return _OURS[name]
     if name in _others():
         return _others()[name]
-    near = difflib.get_close_matches(name, known_frameworks(), n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known_frameworks())}"
+    near = difflib.get_close_matches(name, framework_names(), n=1, cutoff=0.5)
+    guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(framework_names())}"
     raise InvalidArgument(f"there is no framework {shown(name)}; {guess}")
 
 
-def known_frameworks() -> tuple[str, ...]:
+def framework_names() -> tuple[str, ...]:
     """Return the names of all frameworks, built-in ones first."""
     return tuple(name for name in (*_OURS, *_others()) if name)
 

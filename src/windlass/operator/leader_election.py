@@ -190,8 +190,8 @@ class LeaderElection:
             return self._take()
         except Exception as error:  # noqa: BLE001 -- whatever it is, who cannot renew it must stop
             if str(error) != self.trouble:
-                is_known = isinstance(error, WindlassError)
-                _log.warning("the lease %s: %s", self._name, error, exc_info=not is_known)
+                is_expected = isinstance(error, WindlassError)
+                _log.warning("the lease %s: %s", self._name, error, exc_info=not is_expected)
             self.trouble = str(error)
             return False
 

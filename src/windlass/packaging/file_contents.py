@@ -115,9 +115,9 @@ class Reader:
         table.modes[row] = status.st_mode
         table.inodes[row] = status.st_ino
         recent = is_recent(status.st_mtime_ns, status.st_ctime_ns, self._looked)
-        is_known = is_trusted and not recent
-        table.modified[row] = status.st_mtime_ns if is_known else UNTRUSTED
-        table.changed[row] = status.st_ctime_ns if is_known else UNTRUSTED
+        is_certain = is_trusted and not recent
+        table.modified[row] = status.st_mtime_ns if is_certain else UNTRUSTED
+        table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
         """Return a link's target relative to the tree, or None if it is outside."""

@@ -59,7 +59,7 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
     return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
 
 
-def given_root(folder: Path, script: str | None = None) -> Root:
+def explicit_root(folder: Path, script: str | None = None) -> Root:
     """Return the root for a folder of any size that the user names as the project."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"

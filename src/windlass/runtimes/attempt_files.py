@@ -93,7 +93,7 @@ class AttemptFiles:
         return (self.path / paths.EXIT).exists()
 
     @property
-    def was_asked_for(self) -> bool:
+    def was_requested(self) -> bool:
         """Whether the attempt was requested: it has a launch file, or has ended."""
         return (self.path / paths.LAUNCH).exists() or self.has_ended
 

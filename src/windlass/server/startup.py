@@ -221,7 +221,7 @@ def _assemble(
     runtime.watch_trials(hub.publish)
     runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
-    metrics = FileMetricStore(home.path, database, trials, _publish_points(hub))
+    metrics = FileMetricStore(home.path, database, trials.note, _publish_points(hub))
     reader = MetricReader(metrics)
     local.nudges.on_metrics(reader.look)
     checkpoints = CheckpointStore(home.path, database, blobs, metrics, trials.keeping)

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, Python
-from windlass.packaging.project_root import Root, find_root, given_root, is_installed
+from windlass.packaging.project_root import Root, explicit_root, find_root, is_installed
 
 _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
 _last_environment: tuple[dict[Any, Any], dict[str, str]] | None = None
@@ -54,7 +54,7 @@ def read_call_site(
     """Read the call site of a function or script. `root` overrides the project's root."""
     here = _here()
     if root is not None:
-        return _read_call_site(given_root(Path(root), script), here, tuple(sys.path))
+        return _read_call_site(explicit_root(Path(root), script), here, tuple(sys.path))
     project_root = find_root(script=Path(script) if script else _source_of(function))
     return _read_call_site(project_root, here, tuple(sys.path))
 

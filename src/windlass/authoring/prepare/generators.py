@@ -21,7 +21,7 @@ from windlass.authoring.prepare.add_to_experiment import (
 from windlass.authoring.public.run_decorator import bind, name_of
 from windlass.client.client import Client
 from windlass.client.connection.transport import request_path
-from windlass.client.resources.experiment.builder import ExperimentBuilder, hold, known_building
+from windlass.client.resources.experiment.builder import ExperimentBuilder, find_builder, hold
 from windlass.client.resources.experiment.experiment import Experiment
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import InvalidArgument, Unsupported, shown
@@ -62,7 +62,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
             f"Trial {trial.id} ({trial.name}) has no generator: nothing can be added to it.",
             hint="Add it to the experiment: exp.add(...)",
         )
-    building = known_building(client.transport, trial.experiment_id)
+    building = find_builder(client.transport, trial.experiment_id)
     if building is not None:
         record = building.experiment
     else:

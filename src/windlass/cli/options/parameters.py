@@ -235,9 +235,9 @@ def complete_frameworks(
     """Complete names of frameworks."""
     from click.shell_completion import CompletionItem
 
-    from windlass.frameworks import known_frameworks
+    from windlass.frameworks import framework_names
 
-    return [CompletionItem(name) for name in known_frameworks() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in framework_names() if name.startswith(incomplete)]
 
 
 def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:

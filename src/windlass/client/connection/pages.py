@@ -140,9 +140,9 @@ def walk(
 
     def ask(cursor: str | None, size: int) -> Page[T]:
         page_query = {**query, "cursor": cursor, "limit": size}
-        found_page: Page[T] = transport.ask("GET", path, page, query=page_query)
-        warn(getattr(found_page, "hint", ""))
-        return found_page
+        fetched: Page[T] = transport.ask("GET", path, page, query=page_query)
+        warn(getattr(fetched, "hint", ""))
+        return fetched
 
     return Listing(ask, limit, _itself)
 

@@ -119,7 +119,7 @@ class _Attachment:
                     came = set(os.read(hears, 512))
                     if self._is_over or self._failure is not None:
                         return False
-                    if self._heard(came):
+                    if self._handle_ready(came):
                         return True
                     continue
                 keys = self._read_keys()
@@ -155,7 +155,7 @@ class _Attachment:
         is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
         return self._has_shown or not is_waiting
 
-    def _heard(self, came: set[int]) -> bool:
+    def _handle_ready(self, came: set[int]) -> bool:
         """See to signals; whether one was to leave."""
         if signal.SIGWINCH in came and self._has_terminal:
             self._send_size()

@@ -50,8 +50,8 @@ class Progress:
         )
         ordinary = self.ordinary
         # A trial may end between the two that a round tells of: those at work, and how many are.
-        has_heard = all(trial.state.is_final for trial in ordinary)
-        return not goes_on and has_heard and len(ordinary) >= self.experiment.trials
+        all_ended = all(trial.state.is_final for trial in ordinary)
+        return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 
     @property
     def failed(self) -> list[TrialRecord]:

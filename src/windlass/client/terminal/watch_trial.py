@@ -103,7 +103,7 @@ class _Watcher:
         self._following = following
         self._view = view
         self._notices: ChangeNotices | None = None
-        self._told_of_waiting = False
+        self._has_announced_wait = False
         self._standstill = standstill
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
@@ -138,10 +138,10 @@ class _Watcher:
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):
             self._view.tell_apart(names_of(news.spec, news.attempts))
-            self._tell_turns(news)
+            self._show_changes(news)
             self._view.status(status_text(news), share_of(news))
-            self._tell_of_waiting(news)
-            if not self._told_of_waiting:
+            self._announce_wait(news)
+            if not self._has_announced_wait:
                 self._standstill.update(news)
         elif isinstance(news, LogPage):
             for part in news.items:
@@ -150,13 +150,13 @@ class _Watcher:
         else:
             self._view.status("")
             self._view.end_lines()
-            self._tell_turns(news.trial)
+            self._show_changes(news.trial)
             self._tell_what_stayed(news.trial)
             self._conclude(news.trial)
             return news
         return None
 
-    def _tell_turns(self, trial: TrialRecord) -> None:
+    def _show_changes(self, trial: TrialRecord) -> None:
         """A person at a terminal is to see what became of the trial, when it is over too."""
         if not self._view.is_live:
             return
@@ -167,15 +167,15 @@ class _Watcher:
         for turn in self._notices.next(trial):
             self._view.note(turn)
 
-    def _tell_of_waiting(self, trial: TrialRecord) -> None:
+    def _announce_wait(self, trial: TrialRecord) -> None:
         """A trial that waits for another may wait for its own room: its log is to say so, once."""
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
             return  # it has no room
         is_waiting = trial.state is TrialState.QUEUED and trial.message
-        if me is None or not is_waiting or self._told_of_waiting or self._view.is_live:
+        if me is None or not is_waiting or self._has_announced_wait or self._view.is_live:
             return
-        self._told_of_waiting = True
+        self._has_announced_wait = True
         room = f"Trial {me}, which waits for it, keeps its own room meanwhile."
         self._view.say(f"T{status_text(trial)[1:]}. {room}")
 

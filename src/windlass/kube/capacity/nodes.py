@@ -348,9 +348,9 @@ def _terms(nodes: Sequence[Node]) -> tuple[dict[str, Any], ...]:
 
 
 def _usual_terms(kind: str) -> tuple[dict[str, Any], ...]:
-    kinds = [known_kind for known_kind in _USUAL if satisfies(known_kind, kind)]
-    by_gke = [value for known_kind in kinds for value in _USUAL[known_kind][0]]
-    by_operator = [value for known_kind in kinds for value in _USUAL[known_kind][1]]
+    kinds = [kind_name for kind_name in _USUAL if satisfies(kind_name, kind)]
+    by_gke = [value for kind_name in kinds for value in _USUAL[kind_name][0]]
+    by_operator = [value for kind_name in kinds for value in _USUAL[kind_name][1]]
     named = ((PRODUCT, by_operator), (GKE_GPU, by_gke))
     return tuple(_term(label, values) for label, values in named if values)
 

@@ -89,7 +89,7 @@ class JobObjectStore:
             self._forget(uid)
             return None
         status = stored_status(thing)
-        is_known = status is not None
+        has_status = status is not None
         if status is None:
             status = status_from_object(thing)
         translation = self._translated(thing)
@@ -98,7 +98,7 @@ class JobObjectStore:
         )
         if problem is not None and not status.is_finished:
             status = self._refuse(thing, status, problem)
-        elif is_known:
+        elif has_status:
             self._repair_status(thing, status)
         if isinstance(translation, InvalidArgument):
             return invalid_job(thing), status

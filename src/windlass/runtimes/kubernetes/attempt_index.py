@@ -39,7 +39,7 @@ class AttemptIndex:
         """Yield the requested attempts of a job."""
         for replica, _ in paths.attempts(self._home, record.trial_id):
             attempt = self.one(record, spec, replica)
-            if attempt.was_asked_for and attempt.is_of(record.uid):
+            if attempt.was_requested and attempt.is_of(record.uid):
                 yield attempt
 
     def jobs_with(self, folder: Path) -> list[str]:

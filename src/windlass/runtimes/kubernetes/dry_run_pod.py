@@ -67,7 +67,7 @@ def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image:
     first = ReplicaId(role.name, 0, 1)
     pod = build_pod(record, job, first, _NOBODY, placement=placement, image=image)
     metadata = {**pod["metadata"], "generateName": "windlass-check-"}
-    for told_by_the_cluster in ("name", "ownerReferences"):
-        metadata.pop(told_by_the_cluster)
+    for field in ("name", "ownerReferences"):
+        metadata.pop(field)
     copied: Object = msgspec.to_builtins({**pod, "metadata": metadata})
     return copied

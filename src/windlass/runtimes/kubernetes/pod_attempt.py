@@ -116,7 +116,7 @@ class PodAttempt(AttemptFiles):
 
     def is_unwanted(self) -> bool:
         """Return whether the attempt has ended, is to stop, or belongs to a deleted trial."""
-        return self.has_ended or self.is_stop_requested or not self.was_asked_for
+        return self.has_ended or self.is_stop_requested or not self.was_requested
 
     def has_pod(self, pod: Object) -> bool:
         """Return whether this is the pod of the attempt, whatever its labels are."""

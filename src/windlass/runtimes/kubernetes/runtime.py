@@ -123,7 +123,7 @@ class KubernetesRuntime:
         if record is None:
             return
         attempt = self._attempts.one(record, None, replica)
-        if not attempt.was_asked_for:
+        if not attempt.was_requested:
             return
         if attempt.has_ended:
             self._actions.end(record, attempt)

@@ -208,7 +208,7 @@ class LocalRuntime:
             attempt = Attempt(job.uid, replica, path)
             # Without a launch file, the attempt was interrupted by a crash or a full disk. The
             # controller requests it again.
-            if attempt.was_asked_for and attempt.is_of(job.uid) and not attempt.is_remote:
+            if attempt.was_requested and attempt.is_of(job.uid) and not attempt.is_remote:
                 attempts[path] = attempt
                 yield attempt
 

@@ -78,7 +78,7 @@ class Termination:
     """Terminates a process tree: asks the processes to end, and kills the rest after the grace."""
 
     def __init__(self, family: ProcessTree) -> None:
-        self.was_first_asked = False  # whether the child had to be asked
+        self.was_first_signalled = False  # whether the child had to be asked
         self.was_first_killed = False
         self._family = family
         self._is_terminating = False
@@ -89,7 +89,7 @@ class Termination:
         lives = self._family.first_status is None
         if not self._is_terminating:
             self._is_terminating = True
-            self.was_first_asked = lives
+            self.was_first_signalled = lives
             self._family.send(signal.SIGTERM)
         if now < by:
             return by

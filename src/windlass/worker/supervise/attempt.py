@@ -235,14 +235,14 @@ class Supervision:
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
 
     def _wait_for_lock(self, path: str, whose: str) -> int:
-        is_told = False
+        is_reported = False
         while True:
             lock = take_lock(path)
             if lock is not None:
                 return lock
-            if not is_told:
+            if not is_reported:
                 self._enter(self._state["stage"], f"waiting for {whose}")
-                is_told = True
+                is_reported = True
             self._watch.wait(time.monotonic() + 0.02)
             self._check_stop()
 
@@ -281,7 +281,7 @@ class Supervision:
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and out_of_memory.oom_kills() > kills_before:
                 ending["message"] = out_of_memory.why_killed()
-        if departure.was_first_asked:
+        if departure.was_first_signalled:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         if self._watch.log.has_lost:
             why = self._watch.log.why_lost.replace("no space left", "the disk is full")

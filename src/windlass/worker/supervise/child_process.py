@@ -199,7 +199,7 @@ class Fork:
             raise StartError(f"no process could be started: {error.strerror}", 126) from error
         if self._pid == 0:
             _close(*ours, *closed)
-            _become_what_is_told(parent, *theirs)
+            _become_requested_process(parent, *theirs)
         _close(*theirs)
         self._stdout, self._stderr = stdout, stderr
 
@@ -247,7 +247,7 @@ class Fork:
         return Child(self._pid, self._stdout, None if merged else self._stderr)
 
 
-def _become_what_is_told(
+def _become_requested_process(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
     """In the forked child: wait for an order and execute it. Never returns."""

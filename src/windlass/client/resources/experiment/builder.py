@@ -65,7 +65,7 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilde
     return building
 
 
-def known_building(transport: Transport, experiment_id: int) -> ExperimentBuilder | None:
+def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder | None:
     """Return the builder of an experiment, if this program has one."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)

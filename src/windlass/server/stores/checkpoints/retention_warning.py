@@ -10,7 +10,7 @@ from windlass.model.job import Keep
 from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
 from windlass.server.db.base import Connection
-from windlass.server.stores.trials.rows import add_events
+from windlass.server.db.event_rows import add_events
 
 _MANY = 10  # checkpoints that would be deleted; programs that validate seldom have fewer
 _NAMED = 10

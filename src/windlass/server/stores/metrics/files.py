@@ -21,6 +21,7 @@ from windlass.model.status import Event, EventKind, ReplicaId
 from windlass.runtimes import paths
 from windlass.runtimes.local.nudge_listener import Source
 from windlass.server.db.base import Connection, Database
+from windlass.server.db.event_rows import add_events
 from windlass.server.stores.metrics import summaries
 from windlass.server.stores.metrics.base import CurvePositions, Wanted
 from windlass.server.stores.metrics.chunks import make_chunk, read_metrics
@@ -29,9 +30,9 @@ from windlass.server.stores.metrics.curves import fetch_curves
 from windlass.server.stores.metrics.file_reader import read_reports
 from windlass.server.stores.metrics.points import metric_files, new_points
 from windlass.server.stores.metrics.summaries import Added, Stale, Tally
-from windlass.server.stores.trials.rows import add_events
-from windlass.server.stores.trials.store import TrialStore
 from windlass.worker.program.report import MOST_NAMES
+
+NoteChange = Callable[[int, Callable[[TrialRecord], TrialRecord]], None]
 
 
 class FileMetricStore:
@@ -41,13 +42,16 @@ class FileMetricStore:
         self,
         home: Path,
         database: Database,
-        trials: TrialStore,
+        note: NoteChange,
         publish: Callable[[int, int], None],
     ) -> None:
-        """`publish` is told a trial and its experiment when there are new points."""
+        """`note` changes a cached record, and `publish` notifies of new points.
+
+        `publish` gets the ids of a trial and its experiment.
+        """
         self._home = home
         self._db = database
-        self._trials = trials
+        self._note = note
         self._publish = publish
         self._read: dict[str, set[ReplicaId]] = {}  # attempts that ended, by the uid of their job
 
@@ -131,7 +135,7 @@ class FileMetricStore:
         def then(_done: tuple[int, int]) -> None:
             if added is not None and (added.summaries or progress is not None):
                 changed = added.summaries
-                self._trials.note(trial_id, lambda record: _with_metrics(record, changed, progress))
+                self._note(trial_id, lambda record: _with_metrics(record, changed, progress))
                 self._publish(trial_id, added.experiment_id)
 
         return self._db.submit(change, then)

@@ -26,6 +26,7 @@ from windlass.model.requests import CreateTrial
 from windlass.model.status import ConditionType, Event, JobStatus, Pod, Replica
 from windlass.model.thread_safe_types import learned
 from windlass.server.db.base import Connection, Row
+from windlass.server.db.event_rows import add_events
 from windlass.server.db.metadata import valid_labels
 from windlass.server.db.paging import Conditions
 from windlass.server.db.project_names import project_paths
@@ -88,11 +89,6 @@ INSERT INTO attempts (
     phase = excluded.phase, exit_code = excluded.exit_code, reason = excluded.reason,
     message = excluded.message, started = excluded.started, ended = excluded.ended,
     node = excluded.node, address = excluded.address, pod = excluded.pod
-"""
-
-_ADD_EVENT = """
-INSERT INTO events (trial_id, time, kind, reason, message)
-VALUES (:trial_id, :time, :kind, :reason, :message)
 """
 
 
@@ -179,12 +175,6 @@ def store(
     return True
 
 
-def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
-    """Add events of a trial."""
-    if happened:
-        connection.run_many(_ADD_EVENT, [_event_row(trial_id, event) for event in happened])
-
-
 def advanced(
     record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
 ) -> TrialRecord:
@@ -266,16 +256,6 @@ def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
     fields = {name: getattr(attempt, name) for name in _ATTEMPT_FIELDS}
     pod = None if attempt.pod is None else _encode(attempt.pod)
     return {"trial_id": trial_id, **fields, "pod": pod}
-
-
-def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
-    return {
-        "trial_id": trial_id,
-        "time": event.time,
-        "kind": event.kind.value,
-        "reason": event.reason,
-        "message": event.message,
-    }
 
 
 def find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:

@@ -15,13 +15,14 @@ from windlass.model.requests import ChangeTrial, CreateTrial
 from windlass.model.status import Event, JobStatus, Replica
 from windlass.model.text.names import check, name_flaw
 from windlass.server.db.base import Connection, Database
+from windlass.server.db.event_rows import add_events
 from windlass.server.db.metadata import changed_labels
 from windlass.server.db.named_rows import set_fields
 from windlass.server.stores.checkpoints.rows import use
 from windlass.server.stores.trials.cache import StoredTrial, TrialCache
 from windlass.server.stores.trials.origins import check_origin, check_parent, with_checkpoint
 from windlass.server.stores.trials.reads import TrialLookup
-from windlass.server.stores.trials.rows import Outcome, add_events, advanced, find, insert, store
+from windlass.server.stores.trials.rows import Outcome, advanced, find, insert, store
 
 QueuePosition = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
 

@@ -1,0 +1,30 @@
+"""Rows of the table of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.model.status import Event
+from windlass.server.db.base import Connection
+
+_ADD_EVENT = """
+INSERT INTO events (trial_id, time, kind, reason, message)
+VALUES (:trial_id, :time, :kind, :reason, :message)
+"""
+
+
+def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
+    """Add events of a trial."""
+    if happened:
+        connection.run_many(_ADD_EVENT, [_event_row(trial_id, event) for event in happened])
+
+
+def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
+    return {
+        "trial_id": trial_id,
+        "time": event.time,
+        "kind": event.kind.value,
+        "reason": event.reason,
+        "message": event.message,
+    }
