@@ -107,7 +107,7 @@ def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
     script = "from windlass.frameworks import *; print(json.dumps(known_frameworks()))"
     told, complaints = answer(tmp_path, script)
     assert told == ["tensorflow", "torch", "jax"]
-    assert "the framework a: its environment is no function" in complaints
+    assert "the framework a: its environment is not a function" in complaints
     assert all(f"the framework {name}: " in complaints for name in ("b", "c", "leaves"))
 
 

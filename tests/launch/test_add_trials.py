@@ -135,7 +135,7 @@ def test_a_group_is_given_arguments_and_variables_by_role(
         ({"args": {"lr": 1}}, "args: no role 'lr'; of a group they are by role: learner, actor"),
         ({"args": ["--lr"]}, r"args: of a group they are given by role \(learner, actor\), not"),
         ({"env": {"acter": {"A": "1"}}}, "env: no role 'acter'; did you mean 'actor'?"),
-        ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is no name of a variable"),
+        ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is not a valid variable name"),
         ({"args": {"actor": 5}}, "actor: args: 5 is neither a mapping of flags nor a list"),
         ({"label": ["a"]}, "exp.add: there is no option 'label'; did you mean 'labels'?"),
     ],
@@ -206,7 +206,7 @@ def test_what_makes_no_sense_is_all_told_at_once_and_nothing_is_added(
     for what in ("name: ''", "labels: write a list", "identity: ''", "auxiliary: write True"):
         assert what in str(caught.value)
     for what in ("tell.py", tell, None, 7):
-        with pytest.raises(wl.InvalidArgument, match="is no job") as no_job:
+        with pytest.raises(wl.InvalidArgument, match="is not a job") as no_job:
             exp.add(what)  # type: ignore[arg-type]
         assert "exp.add(wl.Job(...), args={...})" in (no_job.value.hint or "")
     with pytest.raises(wl.InvalidArgument, match="but what a job runs"):

@@ -37,7 +37,7 @@ def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
     >>> check_requirements(["numpy=1.26"])
     Traceback (most recent call last):
     ...
-    windlass.InvalidArgument: packages: 'numpy=1.26' is no requirement; write it as \
+    windlass.InvalidArgument: packages: 'numpy=1.26' is not a valid requirement; write it as \
 pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
     """
     if isinstance(packages, (str, Path)):
@@ -70,7 +70,7 @@ def read_requirements(path: Path) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InvalidArgument(f"packages: {path} cannot be read: {reason}.") from error
     lines = re.sub(r"\\\r?\n", " ", text).splitlines()
     plain = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
@@ -123,10 +123,10 @@ def find_uv() -> str:
 
 def _problem(requirement: object) -> str:
     if not isinstance(requirement, str):
-        return f"{shown(requirement)} is no text; {_ADVICE}"
+        return f"{shown(requirement)} is not a string; {_ADVICE}"
     text = requirement.strip()
     if not text:
-        return f"an empty text is no requirement; {_ADVICE}"
+        return f"an empty string is not a requirement; {_ADVICE}"
     if "\n" in text or "\0" in text:
         return f"{shown(requirement)} has more than one line; write one requirement a text"
     if text.startswith("-"):
@@ -140,7 +140,7 @@ def _problem(requirement: object) -> str:
     if _URL.fullmatch(text):
         return ""
     if not _REQUIREMENT.fullmatch(text):
-        return f"{shown(text)} is no requirement; {_ADVICE}"
+        return f"{shown(text)} is not a valid requirement; {_ADVICE}"
     return ""
 
 

@@ -120,14 +120,14 @@ def _decode(data: bytes) -> list[object]:
         try:  # only this parser accepts lone surrogates in names
             tree = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise ValueError("the manifest is no JSON") from error
+            raise ValueError("the manifest is not valid JSON") from error
     if type(tree) is not dict or tree.keys() != {"files", "version"}:
         raise ValueError("the manifest must have exactly 'files' and 'version'")
     if type(tree["version"]) is not int or tree["version"] != 1:
         raise ValueError("the manifest is of a version that is not known here")
     rows = tree["files"]
     if type(rows) is not list:
-        raise ValueError("the manifest's 'files' is no list")
+        raise ValueError("the manifest's 'files' is not a list")
     return rows
 
 

@@ -72,7 +72,7 @@ def _failed(policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any]) -
         )
         lines = tuple(record.error.traceback.rstrip().splitlines()[-20:])
     else:
-        what = f"Trial {record.id} ({record.name}) came to {ended[0].value}, which is no number."
+        what = f"Trial {record.id} ({record.name}) came to {ended[0].value}, which is not a number."
         lines = ()
     many = "The only trial" if len(ended) == 1 else f"All of the first {len(ended)} trials"
     return TrialFailed(

@@ -197,7 +197,7 @@ def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
 def _flat(space: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Space]]:
     for name, value in space.items():
         if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"space: {shown(name)} is no name of a parameter.")
+            raise InvalidArgument(f"space: {shown(name)} is not a valid parameter name.")
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         elif isinstance(value, (Uniform, Randint, Choice)):
@@ -226,7 +226,7 @@ def _option(value: Any) -> Any:
         value = value.item()
         kind = type(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidArgument(f"wl.choice: {value} is no number that can be recorded.")
+        raise InvalidArgument(f"wl.choice: {value} is not a number that can be recorded.")
     if kind in _PLAIN:
         return value
     if kind in (list, tuple):
@@ -246,7 +246,7 @@ def _number(what: str, name: str, value: SupportsFloat) -> float:
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{what}: {name} is {shown(value)}, which is no number.") from None
+        raise InvalidArgument(f"{what}: {name} is {shown(value)}, which is not a number.") from None
     if not math.isfinite(number):
         raise InvalidArgument(f"{what}: {name} is {number}; it is a number that can be reached.")
     return number
@@ -262,7 +262,7 @@ def _whole(what: str, name: str, value: SupportsIndex) -> int:
     except TypeError:
         hint = "Numbers with a fraction: wl.uniform" if isinstance(value, float) else None
         raise InvalidArgument(
-            f"{what}: {name} is {shown(value)}, which is no whole number.", hint=hint
+            f"{what}: {name} is {shown(value)}, which is not a whole number.", hint=hint
         ) from None
 
 

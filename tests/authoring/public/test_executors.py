@@ -77,9 +77,9 @@ def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) ->
     with pytest.raises(wl.InvalidArgument, match="executor: cpus: -1 is out of range"):
         wl.Job(wl.PythonScript("train.py"), executor=wl.Kubernetes(cpus=-1)).submit()
     for image, command, flaw in (
-        ("", None, "'' is no name of an image"),
-        ("x", "ls -l", "command: 'ls -l' is no list of words"),
-        ("x", [1], "command: 1 is no word"),
+        ("", None, "'' is not a valid image name"),
+        ("x", "ls -l", "command: 'ls -l' is not a list of words"),
+        ("x", [1], "command: 1 is not a word"),
     ):
         with pytest.raises(wl.InvalidArgument, match=flaw):
             wl.Job(wl.Container(image, command=command)).submit()  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
     assert "executor=wl.Kubernetes(cpus=4)" in str(why.value)
     wrong: Any
     for wrong, meant in (("kubernetes", "Kubernetes"), (wl.Kubernetes, "Kubernetes"), (7, "Local")):
-        with pytest.raises(wl.InvalidArgument, match=rf"is no executor; write wl\.{meant}\("):
+        with pytest.raises(wl.InvalidArgument, match=rf"is not an executor; write wl\.{meant}\("):
             wl.run(executor=wrong)
     with pytest.raises(wl.Unsupported, match=r"no server runs jobs on wl\.Ray yet"):
         wl.run(executor=wl.Ray())

@@ -169,18 +169,18 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
     """
     assert refused(text) == [
         "jobs/job.toml:2: there is no key 'frameworkk'; did you mean 'framework'?",
-        "jobs/job.toml:4: backoff_limit: -1 is no number of restarts; write 0, 1, 2, ...",
+        "jobs/job.toml:4: backoff_limit: -1 is not a valid number of restarts; write 0, 1, 2, ...",
         "jobs/job.toml:5: clean_policy: there is no 'Runing'; did you mean 'Running'?",
         "jobs/job.toml:6: env is said of each role: write it under [roles.…]",
         "jobs/job.toml:8: tensorflow has one chief; there are 2",
         f"jobs/job.toml:9: chief: executable: there is no script 'trian.py' in {folder}",
-        "jobs/job.toml:11: chief: args: 'a key' is no name of a flag",
+        "jobs/job.toml:11: chief: args: 'a key' is not a valid flag name",
         "jobs/job.toml:15: worker: module and command are given; "
         "write one of script, module, command, function",
         "jobs/job.toml:16: worker: restart_policy: there is no 'OnFailur'; "
         "did you mean 'OnFailure'?",
         "jobs/job.toml:17: worker: framework is said of the whole job: write it above [roles.…]",
-        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a text: "3"',
+        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a string: "3"',
         "jobs/job.toml:22: worker: executor: cpus: -2 is out of range; ask for more than 0",
         "jobs/job.toml:23: worker: there is no key 'memry'; did you mean 'memory'?",
         "jobs/job.toml:25: tensorflow has no role 'chef'; did you mean 'chief'?",
@@ -193,14 +193,17 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
     ("text", "told"),
     [
         ("", "jobs/job.toml:1: nothing to run is given; write one of script, module, command"),
-        ('\nscript = "x.py"\nreplicas = = 3', "jobs/job.toml:2: this is no TOML: invalid value."),
-        ('script = "x.py', "jobs/job.toml:1: this is no TOML: "),
-        ("a = 1\na = 2", "jobs/job.toml:2: this is no TOML: cannot overwrite a value."),
+        (
+            '\nscript = "x.py"\nreplicas = = 3',
+            "jobs/job.toml:2: this is not valid TOML: invalid value.",
+        ),
+        ('script = "x.py', "jobs/job.toml:1: this is not valid TOML: "),
+        ("a = 1\na = 2", "jobs/job.toml:2: this is not valid TOML: cannot overwrite a value."),
         ("roles = 3", "jobs/job.toml:1: roles: write a table for each: [roles.worker]"),
         ("[roles]", "jobs/job.toml:1: there is no role"),
-        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is no table; write [roles.chief]"),
+        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is not a table; write [roles.chief]"),
         ("name = 'x'\n[roles.chief]", "jobs/job.toml:2: chief: nothing to run is given"),
-        ("script = 3", "jobs/job.toml:1: script: 3 is not a text"),
+        ("script = 3", "jobs/job.toml:1: script: 3 is not a string"),
         ("command = 'ls -l'", "jobs/job.toml:1: executable: a command is a list of words"),
         ("command = []", "jobs/job.toml:1: executable: the command is empty"),
         ("module = 'pkg.trian'", "jobs/job.toml:1: executable: there is no module 'pkg.trian'"),
@@ -215,16 +218,22 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
         ),
         (
             "script = 'other.py'\nexecutor = 'local'",
-            "jobs/job.toml:2: executor: 'local' is no table; write executor = { cpus = 2",
+            "jobs/job.toml:2: executor: 'local' is not a table; write executor = { cpus = 2",
         ),
         ("script = 'other.py'\nargs = 'x'", "jobs/job.toml:2: args: 'x' is neither a mapping"),
         (
             "script = 'other.py'\n[args]\na = 1\nb = 2026-01-01",
             "jobs/job.toml:4: args: b is datetime.date(2026, 1, 1), which is neither",
         ),
-        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a text"),
-        ("script = 'other.py'\n\nreplicas = 0", "jobs/job.toml:3: replicas: 0 is no number of"),
-        ("script = 'other.py'\nreplicas = 1.5", "jobs/job.toml:2: replicas: 1.5 is no number of"),
+        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a string"),
+        (
+            "script = 'other.py'\n\nreplicas = 0",
+            "jobs/job.toml:3: replicas: 0 is not a valid number of",
+        ),
+        (
+            "script = 'other.py'\nreplicas = 1.5",
+            "jobs/job.toml:2: replicas: 1.5 is not a valid number of",
+        ),
         ("script = 'other.py'\nframework = 'pytorch'", "job.toml:2: framework: there is no"),
         (
             "script = 'other.py'\nsuccess_policy = 'AllWorkers'",
@@ -266,7 +275,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
             "script = 'other.py'\nexecutor = { zzz = 1 }",
             "there is no key 'zzz'; there are: cpus, memory, accelerator",
         ),
-        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is no name of a role"),
+        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is not a valid role name"),
         ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is an option, and so no name"),
     ],
 )
@@ -284,7 +293,7 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
     with pytest.raises(wl.InvalidArgument, match="cannot be read: Is a directory"):
         read_job("jobs")
     Path("latin.toml").write_bytes(b"name = '\xe9'")
-    with pytest.raises(wl.InvalidArgument, match="is no UTF-8 text"):
+    with pytest.raises(wl.InvalidArgument, match="is not UTF-8 text"):
         read_job("latin.toml")
 
 

@@ -101,7 +101,7 @@ def test_experiments_are_compared_by_their_names(
         (["diff", "{0}", "train"], 2, "are a trial and an experiment: compare two of a kind."),
         (["diff", "train", "trian"], 1, "There is no experiment 'trian'."),
         (["diff", "train", "train"], 1, "is compared with itself."),
-        (["diff", "0", "1"], 2, "'0' is no trial id"),
+        (["diff", "0", "1"], 2, "'0' is not a trial id"),
         (["compare"], 2, "Name trials by their ids, or an experiment with --experiment."),
         (["compare", "{0}"], 1, "It takes two trials to compare; only {0} is named."),
         (["compare", "{0}", "{0}"], 1, "Trial {0} is named twice."),

@@ -39,7 +39,7 @@ def test_a_home_that_is_none_is_an_error(own_shell: Shell) -> None:
     own_shell.home.write_text("a file")
     done = own_shell("doctor")
     assert done.returncode == 1
-    assert "it is no directory" in done.stdout
+    assert "it is not a directory" in done.stdout
     assert "Set WINDLASS_HOME" in done.stdout
     own_shell.home.unlink()
 

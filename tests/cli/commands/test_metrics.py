@@ -126,7 +126,7 @@ def test_several_trials_and_metrics_are_told_together(
     letters = "".join(line.partition("|")[2] for line in plain.splitlines())
     assert set(letters) == {" ", "A", "B", "D"}
     for wrong, what in (
-        (["loss", both[0]], "'loss' is no trial id"),
+        (["loss", both[0]], "'loss' is not a trial id"),
         ([*both, "loss", "-f"], "--follow is of one trial"),
         ([*both, *(f"m{n}" for n in range(14)), "--plot"], "26 curves are the most"),
     ):

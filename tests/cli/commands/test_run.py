@@ -200,7 +200,7 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     assert "'NOT_SET' is not set" in done.stderr
     done = shell("run", "--package", "numpy=1", "echo.py")
     assert done.returncode == 1
-    assert "'numpy=1' is no requirement" in done.stderr
+    assert "'numpy=1' is not a valid requirement" in done.stderr
     assert shell.newest().id == newest
 
 
@@ -231,7 +231,7 @@ def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
         ("./no-such-program", "There is no program './no-such-program'."),
         ("plain.sh", "chmod +x plain.sh"),
         ("pkg", "There is no script and no command 'pkg'."),
-        ("\udcff.py", "is no UTF-8 text"),
+        ("\udcff.py", "is not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_a_way_out(

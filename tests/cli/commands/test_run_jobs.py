@@ -124,19 +124,19 @@ def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> No
 def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shell: Shell) -> None:
     newest = shell.newest().id
     wrong = {
-        "--replicas": ("0", "0 is no number of replicas"),
+        "--replicas": ("0", "0 is not a valid number of replicas"),
         "--framework": ("torc", "did you mean 'torch'?"),
         "--restart-policy": ("Sometims", "there is no 'Sometims'"),
         "--restart-scope": ("jbo", "did you mean 'job'?"),
-        "--backoff-limit": ("-1", "-1 is no number"),
-        "--priority": ("99999999", "is no priority"),
-        "--ttl-after-finished": ("soon", "'soon' is no duration"),
+        "--backoff-limit": ("-1", "-1 is not a number"),
+        "--priority": ("99999999", "is not a valid priority"),
+        "--ttl-after-finished": ("soon", "'soon' is not a duration"),
         "--clean-policy": ("Runing", "did you mean 'Running'?"),
         "--success-policy": ("AllWorker", "did you mean 'AllWorkers'?"),
-        "--timeout": ("soon", "'soon' is no duration"),
+        "--timeout": ("soon", "'soon' is not a duration"),
         "--cpus": ("-1", "out of range"),
-        "--memory": ("4XB", "'4XB' is no size"),
-        "--package": ("numpy=1", "'numpy=1' is no requirement"),
+        "--memory": ("4XB", "'4XB' is not a size"),
+        "--package": ("numpy=1", "'numpy=1' is not a valid requirement"),
     }
     given = [word for option, (value, _) in wrong.items() for word in (option, value)]
     done = shell("run", *given, "who.py")

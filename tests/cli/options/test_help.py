@@ -126,10 +126,10 @@ def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_wri
 
 def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
-        (["show", "train"], "'train' is no trial id"),
+        (["show", "train"], "'train' is not a trial id"),
         (["ls", "--state", "faild"], "did you mean failed?"),
         (["ls", "--limt", "3"], "--limit"),
-        (["stop", "1", "--grace", "soon"], "'soon' is no duration"),
+        (["stop", "1", "--grace", "soon"], "'soon' is not a duration"),
         (["result", "1", "--raw", "--json"], "do not go together"),
         (["priority", "1", "high"], "'high' is not a valid whole number."),
         (["logs", "1", "--tail", "some"], "'some' is not a valid whole number."),

@@ -165,7 +165,7 @@ def test_what_is_no_other_trial_is_refused(home: Path) -> None:
         trial.diff(trial.id)
     with pytest.raises(wl.NotFound, match="There is no trial 99999"):
         trial.diff(99999)
-    with pytest.raises(wl.InvalidArgument, match="'7' is no trial"):
+    with pytest.raises(wl.InvalidArgument, match="'7' is not a trial"):
         trial.diff("7")  # type: ignore[arg-type]
 
 

@@ -108,12 +108,12 @@ def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
 def test_what_is_no_folder_is_refused(tree: str, tmp_path: Path) -> None:
     trial = submit(tree)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(wl.InvalidArgument, match="is no folder"):
+    with pytest.raises(wl.InvalidArgument, match="is not a folder"):
         trial.download_code(tmp_path / "file")
-    with pytest.raises(wl.InvalidArgument, match="is no folder"):
+    with pytest.raises(wl.InvalidArgument, match="is not a folder"):
         trial.download_code(tmp_path / "file" / "below")
     for odd in ("", 3, None, "a\0b"):
-        with pytest.raises(wl.InvalidArgument, match="is no folder"):
+        with pytest.raises(wl.InvalidArgument, match="is not a folder"):
             trial.download_code(odd)  # type: ignore[arg-type]
     assert (tmp_path / "file").read_text() == "mine"
 

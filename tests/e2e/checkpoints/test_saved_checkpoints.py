@@ -243,7 +243,9 @@ def test_the_retention_options_decide_which_checkpoints_stay(
 def test_retention_options_are_checked_before_a_trial_runs(home: Path) -> None:
     wrong: Any
     for wrong in (0, -1, True, "3", 1.5):
-        with pytest.raises(wl.InvalidArgument, match=r"keep_last: .* is no number of checkpoints"):
+        with pytest.raises(
+            wl.InvalidArgument, match=r"keep_last: .* is not a valid number of checkpoints"
+        ):
             train.options(keep_last=wrong)
     for wrong in ("loss", "best loss", "min", "", 3, "0 min loss", "min loss max acc"):
         with pytest.raises(wl.InvalidArgument, match="keep_best: "):

@@ -315,8 +315,8 @@ wait_for({str(gates[1])!r})
         "progress: -0.1 is not between 0 and 1.",
         "progress: 1.1 is not between 0 and 1.",
         "progress: nan is not between 0 and 1.",
-        "progress: 'half' is no number.",
-        "progress: None is no number.",
+        "progress: 'half' is not a number.",
+        "progress: None is not a number.",
     ]
 
 

@@ -84,7 +84,7 @@ def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
     ("asked", "why"),
     [
         ({"search": "a("}, None),
-        ({"search": "a(", "regex": True}, r"'a\(' is no regular expression .* missing \)"),
+        ({"search": "a(", "regex": True}, r"'a\(' is not a valid regular expression .* missing \)"),
         ({"search": r"(a)\1", "regex": True}, "without look-around and back-references"),
         ({"regex": "a"}, "goes into search"),
         ({"regex": True}, "nothing to search for"),
@@ -93,7 +93,7 @@ def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
         ({"head": 1, "tail": 1}, "the first lines and the last"),
         ({"head": -1}, "number of lines"),
         ({"tail": True}, "number of lines"),
-        ({"since": "yesterday"}, "'yesterday' is no time"),
+        ({"since": "yesterday"}, "'yesterday' is not a time"),
         ({"stream": "stdlog"}, "stdout or stderr"),
         ({"role": "chief"}, "has no role 'chief'"),
     ],

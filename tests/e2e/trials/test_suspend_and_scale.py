@@ -129,7 +129,7 @@ def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
     with pytest.raises(wl.InvalidArgument, match=r"scale\(worker=4\)"):
         trial.scale()
     for name in ("Worker", "two words", "\ud800"):
-        with pytest.raises(wl.InvalidArgument, match="is no name of a role"):
+        with pytest.raises(wl.InvalidArgument, match="is not a valid role name"):
             trial.scale({name: 1})
     with pytest.raises(wl.InvalidArgument, match="holds half a character"):
         list(trial.logs(search="\ud800"))

@@ -253,7 +253,7 @@ def test_a_missing_trial_or_experiment_is_not_found_and_others_are_suggested(
         assert f"The newest trial is {trial.id}." in str(caught.value)
     assert wl.get_trial(str(trial.id)).id == trial.id
     for wrong in ("one", 1.0, None, True):
-        with pytest.raises(wl.InvalidArgument, match="is no trial id"):
+        with pytest.raises(wl.InvalidArgument, match="is not a trial id"):
             wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
     with pytest.raises(wl.NotFound) as caught:

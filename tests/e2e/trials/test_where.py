@@ -177,7 +177,7 @@ def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
     assert ids(created_before=datetime(2001, 1, 1)) == []
     assert ids(created_after="1h", created_before=time.time() + 60) == [1, 2, 3, 4, 5]
     assert ids(created_before="1h") == ids(created_after="2100-01-01") == []
-    with pytest.raises(wl.InvalidArgument, match="created_after: 'soon' is no time"):
+    with pytest.raises(wl.InvalidArgument, match="created_after: 'soon' is not a time"):
         wl.list_trials(created_after="soon")
     with pytest.raises(wl.InvalidArgument, match="There is no kind 'pod'"):
         next(wl.list_trials(kind="pod"))

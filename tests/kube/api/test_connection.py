@@ -267,8 +267,8 @@ def test_something_that_does_not_speak_tls_is_said_not_to() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"token": "", "server": "https://lab"}, "token is no token"),
-        ({"token": "two words", "server": "https://lab"}, "token is no token"),
+        ({"token": "", "server": "https://lab"}, "token is not a token"),
+        ({"token": "two words", "server": "https://lab"}, "token is not a token"),
         ({"token": "t", "server": "lab:6443"}, "write server='https://lab:6443'"),
         ({"token": "t", "server": "ftp://lab"}, "must begin with https://"),
         ({"token": "t", "server": "https://l", "ca_cert_path": "no/file"}, "no file 'no/file'"),

@@ -32,7 +32,7 @@ TOLD = {
         "password.",
     ),
     "image-missing": ("ImageMissing", f"There is no image {REGISTRY}/missing:8."),
-    "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is no name of an image."),
+    "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is not a valid image name."),
     "image-never-pulled": (
         "ImageMissing",
         "Its machine does not have the image windlass/none:1, and is told never to pull it.",

@@ -12,19 +12,19 @@ from windlass.model.kubernetes.job_options import patch_flaw
 @pytest.mark.parametrize(
     ("patch", "flaw"),
     [
-        ({"spec": "x"}, "spec: 'x' is no mapping"),
-        ({"spec": ["x"]}, "spec: ['x'] is no mapping"),
-        ({"metadata": "x"}, "metadata: 'x' is no mapping"),
-        ({"metadata": {"labels": ["a"]}}, "metadata.labels: ['a'] is no mapping"),
-        ({"metadata": {"annotations": {"a": 1}}}, "metadata.annotations: 1 of 'a' is no text"),
-        ({"containers": {"main": {}}}, "spec.containers: {'main': {}} is no list"),
-        ({"containers": ["main"]}, "spec.containers[0]: 'main' is no mapping"),
+        ({"spec": "x"}, "spec: 'x' is not a mapping"),
+        ({"spec": ["x"]}, "spec: ['x'] is not a mapping"),
+        ({"metadata": "x"}, "metadata: 'x' is not a mapping"),
+        ({"metadata": {"labels": ["a"]}}, "metadata.labels: ['a'] is not a mapping"),
+        ({"metadata": {"annotations": {"a": 1}}}, "metadata.annotations: 1 of 'a' is not a string"),
+        ({"containers": {"main": {}}}, "spec.containers: {'main': {}} is not a list"),
+        ({"containers": ["main"]}, "spec.containers[0]: 'main' is not a mapping"),
         ({"containers": [{"tty": True}]}, "spec.containers[0]: it has no name"),
-        ({"containers": [{"name": ["x"]}]}, "spec.containers[0].name: ['x'] is no text"),
-        ({"spec": {"volumes": [{"name": 1}]}}, "spec.volumes[0].name: 1 is no text"),
+        ({"containers": [{"name": ["x"]}]}, "spec.containers[0].name: ['x'] is not a string"),
+        ({"spec": {"volumes": [{"name": 1}]}}, "spec.volumes[0].name: 1 is not a string"),
         (
             {"containers": [{"name": "main", "env": [{"name": {"a": 1}}]}]},
-            "spec.containers[0].env[0].name: {'a': 1} is no text",
+            "spec.containers[0].env[0].name: {'a': 1} is not a string",
         ),
         (
             {"initContainers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v"}]}]},
@@ -32,7 +32,7 @@ from windlass.model.kubernetes.job_options import patch_flaw
         ),
         (
             {"containers": [{"name": "main", "ports": [{"containerPort": "80"}]}]},
-            "spec.containers[0].ports[0].containerPort: '80' is no number",
+            "spec.containers[0].ports[0].containerPort: '80' is not a number",
         ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

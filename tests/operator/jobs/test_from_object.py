@@ -151,8 +151,8 @@ def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told:
     [
         ({"env": "abc"}, "env: must be a list, not 'abc'"),
         ({"env": [None]}, "env[0]: must be an object, not None"),
-        ({"env": [{"name": []}]}, "env[0].name: must be a text, not []"),
-        ({"env": [{"name": "N", "value": 5}]}, "env[0].value: must be a text, not 5"),
+        ({"env": [{"name": []}]}, "env[0].name: must be a string, not []"),
+        ({"env": [{"name": "N", "value": 5}]}, "env[0].value: must be a string, not 5"),
         ({"ports": [None]}, "ports[0]: must be an object, not None"),
         (
             {"ports": [{"name": "tfjob-port", "containerPort": "xyz"}]},
@@ -163,8 +163,8 @@ def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told:
             "ports[1].containerPort: is 70000; it must be from 1 to 65535",
         ),
         ({"command": 5}, "command: must be a list, not 5"),
-        ({"args": ["--steps", 5]}, "args[1]: must be a text, not 5"),
-        ({"image": True}, "image: must be a text, not True"),
+        ({"args": ["--steps", 5]}, "args[1]: must be a string, not 5"),
+        ({"image": True}, "image: must be a string, not True"),
     ],
 )
 def test_a_container_that_cannot_be_read_is_told_with_its_place(
@@ -180,7 +180,7 @@ def test_a_container_that_cannot_be_read_is_told_with_its_place(
         ("x", ": must be an object, not 'x'"),
         ({"metadata": "x"}, ".metadata: must be an object, not 'x'"),
         ({"metadata": {"labels": "x"}}, ".metadata.labels: must be an object, not 'x'"),
-        ({"metadata": {"labels": {"n": 5}}}, ".metadata.labels.n: must be a text, not 5"),
+        ({"metadata": {"labels": {"n": 5}}}, ".metadata.labels.n: must be a string, not 5"),
         ({"spec": []}, ".spec: must be an object, not []"),
         ({"spec": {"containers": "x"}}, ".spec.containers: must be a list, not 'x'"),
         ({"spec": {"containers": ["x"]}}, ".spec.containers[0]: must be an object, not 'x'"),

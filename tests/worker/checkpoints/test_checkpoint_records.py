@@ -313,7 +313,7 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
     assert json.loads((trial / "1.json").read_text())["step"] == 7
     wrong: Any
     for wrong in (1.5, float("nan"), "7", {}):
-        with pytest.raises(TypeError, match=r"step: .* is no whole number") as why:
+        with pytest.raises(TypeError, match=r"step: .* is not a whole number") as why:
             wl.save_checkpoint(model, step=wrong)
         assert isinstance(why.value, wl.InvalidArgument)
     for wrong in (-1, 2**63):
@@ -327,7 +327,7 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
             wl.save_checkpoint(model, metadata=wrong)
         assert isinstance(why.value, wl.InvalidArgument)
     for wrong in (5, None, "a\0b"):
-        with pytest.raises(wl.InvalidArgument, match=r"path: .* is no path"):
+        with pytest.raises(wl.InvalidArgument, match=r"path: .* is not a path"):
             wl.save_checkpoint(wrong)
     assert visible(trial) == ["1.json"]
 

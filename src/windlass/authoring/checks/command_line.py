@@ -143,7 +143,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     if not isinstance(name, str) or not _FLAG.fullmatch(name):
         meant = key_of(name).lstrip("-").partition("=")[0]
         guess = f"; write {shown(meant)}" if _FLAG.fullmatch(meant) else ""
-        yield keys, f"args: {shown(name)} is no name of a flag{guess}"
+        yield keys, f"args: {shown(name)} is not a valid flag name{guess}"
     elif isinstance(value, Mapping):
         for inner in value.items():
             yield from _check_entry(*inner, above=(*above, name))
@@ -172,7 +172,7 @@ def _value_flaw(value: Any) -> str:
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return f"has more than {_MOST_DIGITS} digits"  # Python limits the digits of such numbers
-    return "" if is_number else "is neither a text nor a number"
+    return "" if is_number else "is neither a string nor a number"
 
 
 def _flat(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -201,7 +201,7 @@ def _words(value: Any) -> list[str]:
 
 def _raw_flaw(raw: Raw) -> str:
     if not isinstance(raw.text, str):
-        return "is no text"
+        return "is not a string"
     try:
         shlex.split(raw.text)
     except ValueError as error:

@@ -263,7 +263,7 @@ def _group_flaws(name: Any, role: Any) -> list[str]:
         return [f"{shown(name)} is an option, and so no name of a role"]
     if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
         return [
-            f"{shown(name)} is no name of a role: it has up to 40 small letters, digits and "
+            f"{shown(name)} is not a valid role name: it has up to 40 small letters, digits and "
             "dashes, a letter first"
         ]
     return []
@@ -278,7 +278,7 @@ def _describe_non_job(name: Any, value: Any) -> str:
     if near:
         return f"there is no option {shown(name)}; did you mean {near!r}?"
     called = key_of(name)
-    return f"{called}: {shown(value)} is no job; a role is one: {called}=wl.Job(...)"
+    return f"{called}: {shown(value)} is not a job; a role is one: {called}=wl.Job(...)"
 
 
 def _misplaced_fields(role: Job) -> list[Problem]:
@@ -362,7 +362,7 @@ def _check_priority(priority: Any, backend: str) -> list[Problem]:
             "in\nName a priority class of the cluster: wl.Kubernetes(priority_class=...)"
         )
         return [(("priority",), f"priority: {flaw}")]
-    flaw = f"is no priority; write a whole number up to {_HIGHEST_PRIORITY}, or as far below 0"
+    flaw = f"is not a valid priority; write a whole number from -{_HIGHEST_PRIORITY} to {_HIGHEST_PRIORITY}"
     return [(("priority",), f"priority: {shown(priority)} {flaw}")]
 
 

@@ -31,7 +31,7 @@ from windlass.model.thread_safe_types import learned
 if TYPE_CHECKING:
     from windlass.authoring.public.executors import Kubernetes
 
-_A_NAME = "is no name in a cluster: it has small letters, digits and dashes"
+_A_NAME = "is not a valid Kubernetes name; use lowercase letters, digits and dashes"
 _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
@@ -62,7 +62,7 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
     for target, source in volumes.items():
         keys = ("volumes", key_of(target))
         if not isinstance(target, str):
-            problems.append((keys, f"volumes: {shown(target)} is no path"))
+            problems.append((keys, f"volumes: {shown(target)} is not a path"))
         elif flaw := mount_flaw(target):
             problems.append((keys, f"volumes: {flaw}"))
         try:
@@ -70,7 +70,7 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
         except ValueError as error:
             problems.append((keys, f"volumes: {error}"))
         except TypeError:
-            problems.append((keys, f"volumes: {shown(source)} is no text; write claim:NAME"))
+            problems.append((keys, f"volumes: {shown(source)} is not a string; write claim:NAME"))
     if flaw := mounts_flaw(target for target in volumes if isinstance(target, str)):
         problems.append((("volumes",), f"volumes: {flaw}"))
     return problems
@@ -146,12 +146,12 @@ def _check_labels(labels: Any) -> list[Problem]:
     for name, value in labels.items():
         keys = (option, key_of(name))
         if not _is_a(name, LabelKey):
-            problems.append((keys, f"{option}: {shown(name)} is no name of a label"))
+            problems.append((keys, f"{option}: {shown(name)} is not a valid label name"))
         if not isinstance(value, str):
             wanted = shown(shown(value, str).lower() if isinstance(value, bool) else str(value))
-            problems.append((keys, f"{option}: {shown(value)} is no text; write {wanted}"))
+            problems.append((keys, f"{option}: {shown(value)} is not a string; write {wanted}"))
         elif not _is_a(value, LabelValue):
-            problems.append((keys, f"{option}: {shown(value)} is no value of a label"))
+            problems.append((keys, f"{option}: {shown(value)} is not a valid label value"))
     return problems
 
 
@@ -167,7 +167,7 @@ def _check_tolerations(tolerations: Any) -> list[Problem]:
     for toleration in tolerations:
         if not isinstance(toleration, Mapping):
             problems.append(
-                ((option,), f"{option}: {shown(toleration)} is no mapping; write {example}")
+                ((option,), f"{option}: {shown(toleration)} is not a mapping; write {example}")
             )
             continue
         unknown = [name for name in toleration if name not in fields]

@@ -78,4 +78,4 @@ def _describe_bad_name(name: Any) -> str:
         meant = name.removesuffix(".py").strip("./").replace(os.sep, ".")
         file = shown(name)
         return f"{file} is a file: write wl.PythonScript({file}), or wl.PythonModule({meant!r})"
-    return f"{shown(name)} is no name of a module; write 'pkg.train'"
+    return f"{shown(name)} is not a valid module name; write 'pkg.train'"

@@ -123,7 +123,7 @@ def check_cpus(cpus: Any) -> list[Problem]:
         return []
     is_number = isinstance(cpus, (int, float)) and not isinstance(cpus, bool)
     if not is_number or (isinstance(cpus, float) and not math.isfinite(cpus)):
-        return _one("cpus", f"{shown(cpus)} is no number of CPUs; write 1, 4 or 0.5")
+        return _one("cpus", f"{shown(cpus)} is not a valid number of CPUs; write 1, 4 or 0.5")
     if not 0.001 <= cpus <= 100_000:
         return _one("cpus", f"{shown(cpus)} is out of range; ask for more than 0")
     return []
@@ -141,7 +141,7 @@ def check_restarts(option: str, count: Any) -> list[Problem]:
     if _is_whole(count) and 0 <= count <= _MOST_RESTARTS:
         return []
     what = "retries" if option == "retries" else "restarts"
-    return _one(option, f"{shown(count)} is no number of {what}; write 0, 1, 2, ...")
+    return _one(option, f"{shown(count)} is not a valid number of {what}; write 0, 1, 2, ...")
 
 
 def check_replicas(replicas: Any) -> list[Problem]:
@@ -151,7 +151,9 @@ def check_replicas(replicas: Any) -> list[Problem]:
         return _one(
             "replicas", f"{shown(replicas)} is out of range; a role has at most {_MOST_REPLICAS}"
         )
-    return _one("replicas", f"{shown(replicas)} is no number of replicas; write 1, 2, 3, ...")
+    return _one(
+        "replicas", f"{shown(replicas)} is not a valid number of replicas; write 1, 2, 3, ..."
+    )
 
 
 def check_framework(framework: Any) -> list[Problem]:
@@ -160,7 +162,7 @@ def check_framework(framework: Any) -> list[Problem]:
         return []
     if not isinstance(framework, str):
         return _one(
-            "framework", f"{shown(framework)} is no framework; write a name such as 'torch'"
+            "framework", f"{shown(framework)} is not a framework; write a name such as 'torch'"
         )
     from windlass.frameworks import find_framework
 
@@ -187,7 +189,7 @@ def check_labels(labels: Any) -> list[Problem]:
     if isinstance(labels, str):
         return _one("labels", f"write a list: labels=[{shown(labels)}]")
     if not isinstance(labels, (Sequence, set, frozenset)):
-        return _one("labels", f"{shown(labels)} is no list of texts")
+        return _one("labels", f"{shown(labels)} is not a list of strings")
     if len(labels) > _MOST_LABELS:
         return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
     flaws = (name_flaw(label, "label") for label in labels)
@@ -206,12 +208,12 @@ def check_env(env: Any) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return _one("env", f"{shown(env)} is no mapping of names to texts")
+        return _one("env", f"{shown(env)} is not a mapping of names to strings")
     problems: list[Problem] = []
     for name, value in env.items():
         problems += _check_variable("env", name)
         if not isinstance(value, str):
-            flaw = f'is {shown(value)}; a variable is a text: "{shown(value, str)}"'
+            flaw = f'is {shown(value)}; a variable is a string: "{shown(value, str)}"'
         else:
             flaw = flaw_of(value)
         if flaw:
@@ -231,7 +233,7 @@ def check_secrets(secrets: Any) -> list[Problem]:
         problems += [
             (("secrets", key_of(name)), f"secrets: the value of {key_of(name)} {flaw}")
             for name, value in secrets.items()
-            if (flaw := flaw_of(value) if isinstance(value, str) else "is not a text")
+            if (flaw := flaw_of(value) if isinstance(value, str) else "is not a string")
         ]
     return problems
 
@@ -241,7 +243,7 @@ def flaw_of(value: str) -> str:
     if "\x00" in value:
         return "holds a NUL character"
     if _SURROGATE.search(value):
-        return "is no text: it holds half a character"
+        return "is not valid Unicode: it contains half of a surrogate pair"
     if len(value.encode()) > _LONGEST_TEXT:
         return f"has more than {_LONGEST_TEXT} bytes: no program can be given it; write a file"
     return ""
@@ -267,7 +269,7 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
             flaw = "must be a path relative to the working directory, like 'data'"
             problems.append((keys, f"volumes: {shown(target)} {flaw}"))
         if not isinstance(source, (str, os.PathLike)):
-            problems.append((keys, f"volumes: {shown(source)} is no path"))
+            problems.append((keys, f"volumes: {shown(source)} is not a path"))
         elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
             flaw = f"there is no {shown(os.fspath(source))} on this machine"
             problems.append((keys, f"volumes: {flaw}"))
@@ -289,7 +291,7 @@ def check_packages(packages: Any) -> list[Problem]:
 
 def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        return [((option, key_of(name)), f"{option}: {shown(name)} is no name of a variable")]
+        return [((option, key_of(name)), f"{option}: {shown(name)} is not a valid variable name")]
     if name.startswith(_RESERVED):
         return [((option, name), f"{option}: {name} is set by Windlass itself")]
     return []

@@ -143,7 +143,7 @@ def as_job(what: Any) -> Job | JobGroup:
     hint = "Write: exp.add(wl.Job(...), args={...}); or a wl.JobGroup, a function decorated "
     hint += "with wl.run, or a generator."
     raise InvalidArgument(
-        f"exp.add: {shown(what)} is no job" + (", but what a job runs." if is_program else "."),
+        f"exp.add: {shown(what)} is not a job" + (", but what a job runs." if is_program else "."),
         hint="Make it one: exp.add(wl.Job(...), args={...})" if is_program else hint,
     )
 

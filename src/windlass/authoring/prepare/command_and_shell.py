@@ -97,7 +97,7 @@ def _words(command: Any, where: str) -> tuple[str, ...]:
     is_words = isinstance(command, Sequence) and all(isinstance(word, str) for word in command)
     if not is_words or not command or not command[0]:
         flaw = (
-            f"{shown(command)} is no command\n"
+            f"{shown(command)} is not a command\n"
             'Write its words, ["nvidia-smi", "-L"], or a line for the shell: "ls | wc -l"'
         )
         raise InvalidArgument.of([flaw], where=where)

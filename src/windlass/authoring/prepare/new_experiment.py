@@ -54,7 +54,7 @@ def read_config(config: Any) -> tuple[dict[str, Any], list[Problem]]:
     if config is None:
         return {}, []
     if not isinstance(config, Mapping):
-        flaw = f"config: {shown(config)} is no mapping"
+        flaw = f"config: {shown(config)} is not a mapping"
         return {}, [(("config",), flaw)]
     try:
         plain: dict[str, Any] = exact_json(config)

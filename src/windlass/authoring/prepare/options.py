@@ -286,7 +286,7 @@ def check_executor(executor: Any) -> list[Problem]:
         named = executor if isinstance(executor, str) else getattr(executor, "backend", LOCAL)
         kind = EXECUTORS.get(named, Local) if isinstance(named, str) else Local
         meant = f"wl.{kind.__name__}(cpus=2)"
-        return [(("executor",), f"executor: {shown(executor)} is no executor; write {meant}")]
+        return [(("executor",), f"executor: {shown(executor)} is not an executor; write {meant}")]
     problems = check_resources(executor.cpus, executor.memory, executor.accelerator)
     if isinstance(executor, Kubernetes) and not IS_AWAY:
         from windlass.authoring.checks.kubernetes import check_pods

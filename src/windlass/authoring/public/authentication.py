@@ -91,10 +91,10 @@ class TokenAuthentication:
         problems = []
         token, server = str(self.token or "").strip(), str(self.server or "")
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            problems.append("token is no token; it is one word, without a line break")
+            problems.append("token is not a token; it is one word, without a line break")
         if "://" not in server:
             problems.append(
-                f"server is {shown(self.server)}, which is no address; "
+                f"server is {shown(self.server)}, which is not a valid address; "
                 f"write server={shown('https://' + (server or 'api.lab.example:6443'))}"
             )
         elif not server.startswith(("https://", "http://")):

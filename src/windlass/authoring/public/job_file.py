@@ -153,7 +153,7 @@ class _Reader:
         if kind == "command":
             return Command(self._words(value))
         if not isinstance(value, str):
-            self._note(where, f"{kind}: {shown(value)} is not a text")
+            self._note(where, f"{kind}: {shown(value)} is not a string")
             return None
         if kind == "script":
             return PythonScript(self._path(value))
@@ -207,7 +207,7 @@ class _Reader:
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
             what = "" if len(at) == 2 else f"{at[-1]}: "  # the error names the role anyway
-            self._note(at, f"{what}{shown(value)} is no table; write {form}")
+            self._note(at, f"{what}{shown(value)} is not a table; write {form}")
         return isinstance(value, dict)
 
     def _note(self, keys: Keys, text: str) -> None:
@@ -281,7 +281,7 @@ def _read(file: str) -> str:
     try:
         return data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
-        raise InvalidArgument(f"The job file {file!r} is no UTF-8 text.") from None
+        raise InvalidArgument(f"The job file {file!r} is not UTF-8 text.") from None
 
 
 def _format_problems(file: str, text: str, problems: list[Problem]) -> list[str]:
@@ -305,7 +305,7 @@ def _syntax_error(file: str, text: str, message: str) -> InvalidArgument:
     where = _WHERE.search(message)
     what = _WHERE.sub("", message)
     line = int(where[1]) if where and where[1] else text.count("\n") + 1
-    return InvalidArgument(f"{file}:{line}: this is no TOML: {what[0].lower()}{what[1:]}.")
+    return InvalidArgument(f"{file}:{line}: this is not valid TOML: {what[0].lower()}{what[1:]}.")
 
 
 def _reason(error: BaseException) -> str:

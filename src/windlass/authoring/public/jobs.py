@@ -264,7 +264,7 @@ def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the roles of a group from a mapping and from keywords."""
     if roles is not None and not isinstance(roles, Mapping):
         raise InvalidArgument(
-            f"wl.JobGroup: {shown(roles)} is no mapping of roles.",
+            f"wl.JobGroup: {shown(roles)} is not a mapping of roles.",
             hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
         )
     twice = [name for name in named if name in (roles or {})]

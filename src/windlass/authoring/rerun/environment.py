@@ -44,7 +44,7 @@ def check_environment(environment: object) -> None:
     near = nearest(str(environment), [RECORDED])
     guess = f" Did you mean {near!r}?" if near else ""
     raise InvalidArgument(
-        f"environment: {shown(environment)} is no environment.{guess}",
+        f"environment: {shown(environment)} is not an environment.{guess}",
         hint=f'Leave it out for what is installed now, or write environment="{RECORDED}".',
     )
 

@@ -78,7 +78,7 @@ def _home(home: Home) -> Iterator[Finding]:
             yield _unusable(path, f"it is not there, and {parent} cannot be written to")
         return
     if not path.is_dir():
-        yield _unusable(path, "it is no directory")
+        yield _unusable(path, "it is not a directory")
         return
     if path.stat().st_uid != os.getuid():
         yield _unusable(path, "it belongs to another user")

@@ -28,7 +28,7 @@ class TrialIdType(IntType):
         """Convert the text to a trial id."""
         text = str(value)
         if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
-            self.fail(f"{text!r} is no trial id: it is a number. See: windlass ls", param, ctx)
+            self.fail(f"{text!r} is not a trial id: it is a number. See: windlass ls", param, ctx)
         return int(text)
 
     def shell_complete(

@@ -57,4 +57,4 @@ def _check_encoding(word: str) -> None:
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(f"The argument {word!r} is no UTF-8 text.") from None
+        raise InvalidArgument(f"The argument {word!r} is not UTF-8 text.") from None

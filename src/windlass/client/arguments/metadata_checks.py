@@ -59,7 +59,7 @@ def check_priority(priority: Any) -> int:
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(
-            f"{shown(priority)} is no priority.",
+            f"{shown(priority)} is not a valid priority.",
             hint=f"Write a whole number up to {_HIGHEST_PRIORITY:,}, or as far below 0.",
         )
     checked: int = priority
@@ -80,7 +80,7 @@ def check_place(project: Any) -> int | str:
 
 def check_text(what: str, text: Any) -> str:
     if not isinstance(text, str):
-        raise InvalidArgument(f"{what}: {shown(text)} is no text.")
+        raise InvalidArgument(f"{what}: {shown(text)} is not a string.")
     if len(text) > _LONGEST_TEXT:
         raise InvalidArgument(
             f"{what}: {len(text)} characters are too many; there can be {_LONGEST_TEXT}.",
@@ -102,7 +102,7 @@ def check_file_name(name: Any) -> None:
     check_name("artifact", name)
     if "/" in name or name in (".", ".."):
         raise InvalidArgument(
-            f"artifact: {shown(name)} is no name of a file.",
+            f"artifact: {shown(name)} is not a valid file name.",
             hint=f"Leave the folders out: {shown(os.path.basename(name) or 'model.pt')}",
         )
 
@@ -116,7 +116,7 @@ def check_url(url: Any) -> str:
         hint = f"Write the whole of it: {shown(guess)}"
         if is_path:
             hint = "To keep a file with the experiment: add_artifact(name, path)"
-        raise InvalidArgument(f"link: {shown(url)} is no URL.", hint=hint)
+        raise InvalidArgument(f"link: {shown(url)} is not a URL.", hint=hint)
     if url.lower().startswith(("javascript:", "vbscript:")):
         raise InvalidArgument(f"link: {shown(url)} is a script, not a place.")
     if len(url) > _LONGEST_URL:

@@ -16,7 +16,7 @@ def moment_of(argument: str, value: Moment | None) -> float | None:
 
     >>> moment_of("since", "soon")
     Traceback (most recent call last):
-    windlass.InvalidArgument: since: 'soon' is no time; ...
+    windlass.InvalidArgument: since: 'soon' is not a time; ...
     """
     if value is None:
         return None

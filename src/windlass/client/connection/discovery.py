@@ -46,7 +46,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
         return None
     if not _is_address(url):
         raise InvalidArgument(
-            f"{url!r} is no server address.",
+            f"{url!r} is not a valid server address.",
             hint="Set WINDLASS_SERVER to something like http://host:8000, or unset it.",
         )
     key = token or os.environ.get("WINDLASS_TOKEN", "")

@@ -194,7 +194,9 @@ class Transport:
         try:
             target, content = _written(path, body, query)
         except UnicodeEncodeError as error:
-            flaw = f"{shown(error.object)} is no text: it holds half a character."
+            flaw = (
+                f"{shown(error.object)} is not valid Unicode: it contains half of a surrogate pair."
+            )
             raise InvalidArgument(flaw) from None
         is_json = isinstance(body, msgspec.Struct)
         if content is not None:

@@ -192,7 +192,7 @@ def get_checkpoint(transport: Transport, checkpoint_id: int | str) -> Checkpoint
     is_id = isinstance(checkpoint_id, int) and not isinstance(checkpoint_id, bool)
     if not is_id and not (isinstance(checkpoint_id, str) and checkpoint_id):
         raise InvalidArgument(
-            f"{shown(checkpoint_id)} is no checkpoint id: it is a whole number.",
+            f"{shown(checkpoint_id)} is not a checkpoint id: it is a whole number.",
             hint="See: windlass checkpoint ls",
         )
     path = path_of("checkpoints", checkpoint_id)

@@ -125,7 +125,8 @@ def records_of(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list
 
     if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
         raise InvalidArgument(
-            f"{shown(trials)} is no list of trials.", hint="Name at least two: wl.compare([3, 5])"
+            f"{shown(trials)} is not a list of trials.",
+            hint="Name at least two: wl.compare([3, 5])",
         )
     named = list(trials)
     refuse_dry(*(trial.record for trial in named if isinstance(trial, Trial)))
@@ -168,6 +169,6 @@ def record_of(transport: Transport, trial_id: object) -> TrialRecord:
     """Fetch the record of the trial with that id."""
     if isinstance(trial_id, bool) or not isinstance(trial_id, int):
         raise InvalidArgument(
-            f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"
+            f"{shown(trial_id)} is neither a trial nor a trial id.", hint="See: windlass ls"
         )
     return transport.ask("GET", path_of("trials", trial_id), TrialRecord)

@@ -107,7 +107,7 @@ def named_folder(folder: object, example: str) -> Path:
     except UnicodeEncodeError:
         is_path = False
     if not path or not is_path:
-        raise InvalidArgument(f"{shown(folder)} is no folder.", hint=f"Name one: {example}")
+        raise InvalidArgument(f"{shown(folder)} is not a folder.", hint=f"Name one: {example}")
     return Path(path).expanduser()
 
 
@@ -169,7 +169,7 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
         return [(folder, entry) for (folder, _), entry in wanted.items()]
     except NotADirectoryError:
         raise InvalidArgument(
-            f"{root / os.fsdecode(inner)} is no folder: files are written to one.",
+            f"{root / os.fsdecode(inner)} is not a folder: files are written to one.",
             hint="Name another.",
         ) from None
     problems: list[str] = []

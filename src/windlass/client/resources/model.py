@@ -132,7 +132,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         key = checkpoint.uid if isinstance(checkpoint, Checkpoint) else checkpoint
         if not _is_key(key):
             raise InvalidArgument(
-                f"{shown(checkpoint)} is no checkpoint.",
+                f"{shown(checkpoint)} is not a checkpoint.",
                 hint="Give one, or its id: wl.list_checkpoints(), windlass checkpoint ls",
             )
         inside = os.environ.get("WINDLASS_TRIAL_ID", "")
@@ -200,7 +200,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         number = version.version if isinstance(version, ModelVersion) else version
         if isinstance(number, bool) or not isinstance(number, int):
             raise InvalidArgument(
-                f"{shown(version)} is no version: it is a number or a wl.ModelVersion.",
+                f"{shown(version)} is not a version: it is a number or a wl.ModelVersion.",
                 hint='What another alias names: model.set_alias("production",'
                 ' model.get_version("staging"))',
             )

@@ -281,7 +281,7 @@ def _configured(
         return _from_pod(kubernetes, configuration)
     raise KubernetesError(
         "No Kubernetes cluster is known here: there is no kubeconfig file, nobody logged in, and "
-        "this is no pod.",
+        "this is not a pod.",
         hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
         "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
         "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n" + _AS_IT_WAS,

@@ -52,7 +52,7 @@ def login_seconds(environ: Mapping[str, str] = os.environ) -> float:
         seconds = 0.0
     if not 0 < seconds < threading.TIMEOUT_MAX:
         raise KubernetesError(
-            f"{VARIABLE} is {value!r}, which is no number of seconds.",
+            f"{VARIABLE} is {value!r}, which is not a valid number of seconds.",
             hint="Say how long a program may take to log in, such as 90, or unset it.",
         )
     return seconds

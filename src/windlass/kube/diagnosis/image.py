@@ -30,7 +30,7 @@ def why_not_pulled(
     if reason == "InvalidImageName":
         return Explanation(
             "ImageNameInvalid",
-            f"{image!r} is no name of an image.",
+            f"{image!r} is not a valid image name.",
             f"Write it as registry/name:tag ({_CHOOSE}).",
         )
     if reason == "ErrImageNeverPull":

@@ -107,13 +107,13 @@ certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only
 
 
 def no_api(server: str, data: bytes | str | None) -> KubernetesError:
-    """Something answers that is no API of a cluster.
+    """Something answers that is not an API of a cluster.
 
     >>> print(no_api("https://lab:6443", b"<html> <h1>Log in</h1>").message)
-    What answers at https://lab:6443 is no API of a cluster: <html> <h1>Log in</h1>
+    What answers at https://lab:6443 is not an API of a cluster: <html> <h1>Log in</h1>
     """
     return KubernetesError(
-        f"What answers at {server} is no API of a cluster: {_in_a_line(data)[:80]}",
+        f"What answers at {server} is not an API of a cluster: {_in_a_line(data)[:80]}",
         hint="A proxy may answer in its place, with a page to log in. "
         f"See what it says: curl -k {server}/version",
         reason="NoApi",

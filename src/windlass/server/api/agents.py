@@ -127,7 +127,7 @@ def _parts(body: bytes) -> list[Piece]:
     parts, at = [], 0
     for entry in listed:
         if entry.name not in GROWING and entry.name != paths.STATE:
-            raise InvalidArgument(f"{entry.name!r} is no file that grows.")
+            raise InvalidArgument(f"{entry.name!r} is not a file that grows.")
         parts.append(Piece(entry.name, entry.start, data[at : at + entry.length]))
         at += entry.length
     if at != len(data):
@@ -170,7 +170,7 @@ async def put_blob(
     away = _away(services, uid, role, index, attempt)
     away.check()
     if not is_digest(digest):
-        raise InvalidArgument(f"{digest[:100]!r} is no digest.")
+        raise InvalidArgument(f"{digest[:100]!r} is not a digest.")
     hasher = kind_of(digest).hasher()
 
     def keep(coming: Path) -> None:
@@ -249,7 +249,7 @@ async def put_checkpoint(
     away.check()
     saved = msgspec.convert(data, learned(Saved))
     if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
-        raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
+        raise InvalidArgument(f"{saved.name[:200]!r} is not a valid checkpoint name.")
     record = {name: data[name] for name in Saved.__struct_fields__ if name in data}
     number, lacking = await asyncio.to_thread(away.put_checkpoint, record, services.blobs)
     if lacking:

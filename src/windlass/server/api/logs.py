@@ -250,7 +250,9 @@ def _ids(text: str | None) -> list[int]:
     if text is None:
         return []
     if not _IDS.fullmatch(text):
-        raise InvalidArgument(f"{text[:100]!r} is no list of trial ids.", hint="Write it as 3,5,7.")
+        raise InvalidArgument(
+            f"{text[:100]!r} is not a list of trial ids.", hint="Write it as 3,5,7."
+        )
     return [int(part) for part in text.split(",")]
 
 

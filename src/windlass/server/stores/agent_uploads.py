@@ -123,7 +123,7 @@ class Away:
         raw = os.fsencode(place)
         folder, _, name = raw.rpartition(b"/")
         if not raw or b"\0" in raw or not {b"", b".", b".."}.isdisjoint(raw.split(b"/")):
-            raise InvalidArgument(f"{place[:200]!r} is no path below the outputs.")
+            raise InvalidArgument(f"{place[:200]!r} is not a path below the outputs.")
         top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             inner = open_folder(top, folder)

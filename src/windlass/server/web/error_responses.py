@@ -48,7 +48,7 @@ def to_fault(error: Exception, home: Path) -> Fault:
     if isinstance(error, RecursionError):
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
-        return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
+        return Fault(code="invalid_argument", message="The request is not valid JSON, or no UTF-8.")
     if is_disk_full(error):
         return Fault(
             code=NoSpace.code,

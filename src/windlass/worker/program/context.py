@@ -169,7 +169,7 @@ def _step(step: SupportsIndex) -> int:
         number = index(step)
     except TypeError:
         raise wrong_type(
-            f"step: {shown(step)} is no whole number.", "Count from 0: step=0, step=1."
+            f"step: {shown(step)} is not a whole number.", "Count from 0: step=0, step=1."
         ) from None
     if not 0 <= number < 2**63:
         raise invalid(
@@ -183,10 +183,10 @@ def _path(path: str | os.PathLike[str]) -> str:
         text = os.fsdecode(path)
     except TypeError:
         raise wrong_type(
-            f"path: {shown(path)} is no path.", 'A text or a pathlib.Path is: "model.pt".'
+            f"path: {shown(path)} is not a path.", 'A text or a pathlib.Path is: "model.pt".'
         ) from None
     if "\0" in text:
-        raise invalid(f"path: {shown(path)} is no path.", "No file has a null character in it.")
+        raise invalid(f"path: {shown(path)} is not a path.", "No file has a null character in it.")
     return text
 
 
@@ -196,7 +196,7 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         noted: dict[Any, Any] = dict(metadata or {})
     except (TypeError, ValueError):
         raise wrong_type(
-            f"metadata: {shown(metadata)} is no mapping.",
+            f"metadata: {shown(metadata)} is not a mapping.",
             'Say what JSON can say, by name: metadata={"note": "warm"}.',
         ) from None
     if not noted:
@@ -216,7 +216,11 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         ) from None
     wrong = [name for name in noted if not isinstance(name, str) or not 0 < len(name) <= 200]
     if wrong or len(noted) > _MOST_METADATA or len(text) > _LARGEST_METADATA:
-        odd = f"{shown(wrong[0])} is no name" if wrong else f"{len(noted)} names, {len(text)} bytes"
+        odd = (
+            f"{shown(wrong[0])} is not a name"
+            if wrong
+            else f"{len(noted)} names, {len(text)} bytes"
+        )
         raise invalid(
             f"metadata: {odd}; at most {_MOST_METADATA} names of 1 to 200 characters can be noted, "
             f"and {_LARGEST_METADATA} bytes in all.",

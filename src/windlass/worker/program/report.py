@@ -145,7 +145,7 @@ def _step(step: SupportsIndex, group: str) -> int:
         if isinstance(step, str):  # the name of a metric, as others have it first
             named = {step: 0.5 if _is_default(group) else group}
             hint = f"The step comes first, a metric is written as an argument: {_written(1, named)}"
-        raise wrong_type(f"step: {shown(step)} is no whole number.", hint) from None
+        raise wrong_type(f"step: {shown(step)} is not a whole number.", hint) from None
     if not 0 <= number < 2**63:
         raise invalid(
             f"step: {shown(number)} is not between 0 and 2**63 - 1.",
@@ -174,7 +174,7 @@ def _written(step: int, arguments: object) -> str:
 
 def _number(name: str, value: Any) -> float:
     """A value as Python's own float; a text is none, even one that looks like a number."""
-    problem, hint = "is no number", "Report numbers: of a tensor of many, their mean or norm."
+    problem, hint = "is not a number", "Report numbers: of a tensor of many, their mean or norm."
     if isinstance(value, (str, bytes, bytearray)):
         raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint)
     try:
@@ -196,7 +196,7 @@ def _only_element(array: Any) -> float | None:
         count = array.numel() if hasattr(array, "numel") else array.size
         element = array.item() if count == 1 else None
         return None if element is None or isinstance(element, (str, bytes)) else float(element)
-    except Exception:  # noqa: BLE001 -- whatever it is, it is no number
+    except Exception:  # noqa: BLE001 -- whatever it is, it is not a number
         return None
 
 
@@ -223,10 +223,10 @@ def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
 
 def _quoted(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise invalid(f"{shown(name)} is no name of a {what}.", "Printable text is one.")
+        raise invalid(f"{shown(name)} is not a name of a {what}.", "Printable text is one.")
     if len(name) > LONGEST_NAME:
         raise invalid(
-            f"{shown(name)} is no name of a {what}: it has {len(name)} characters, "
+            f"{shown(name)} is not a name of a {what}: it has {len(name)} characters, "
             f"{LONGEST_NAME} are the most.",
             "What differs from step to step is a value, not part of a name.",
         )

@@ -28,7 +28,7 @@ def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InvalidArgument(f"artifact: {shown(os.fspath(path))} is no file.")
+                raise InvalidArgument(f"artifact: {shown(os.fspath(path))} is not a file.")
             digest, size = hashlib.sha256(), 0
             while piece := file.read(_PIECE):
                 digest.update(piece)

@@ -128,7 +128,7 @@ def _download(
         finally:
             os.close(fd)
     except NotADirectoryError:
-        raise InvalidArgument(f"{root} is no folder.", hint="Name another.") from None
+        raise InvalidArgument(f"{root} is not a folder.", hint="Name another.") from None
     except OSError as error:
         raise WindlassError(
             f"The files cannot be written to {root}: {error.strerror or error}.",
@@ -150,7 +150,7 @@ def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
     parts = path.split(b"/")
     own = f"{source.role}-{source.index}"
     if any(part in (b"", b".", b"..") for part in parts) or b"\0" in path or "/" in own:
-        raise ServerError(f"The server names a file {shown(source.name)}, which is no path.")
+        raise ServerError(f"The server names a file {shown(source.name)}, which is not a path.")
     return path if len(replicas_of(record)) == 1 else own.encode() + b"/" + path
 
 
@@ -343,7 +343,7 @@ def _open_unfinished(parent: int, file: _File) -> int:
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{shown(os.fsdecode(file.unfinished))} is no file")
+            raise OSError(f"{shown(os.fsdecode(file.unfinished))} is not a file")
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)

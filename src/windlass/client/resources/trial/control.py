@@ -27,7 +27,7 @@ def scale_request(
         for role, size in sizes.items()
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
     ]
-    problems += [f"{shown(role)} is no name of a role" for role in sizes if not _is_name(role)]
+    problems += [f"{shown(role)} is not a valid role name" for role in sizes if not _is_name(role)]
     if not sizes:
         problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
     if problems:
@@ -42,7 +42,7 @@ def priority_request(priority: Any) -> SetPriority:
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _MAX_PRIORITY:
         raise InvalidArgument(
-            f"priority: {shown(priority)} is no whole number"
+            f"priority: {shown(priority)} is not a whole number"
             f" from -{_MAX_PRIORITY} to {_MAX_PRIORITY}."
         )
     return SetPriority(priority=priority)
@@ -55,7 +55,7 @@ def move_request(other: Any) -> MoveTrial:
     number = other if isinstance(other, int) else getattr(other, "id", None)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**63:
         raise InvalidArgument(
-            f"{shown(other)} is no trial to stand ahead of: it is a trial or its id.",
+            f"{shown(other)} is not a trial to stand ahead of: it is a trial or its id.",
             hint="See who waits: windlass queue",
         )
     return MoveTrial(ahead_of=number)

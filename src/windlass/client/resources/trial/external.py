@@ -62,7 +62,7 @@ class ExternalTrial(Trial[None]):
         ```
         """
         if error is not None and not isinstance(error, BaseException):
-            raise InvalidArgument(f"finish: {shown(error)} is no exception.")
+            raise InvalidArgument(f"finish: {shown(error)} is not an exception.")
         if not self._presence.is_here:
             return self
         atexit.unregister(self._finish_at_exit)
@@ -156,9 +156,11 @@ def _check(name: Any, experiment: Any, params: Any, labels: Any) -> None:
     if isinstance(experiment, str):
         problems += [text for _, text in check_name("experiment", experiment)]
     elif experiment is not None and not hasattr(experiment, "trial_count"):
-        problems.append(f"experiment: {shown(experiment)} is no experiment, nor the name of one")
+        problems.append(
+            f"experiment: {shown(experiment)} is not an experiment, nor the name of one"
+        )
     if params is not None and not isinstance(params, Mapping):
-        problems.append(f"params: {shown(params)} is no mapping; write params={{'lr': 0.1}}")
+        problems.append(f"params: {shown(params)} is not a mapping; write params={{'lr': 0.1}}")
     problems += [text for _, text in check_labels(labels)]
     if problems:
         raise InvalidArgument.of(problems, where="wl.start_trial")

@@ -223,11 +223,11 @@ def metrics_of(
     is_collection = names is None or isinstance(names, (list, tuple, set, frozenset))
     if not is_collection or not all(isinstance(name, str) for name in names or ()):
         raise InvalidArgument(
-            f"{shown(names)} is no name of a metric.", hint='As in: trial.metrics("loss")'
+            f"{shown(names)} is not a valid metric name.", hint='As in: trial.metrics("loss")'
         )
     for what, number in (("max_points", max_points), ("index", index), ("attempt", attempt)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise InvalidArgument(f"{what}: {shown(number)} is no whole number.")
+            raise InvalidArgument(f"{what}: {shown(number)} is not a whole number.")
     if max_points is not None and not 0 < max_points <= 10_000_000:
         raise InvalidArgument(f"max_points: {max_points} is not between 1 and 10,000,000.")
     if follow and max_points is not None:

@@ -63,7 +63,7 @@ class FileBlobStore:
     def path(self, digest: str) -> str:
         """The path of a blob, whether or not the file exists."""
         if not is_digest(digest):
-            raise ValueError(f"{digest!r} is no digest")
+            raise ValueError(f"{digest!r} is not a digest")
         return place_of(self._root, digest)
 
     def has(self, digest: str) -> bool:
@@ -324,7 +324,7 @@ class _IncomingBlob:
 
 
 def _needed_by(path: str) -> Iterable[str]:
-    """The blobs that a list of files cannot do without; none if it is no list."""
+    """The blobs that a list of files cannot do without; none if it is not a list."""
     with open(path, "rb") as file:
         if file.read(len(_LIST)) != _LIST:
             return ()

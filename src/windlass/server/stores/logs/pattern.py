@@ -204,7 +204,7 @@ def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
         why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
         text = shown(expression.decode("utf-8", "replace"))
         raise InvalidArgument(
-            f"{text} is no regular expression that can be searched for: "
+            f"{text} is not a valid regular expression that can be searched for: "
             f"{why.replace('(?m)', '', 1)}.",
             hint="Expressions are those of RE2: as in Python, without look-around and "
             "back-references. To search for a text as it is, leave out regex.",

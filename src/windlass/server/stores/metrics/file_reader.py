@@ -245,7 +245,7 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Some bytes of a file; none of what is no file, or not there."""
+    """Some bytes of a file; none of what is not a file, or not there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
