@@ -101,7 +101,7 @@ def test_none_is_dropped_with_a_warning_that_points_to_the_call(
         warnings.simplefilter("always")
         trial = exp.add(job, args={"seed": None, "lr": 1})
     assert [(str(each.message), each.filename) for each in caught] == [
-        ("args: seed is None and was left out", __file__)
+        ("args: seed is None and was omitted", __file__)
     ]
     assert words(trial) == ["--lr=1"]
 
@@ -132,7 +132,7 @@ def test_a_group_is_given_arguments_and_variables_by_role(
     ("given", "flaw"),
     [
         ({"args": {"lerner": {"lr": 1}}}, "args: no role 'lerner'; did you mean 'learner'?"),
-        ({"args": {"lr": 1}}, "args: no role 'lr'; of a group they are by role: learner, actor"),
+        ({"args": {"lr": 1}}, "args: no role 'lr'; a group takes them by role: learner, actor"),
         ({"args": ["--lr"]}, r"args: of a group they are given by role \(learner, actor\), not"),
         ({"env": {"acter": {"A": "1"}}}, "env: no role 'acter'; did you mean 'actor'?"),
         ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is not a valid variable name"),
@@ -159,8 +159,8 @@ def test_variables_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packa
     ("own", "given", "flaw"),
     [
         ({"a": {"b": 1}}, {"a.b": 2}, "args: a.b is given twice"),
-        ({"a": 1}, {"no-a": True}, "args: no-a and a are one flag"),
-        ({"x-y": 1}, {"x_y": 2}, "args: x_y and x-y are one flag"),
+        ({"a": 1}, {"no-a": True}, "args: no-a and a are the same flag; keep one"),
+        ({"x-y": 1}, {"x_y": 2}, "args: x_y and x-y are the same flag; keep one"),
         (None, {"lr": 1}, "args: lr: the command has the flag --lr already"),
     ],
 )
@@ -264,8 +264,8 @@ def test_arguments_that_hold_themselves_are_refused_however_they_are_laid(
         (cyclic, cyclic, "mappings in mappings, more than 20 deep"),
         (cyclic, ["a"], "mappings in mappings, more than 20 deep"),
         (["a"], cyclic, "mappings in mappings, more than 20 deep"),
-        (["a"], broken, "a shell could not read: no closing quotation"),
-        (broken, ["a"], "a shell could not read: no closing quotation"),
+        (["a"], broken, "is not a valid shell line: no closing quotation"),
+        (broken, ["a"], "is not a valid shell line: no closing quotation"),
     ):
         with pytest.raises(wl.InvalidArgument, match=flaw):
             exp.add(wl.Job(tell, args=own), args=given)

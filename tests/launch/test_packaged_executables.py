@@ -219,9 +219,9 @@ def test_what_was_packaged_for_one_server_is_refused_by_another(
             with pytest.raises(wl.InvalidArgument) as caught:
                 refused()
             assert caught.value.message == (
-                f"tell was packaged for the server of {first}; this is that of {other}."
+                f"tell was packaged for the server of {first}; this is the server of {other}."
             )
-            assert "Package it for this one: exp.package([...])" in (caught.value.hint or "")
+            assert "Package it for this server: exp.package([...])" in (caught.value.hint or "")
         assert list(exp.list_trials()) == []
     finally:
         stop_server(other)

@@ -107,12 +107,15 @@ def test_a_job_file_says_which_backend_a_key_is_of(tmp_path: Path) -> None:
         ({"node_selector": ["a"]}, "node_selector: write a mapping"),
         ({"node_selector": {"ssd": True}}, "node_selector: True is not a string; write 'true'"),
         ({"tolerations": {"key": "gpu"}}, "tolerations: write a list of mappings"),
-        ({"tolerations": [{"kye": "gpu"}]}, "there is no 'kye'; did you mean 'key'?"),
-        ({"tolerations": [{"operator": "Maybe"}]}, "tolerations: {'operator': 'Maybe'} is none"),
-        ({"volumes": {"data": "claim:d"}}, "'data' is not absolute"),
-        ({"volumes": {"/data": "/home/ada"}}, "'/home/ada' is nothing that a pod has"),
-        ({"volumes": {"/windlass": "claim:d"}}, "'/windlass' is Windlass's own"),
-        ({"volumes": {"//windlass": "claim:d"}}, "'//windlass' is Windlass's own"),
+        ({"tolerations": [{"kye": "gpu"}]}, "there is no field 'kye'; did you mean 'key'?"),
+        (
+            {"tolerations": [{"operator": "Maybe"}]},
+            "tolerations: {'operator': 'Maybe'} is not a toleration",
+        ),
+        ({"volumes": {"data": "claim:d"}}, "'data' is not an absolute path"),
+        ({"volumes": {"/data": "/home/ada"}}, "'/home/ada' is not a volume source"),
+        ({"volumes": {"/windlass": "claim:d"}}, "'/windlass' is reserved for Windlass"),
+        ({"volumes": {"//windlass": "claim:d"}}, "'//windlass' is reserved for Windlass"),
         (
             {"volumes": {"/data": "claim:a", "/data/": "claim:b"}},
             "volumes: '/data' and '/data/' are the same path; mount it once",
@@ -137,11 +140,11 @@ def test_what_makes_no_sense_in_a_cluster_is_told(said: dict[str, Any], told: st
 
 
 def test_all_roles_of_a_job_run_in_one_place() -> None:
-    with pytest.raises(wl.InvalidArgument, match="in one place; these do not: a on"):
+    with pytest.raises(wl.InvalidArgument, match="need the same executor; these differ: a on"):
         wl.JobGroup(
             a=wl.Job(SCRIPT, executor=wl.Local()), b=wl.Job(SCRIPT, executor=wl.Kubernetes())
         )
-    with pytest.raises(wl.InvalidArgument, match="in one namespace; these are not: x, y"):
+    with pytest.raises(wl.InvalidArgument, match="the same namespace; these differ: x, y"):
         wl.JobGroup(
             a=wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="x")),
             b=wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="y")),

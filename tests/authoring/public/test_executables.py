@@ -154,8 +154,8 @@ def generate() -> Iterator[int]:
         (wl.PythonModule("pkg.trian"), "there is no module 'pkg.trian'\nDid you mean 'pkg.train'?"),
         (wl.PythonModule("pgk.train"), "there is no module 'pgk.train'\nDid you mean 'pkg.train'?"),
         # pkgutil is like it, and has no such module.
-        (wl.PythonModule("pkgtil.train"), "there is no module 'pkgtil.train'\nIt is looked for"),
-        (wl.PythonModule("qqqqqq"), "looked for in the working directory and in this environment"),
+        (wl.PythonModule("pkgtil.train"), "there is no module 'pkgtil.train'\nWindlass looked"),
+        (wl.PythonModule("qqqqqq"), "looked in the working directory and in this environment"),
         (wl.PythonModule("pkg.train.more"), "'pkg.train' is a module, not a package"),
         (wl.PythonModule("bare"), "is a package without __main__"),
         (wl.PythonModule("pkg/train.py"), "wl.PythonModule('pkg.train')"),
@@ -166,11 +166,11 @@ def generate() -> Iterator[int]:
         (wl.PythonFunction(generate), "is a generator"),
         (wl.Command([]), "the command is empty"),
         (wl.Command([""]), "the command is empty"),
-        (wl.Command(["echo", "a\0b"]), "holds a NUL character"),
+        (wl.Command(["echo", "a\0b"]), "contains a NUL character"),
         (wl.Command("ls -l 'a b'"), "Write: wl.Command(['ls', '-l', 'a b'])"),
         (wl.Command(["ls", 3]), "is not a list of words"),  # type: ignore[list-item]
         (wl.Command(["./tol.sh"]), "there is no program './tol.sh'\nDid you mean './tool.sh'?"),
-        (wl.Command(["./plain.sh"]), "is not executable\nMake it so: chmod +x ./plain.sh"),
+        (wl.Command(["./plain.sh"]), "is not executable\nMake it executable: chmod +x ./plain.sh"),
         ("train.py", "Write: wl.PythonScript('train.py')"),
         ("ls -l", "Write: wl.Command(['ls', '-l'])"),
         (["ls"], "Write: wl.Command(['ls'])"),
@@ -221,4 +221,4 @@ def test_where_there_is_no_project_only_what_lies_beside_the_script_comes_along(
     place = find_call_site([wl.PythonScript(heap / "first.py")])
     assert path_flaw(wl.PythonScript(heap / "beside.py"), place) == ""
     told = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
-    assert "below.py' would not come along" in told
+    assert "below.py' would not be copied" in told

@@ -32,7 +32,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout": 0}, "timeout: 0 is out of range"),
     ({"timeout": float("inf")}, "timeout: inf is "),
     ({"backend": "locale"}, "backend: there is no backend 'locale'; did you mean 'local'?"),
-    ({"backend": "moon"}, "backend: there is no backend 'moon'; there are: 'local', 'kubernetes'"),
+    (
+        {"backend": "moon"},
+        "backend: there is no backend 'moon'; choose one of: 'local', 'kubernetes'",
+    ),
     ({"backend": 3}, "backend: there is no backend 3"),
     ({"retries": -1}, "retries: -1 is not a valid number of retries"),
     ({"retries": True}, "retries: True is not a valid number of retries"),
@@ -44,15 +47,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"env": {"BAD-NAME": "x"}}, "env: 'BAD-NAME' is not a valid variable name"),
     ({"env": {"": "x"}}, "env: '' is not a valid variable name"),
     ({"env": {"N": 3}}, "env: N is 3; a variable is a string"),
-    ({"env": {"N": "a\0b"}}, "env: N holds a NUL character"),
+    ({"env": {"N": "a\0b"}}, "env: N contains a NUL character"),
     ({"env": ["N=3"]}, "env: ['N=3'] is not a mapping"),
-    ({"env": {"WINDLASS_HOME": "/x"}}, "env: WINDLASS_HOME is set by Windlass itself"),
+    (
+        {"env": {"WINDLASS_HOME": "/x"}},
+        "env: WINDLASS_HOME is set by Windlass; choose another name",
+    ),
     ({"secrets": "TOKEN"}, 'secrets: write a list: secrets=["TOKEN"]'),
     ({"secrets": ["1TOKEN"]}, "secrets: '1TOKEN' is not a valid variable name"),
     ({"secrets": {"TOKEN": 5}}, "secrets: the value of TOKEN is not a string"),
     ({"secrets": 5}, "secrets: write a list of names or a mapping"),
     ({"env": {"N": "\ud800"}}, "env: N is not valid Unicode: it contains half of a surrogate pair"),
-    ({"secrets": {"TOKEN": "a\0b"}}, "secrets: the value of TOKEN holds a NUL character"),
+    ({"secrets": {"TOKEN": "a\0b"}}, "secrets: the value of TOKEN contains a NUL character"),
     ({"packages": ["numpy=1.26"]}, "packages: 'numpy=1.26' is not a valid requirement"),
     ({"packages": ["./wheel.whl"]}, "packages: './wheel.whl' is a path"),
     ({"packages": ["--pre"]}, "packages: '--pre' is an option of pip"),
@@ -70,7 +76,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"container_image": 3}, "container_image: 3 is not a string"),
     ({"cluster": 3}, "cluster: 3 is not a string"),
     ({"cpu": 2}, "there is no option 'cpu'; did you mean 'cpus'?"),
-    ({"zzz": 2}, "there is no option 'zzz'; there are: accelerator, cpus,"),
+    ({"zzz": 2}, "there is no option 'zzz'; choose one of: accelerator, cpus,"),
 ]
 
 

@@ -412,9 +412,15 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
     for call in (trial.rerun, trial.continue_, trial.fork):
         with pytest.raises(wl.Unsupported, match="it cannot be started again") as caught:
             call()
-        assert caught.value.hint == "Run its program again, or as a trial: windlass run SCRIPT"
+        assert (
+            caught.value.hint
+            == "Run the program again, or launch it as a trial: windlass run SCRIPT"
+        )
     for words, hint in (
-        (("continue", number), "Run its program again, or as a trial: windlass run SCRIPT"),
+        (
+            ("continue", number),
+            "Run the program again, or launch it as a trial: windlass run SCRIPT",
+        ),
         (("result", number), f"What is known of it: windlass show {number}"),
         (("shell", number), "Run it in a snapshot of this project instead: --code"),
         (("command", "--trial", number, "ls"), "in a snapshot of this project instead: --code"),

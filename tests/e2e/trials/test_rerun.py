@@ -236,7 +236,9 @@ def test_one_error_lists_all_problems_of_a_rerun(home: Path) -> None:
     assert "5 problems" in str(caught.value)
     with pytest.raises(wl.InvalidArgument, match="Did you mean 'recorded'"):
         trial.rerun(environment="recoded")
-    with pytest.raises(wl.InvalidArgument, match="is nothing that a server runs trials on yet"):
+    with pytest.raises(
+        wl.InvalidArgument, match="is not an executor that Windlass can run trials on"
+    ):
         trial.rerun(executor=wl.Ray(cluster="x"))  # type: ignore[arg-type]
 
 

@@ -131,7 +131,7 @@ def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
     for name in ("Worker", "two words", "\ud800"):
         with pytest.raises(wl.InvalidArgument, match="is not a valid role name"):
             trial.scale({name: 1})
-    with pytest.raises(wl.InvalidArgument, match="holds half a character"):
+    with pytest.raises(wl.InvalidArgument, match="half of a surrogate pair"):
         list(trial.logs(search="\ud800"))
     assert trial.refresh().record.spec == before
     assert "Scaled" not in reasons(trial)

@@ -19,7 +19,7 @@ from windlass.model.kubernetes.job_options import patch_flaw
         ({"metadata": {"annotations": {"a": 1}}}, "metadata.annotations: 1 of 'a' is not a string"),
         ({"containers": {"main": {}}}, "spec.containers: {'main': {}} is not a list"),
         ({"containers": ["main"]}, "spec.containers[0]: 'main' is not a mapping"),
-        ({"containers": [{"tty": True}]}, "spec.containers[0]: it has no name"),
+        ({"containers": [{"tty": True}]}, "spec.containers[0]: it needs a name"),
         ({"containers": [{"name": ["x"]}]}, "spec.containers[0].name: ['x'] is not a string"),
         ({"spec": {"volumes": [{"name": 1}]}}, "spec.volumes[0].name: 1 is not a string"),
         (
@@ -28,7 +28,7 @@ from windlass.model.kubernetes.job_options import patch_flaw
         ),
         (
             {"initContainers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v"}]}]},
-            "spec.initContainers[1].volumeMounts[0]: it has no mountPath",
+            "spec.initContainers[1].volumeMounts[0]: it needs a mountPath",
         ),
         (
             {"containers": [{"name": "main", "ports": [{"containerPort": "80"}]}]},

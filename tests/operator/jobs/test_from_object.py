@@ -87,7 +87,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob", Worker={}), "template.spec.containers: there is none"),
         (
             manifest("TFJob", Worker=replicas("PyTorchJob")),
-            "none is named 'tensorflow'; there are: 'pytorch'",
+            "no container is named 'tensorflow'; rename one of: 'pytorch'",
         ),
         (
             manifest("TFJob", Worker=replicas("TFJob", container={"image": ""})),

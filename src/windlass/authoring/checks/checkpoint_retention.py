@@ -36,12 +36,11 @@ def parse_best(text: Any) -> Best:
     metric = " ".join(words)
     if mode not in ("min", "max") or not metric or len(metric) > _LONGEST_METRIC:
         raise InvalidArgument(
-            f"{shown(text)} does not say what is best; write 'min val_loss', or '3 max accuracy'"
+            f"{shown(text)} does not name a metric and min or max; write 'min val_loss' "
+            "or '3 max accuracy'"
         )
     if not {"min", "max"}.isdisjoint(words):
-        raise InvalidArgument(
-            f"{shown(text)} names more than one metric; the best are those by one: 'min val_loss'"
-        )
+        raise InvalidArgument(f"{shown(text)} names more than one metric; name one: 'min val_loss'")
     if len(number) > 7 or not 1 <= int(number) <= _MOST:
         raise InvalidArgument(
             f"{number[:20]} is not a valid number of checkpoints; write 1 or more"

@@ -68,11 +68,13 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     if arguments is None:
         return []
     if _is_deep(arguments):
-        flaw = f"mappings in mappings, more than {DEEPEST} deep, make no names of flags"
+        flaw = f"mappings may be nested at most {DEEPEST} levels deep; flatten them"
         return [(("args",), f"args: {flaw}")]
     problems = _find_flaws(arguments) or clashes(arguments, own)
     if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
-        return [(("args",), f"args: {count} words; a command line has at most {_MOST_WORDS}")]
+        return [
+            (("args",), f"args: they make {count} words; a command line has at most {_MOST_WORDS}")
+        ]
     return problems
 
 
@@ -82,7 +84,7 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     >>> clashes({"model": {"depth": 3}, "model.depth": 4})
     [(('args', 'model.depth'), 'args: model.depth is given twice')]
     >>> clashes({"batch_size": 8, "lr": 1}, ["--batch-size", "4"])
-    [(('args', 'batch_size'), 'args: batch_size: the command has the flag --batch-size already')]
+    [(('args', 'batch_size'), 'args: batch_size: the command already has the flag --batch-size')]
     """
     if not isinstance(arguments, Mapping):
         return []
@@ -95,10 +97,14 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
         key = _flag_key(name)
         flaw = ""
         if key in there:
-            flaw = f"{name}: the command has the flag {there[key]} already"
+            flaw = f"{name}: the command already has the flag {there[key]}"
         elif key in seen:
             same = seen[key] == name
-            flaw = f"{name} is given twice" if same else f"{name} and {seen[key]} are one flag"
+            flaw = (
+                f"{name} is given twice"
+                if same
+                else f"{name} and {seen[key]} are the same flag; keep one"
+            )
         if flaw:
             problems.append((("args", name), f"args: {flaw}"))
         seen.setdefault(key, name)
@@ -205,7 +211,7 @@ def _raw_flaw(raw: Raw) -> str:
     try:
         shlex.split(raw.text)
     except ValueError as error:
-        return f"a shell could not read: {str(error)[:1].lower()}{str(error)[1:]}"
+        return f"is not a valid shell line: {str(error)[:1].lower()}{str(error)[1:]}"
     return flaw_of(raw.text)
 
 

@@ -56,7 +56,7 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
     if volumes is None:
         return []
     if not isinstance(volumes, Mapping):
-        flaw = 'write a mapping of where to what: {"/data": "claim:datasets"}'
+        flaw = 'write a mapping of mount paths to sources: {"/data": "claim:datasets"}'
         return [(("volumes",), f"volumes: {flaw}")]
     problems: list[Problem] = []
     for target, source in volumes.items():
@@ -173,10 +173,12 @@ def _check_tolerations(tolerations: Any) -> list[Problem]:
         unknown = [name for name in toleration if name not in fields]
         for name in unknown:
             near = nearest(key_of(name), fields)
-            guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(fields)}"
-            problems.append(((option,), f"{option}: there is no {shown(name)}; {guess}"))
+            guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(fields)}"
+            problems.append(((option,), f"{option}: there is no field {shown(name)}; {guess}"))
         if not unknown and not _is_a(dict(toleration), Toleration):
-            problems.append(((option,), f"{option}: {shown(toleration)} is none; write {example}"))
+            problems.append(
+                ((option,), f"{option}: {shown(toleration)} is not a toleration; write {example}")
+            )
     return problems
 
 

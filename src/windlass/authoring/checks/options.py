@@ -80,7 +80,7 @@ def unknown_option(name: str, options: Sequence[str]) -> Problem:
     """Build the problem of an unknown option, with a suggestion."""
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in options else nearest(name, options)
-    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(options)}"
+    guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(options)}"
     if meant not in options and "executor" in options:
         for backend in BACKENDS.values():
             if meant in (*OF_EXECUTOR, *backend.executor_options):
@@ -125,7 +125,9 @@ def check_cpus(cpus: Any) -> list[Problem]:
     if not is_number or (isinstance(cpus, float) and not math.isfinite(cpus)):
         return _one("cpus", f"{shown(cpus)} is not a valid number of CPUs; write 1, 4 or 0.5")
     if not 0.001 <= cpus <= 100_000:
-        return _one("cpus", f"{shown(cpus)} is out of range; ask for more than 0")
+        return _one(
+            "cpus", f"{shown(cpus)} is out of range; request more than 0 and at most 100,000"
+        )
     return []
 
 
@@ -133,7 +135,9 @@ def check_backend(backend: Any) -> list[Problem]:
     if backend is None or backend in tuple(BACKENDS):  # the value may be unhashable
         return []
     near = nearest(str(backend), BACKENDS)
-    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, BACKENDS))}"
+    guess = (
+        f"did you mean {near!r}?" if near else f"choose one of: {', '.join(map(repr, BACKENDS))}"
+    )
     return _one("backend", f"there is no backend {shown(backend)}; {guess}")
 
 
@@ -191,13 +195,13 @@ def check_labels(labels: Any) -> list[Problem]:
     if not isinstance(labels, (Sequence, set, frozenset)):
         return _one("labels", f"{shown(labels)} is not a list of strings")
     if len(labels) > _MOST_LABELS:
-        return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
+        return _one("labels", f"there are {len(labels)} labels; at most {_MOST_LABELS} are allowed")
     flaws = (name_flaw(label, "label") for label in labels)
     return [(("labels",), f"labels: {flaw}") for flaw in flaws if flaw]
 
 
 def check_text(option: str, text: Any) -> list[Problem]:
-    return check_type(option, text, str, "a text") if text is not None else []
+    return check_type(option, text, str, "a string") if text is not None else []
 
 
 def check_type(option: str, value: Any, kind: type, wanted: str) -> list[Problem]:
@@ -239,13 +243,16 @@ def check_secrets(secrets: Any) -> list[Problem]:
 
 
 def flaw_of(value: str) -> str:
-    """The flaw of a text as an environment variable or argument."""
+    """The flaw of a string as an environment variable or argument."""
     if "\x00" in value:
-        return "holds a NUL character"
+        return "contains a NUL character"
     if _SURROGATE.search(value):
         return "is not valid Unicode: it contains half of a surrogate pair"
     if len(value.encode()) > _LONGEST_TEXT:
-        return f"has more than {_LONGEST_TEXT} bytes: no program can be given it; write a file"
+        return (
+            f"has more than {_LONGEST_TEXT} bytes, more than the system passes to a "
+            "program; write it to a file"
+        )
     return ""
 
 
@@ -260,7 +267,10 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
 
         return check_pod_volumes(volumes)
     if not isinstance(volumes, Mapping):
-        return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
+        return _one(
+            "volumes",
+            'write a mapping of paths in the trial to paths here: {"data": "/path/to/data"}',
+        )
     problems: list[Problem] = []
     for target, source in volumes.items():
         keys = ("volumes", key_of(target))
@@ -271,7 +281,7 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
         if not isinstance(source, (str, os.PathLike)):
             problems.append((keys, f"volumes: {shown(source)} is not a path"))
         elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
-            flaw = f"there is no {shown(os.fspath(source))} on this machine"
+            flaw = f"{shown(os.fspath(source))} does not exist on this machine"
             problems.append((keys, f"volumes: {flaw}"))
     return problems
 
@@ -293,7 +303,7 @@ def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
         return [((option, key_of(name)), f"{option}: {shown(name)} is not a valid variable name")]
     if name.startswith(_RESERVED):
-        return [((option, name), f"{option}: {name} is set by Windlass itself")]
+        return [((option, name), f"{option}: {name} is set by Windlass; choose another name")]
     return []
 
 

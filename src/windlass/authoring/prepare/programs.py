@@ -55,7 +55,7 @@ def executable_flaw(
             return _container_flaw(image, command)
     meant = f"\nWrite: {_suggest_executable(executable)}" if _suggest_executable(executable) else ""
     kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction, wl.Command or wl.Container"
-    return f"{shown(executable)} is not an executable: it is a {kinds}{meant}"
+    return f"{shown(executable)} is not an executable; write {kinds}{meant}"
 
 
 def executable_name(executable: Executable | Packaged) -> str:
@@ -185,14 +185,15 @@ def path_in_trial(path: str | os.PathLike[str], place: CallSite) -> str:
     if not is_within(real, root):
         raise InvalidArgument(
             f"{name} is outside the project {root}, whose code the job runs.",
-            hint="Move it there, or package the roles: each packaged one has its own project.",
+            hint="Move it into the project, or package each role: packaged roles may come "
+            "from different projects.",
         )
     script = place.root.script
     is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
     if place.root.kind == "loaded" and not is_beside:
         raise InvalidArgument(
-            f"{name} would not come along: {root} is too much to take whole.",
-            hint="Put what belongs together into a folder of its own.",
+            f"{name} would not be copied: {root} is too large to copy.",
+            hint="Move the program and the files that it needs into a folder of their own.",
         )
     return os.path.relpath(real, os.path.join(root, place.workdir))
 
@@ -225,7 +226,7 @@ def describe_missing_file(path: str | os.PathLike[str]) -> str:
     try:
         return f"{shown(name)} in {shown(os.path.abspath(folder or '.'), str)}"
     except FileNotFoundError:
-        return f"{shown(name)}: the working directory does not exist any more"
+        return f"{shown(name)}: the working directory no longer exists"
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:
@@ -296,7 +297,7 @@ def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
     if not os.path.isfile(name):
         return f"there is no program {shown(name)}\n{nearest_file(name)}".rstrip()
     if not os.access(name, os.X_OK):
-        return f"{shown(name)} is not executable\nMake it so: chmod +x {shlex.quote(name)}"
+        return f"{shown(name)} is not executable\nMake it executable: chmod +x {shlex.quote(name)}"
     return ""
 
 
@@ -306,7 +307,7 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
             meant = f"\nWrite: wl.Command({shown(shlex.split(words[:_LONGEST_NAME]))})"
         except ValueError:
             meant = ""
-        return f"a command is a list of words, not a text{meant}"
+        return f"a command is a list of words, not a string{meant}"
     if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
         return f"{shown(words)} is not a list of words"
     if not words or not words[0]:

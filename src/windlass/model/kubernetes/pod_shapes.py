@@ -24,7 +24,7 @@ def shape_flaw(patch: Mapping[str, Any]) -> str:
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
     "metadata.labels: ['a'] is not a mapping"
     >>> shape_flaw({"containers": [{"tty": True}]})
-    'spec.containers[0]: it has no name, by which it is known'
+    'spec.containers[0]: it needs a name'
     >>> shape_flaw({"nodeSelector": {"env": "lab"}})
     ''
     """

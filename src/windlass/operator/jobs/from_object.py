@@ -270,7 +270,9 @@ def _container(
         if container.get("name") == kind.container:
             return position, container
     names = ", ".join(repr(container.get("name")) for container in containers)
-    reader.problems.append(f"{where}: none is named {kind.container!r}; there are: {names}")
+    reader.problems.append(
+        f"{where}: no container is named {kind.container!r}; rename one of: {names}"
+    )
     return 0, {}
 
 
