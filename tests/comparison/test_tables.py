@@ -203,7 +203,7 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
     assert list(wl.compare(iter([two, one]))["lr"]) == [2, 1]
     for wrong, told in [
         ([one.id], "only .* is named"),
-        ([], "none is named"),
+        ([], "none was named"),
         ([one, one.id], f"Trial {one.id} is named twice"),
         (one.id, "is not a list of trials"),
         ("12", "is not a list of trials"),

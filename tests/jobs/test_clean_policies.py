@@ -1,4 +1,4 @@
-"""What becomes of those that still run when the job has ended: as its clean policy says."""
+"""What becomes of those that still run when the job ended: as its clean policy says."""
 
 from __future__ import annotations
 

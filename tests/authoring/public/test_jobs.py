@@ -271,7 +271,8 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
     assert told[0] == "wl.JobGroup: 10 problems:"
     assert [line for line in told[1:] if line.startswith("  - ")] == [
         "  - clean_policy: 'Alll' is not a valid value; did you mean 'All'?",
-        "  - chef: framework is an option of the whole group; write wl.JobGroup(..., framework=...)",
+        "  - chef: framework is an option of the whole group; write wl.JobGroup(..., "
+        "framework=...)",
         "  - chief: executable: there is no module 'trainn'",
         "  - worker: replicas: 0 is not a valid number of replicas; write 1, 2, 3, ...",
         "  - worker: restart_policy: 'Alway' is not a valid value; did you mean 'Always'?",

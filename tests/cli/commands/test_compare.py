@@ -100,7 +100,7 @@ def test_experiments_are_compared_by_their_names(
         (["diff", "{0}", "9999"], 1, "There is no trial 9999."),
         (["diff", "{0}", "train"], 2, "are a trial and an experiment: compare two of a kind."),
         (["diff", "train", "trian"], 1, "There is no experiment 'trian'."),
-        (["diff", "train", "train"], 1, "is compared with itself."),
+        (["diff", "train", "train"], 1, "cannot be compared with itself."),
         (["diff", "0", "1"], 2, "'0' is not a trial id"),
         (["compare"], 2, "Name trials by their ids, or an experiment with --experiment."),
         (["compare", "{0}"], 1, "It takes two trials to compare; only {0} is named."),
@@ -137,7 +137,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     (place / "train.py").write_text("mine\n")
     again = module_shell("code", str(ids[0]))
     assert again.returncode == 1
-    assert "'train.py' is another" in again.stderr
+    assert "'train.py' differs" in again.stderr
     assert (place / "train.py").read_text() == "mine\n"
     elsewhere = module_shell.home.parent / "elsewhere"
     done = module_shell("code", "train", str(elsewhere))

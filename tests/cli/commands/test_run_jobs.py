@@ -287,7 +287,7 @@ def test_advice_for_a_file_is_in_the_words_of_the_file(shell: Shell) -> None:
     shell.write("fails.toml", f'script = "quit.py"\nargs = ["7"]\n{rules}')
     done = shell("run", "-f", "fails.toml")
     assert done.returncode == 7
-    tip = 'Tip: it is started again by restart_policy="OnFailure"; restart_policy="Never" fails'
+    tip = 'Tip: it restarts because of restart_policy="OnFailure"; restart_policy="Never" fails'
     assert tip in done.stderr
     shell.write("late.toml", 'command = ["sleep", "600"]\nactive_deadline = "300ms"\n')
     done = shell("run", "-f", "late.toml")

@@ -83,12 +83,12 @@ def test_a_folder_that_holds_the_same_is_left_as_it_is_and_one_that_lacks_some_i
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda p: (p / "a.py").write_text("x\n"), "'a.py' is another"),
-        (lambda p: (p / "a.py").chmod(0o755), "'a.py' is another"),
-        (lambda p: (p / "mine.txt").touch(), "'mine.txt' is not of it"),
-        (lambda p: (p / "b" / "mine").mkdir(), "'b/mine' is not of it"),
-        (lambda p: ((p / "b" / "l").unlink(), (p / "b" / "l").symlink_to("x")), "'b/l' is another"),
-        (lambda p: ((p / "a.py").unlink(), (p / "a.py").symlink_to("b/c.py")), "'a.py' is another"),
+        (lambda p: (p / "a.py").write_text("x\n"), "'a.py' differs"),
+        (lambda p: (p / "a.py").chmod(0o755), "'a.py' differs"),
+        (lambda p: (p / "mine.txt").touch(), "'mine.txt' does not belong to it"),
+        (lambda p: (p / "b" / "mine").mkdir(), "'b/mine' does not belong to it"),
+        (lambda p: ((p / "b" / "l").unlink(), (p / "b" / "l").symlink_to("x")), "'b/l' differs"),
+        (lambda p: ((p / "a.py").unlink(), (p / "a.py").symlink_to("b/c.py")), "'a.py' differs"),
     ],
 )
 def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
@@ -191,7 +191,7 @@ def test_roles_with_code_of_their_own_get_folders_of_their_own(home: Path, tmp_p
     assert look(tmp_path / "code") == both
     trial.download_code(tmp_path / "code")
     (tmp_path / "code" / "mine").touch()
-    with pytest.raises(wl.Conflict, match="'mine' is not of it"):
+    with pytest.raises(wl.Conflict, match="'mine' does not belong to it"):
         trial.download_code(tmp_path / "code")
     same = submit(one, call("learner"), call("actor", code=Code(tree=one)))
     same.download_code(tmp_path / "same")

@@ -506,7 +506,7 @@ def test_ctrl_c_in_a_generator_detaches_and_lists_the_running_trials(
     assert terminal.finish() == -signal.SIGINT
     [trial] = wl.list_trials(name="build", experiment="author-left")
     said = " ".join(terminal.lines)
-    assert f"in the midst of building trial {trial.id}; what was added goes on." in said
+    assert f"while building trial {trial.id}; trials that were already added continue." in said
     assert f"windlass stop --experiment {trial.record.experiment_id}" in said
     assert trial.state == "FAILED"  # at once: it said so when it left
     assert trial.message == "KeyboardInterrupt: interrupted"

@@ -147,7 +147,7 @@ def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine)
     inner = next(trial for trial in wl.list_trials() if trial.name == "inner")
     assert list(outer.logs()) == [
         f"Trial {inner.id} (inner) queued: needs 2 CPUs, 1 free; 1st in queue. "
-        f"Trial {outer.id}, which waits for it, keeps its own room meanwhile."
+        f"Trial {outer.id}, which waits for it, keeps its own resources meanwhile."
     ]
     outer.stop()
     assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"

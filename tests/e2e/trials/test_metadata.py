@@ -147,7 +147,7 @@ def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], 
         "no file": (lambda e: e.add_artifact("x", tmp_path / "x"), "No such file"),
         "folder": (lambda e: e.add_artifact("x", tmp_path), "is a folder; an artifact is one file"),
         "pipe": (lambda e: e.add_artifact("x", "/dev/null"), "'/dev/null' is not a file"),
-        "slash": (lambda e: e.add_artifact("a/b", __file__), "Leave the folders out: 'b'"),
+        "slash": (lambda e: e.add_artifact("a/b", __file__), "Write the name without folders: 'b'"),
         "dots": (lambda e: e.add_artifact("..", __file__), "'..' is not a valid file name"),
     }
 

@@ -58,7 +58,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     refuse_dry(mine, record)
     if record.uid == mine.uid:
         raise InvalidArgument(
-            f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
+            f"Trial {trial.id} cannot be compared with itself.", hint="Name another: trial.diff(7)"
         )
     return diff_trials(trial._transport, mine, record)
 
@@ -70,8 +70,8 @@ def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
     refuse_dry(before.record, after.record)
     if before.id == after.id:
         raise InvalidArgument(
-            f"Experiment {before.id} ({before.name}) is compared with itself.",
-            hint="See which there are: windlass ls --experiments",
+            f"Experiment {before.id} ({before.name}) cannot be compared with itself.",
+            hint="See: windlass ls --experiments",
         )
     sides = [
         (
@@ -159,9 +159,9 @@ def check_ids(ids: Sequence[object]) -> None:
             f"Trial {shown(twice[0])} is named twice.", hint="Name each trial once."
         )
     if len(ids) < 2:
-        named = f"only {shown(ids[0])} is named" if ids else "none is named"
+        named = f"only {shown(ids[0])} was named" if ids else "none was named"
         raise InvalidArgument(
-            f"It takes two trials to compare; {named}.", hint="See which there are: windlass ls"
+            f"A comparison needs at least two trials; {named}.", hint="See: windlass ls"
         )
 
 

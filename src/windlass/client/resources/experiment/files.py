@@ -65,8 +65,8 @@ def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
             transport.download(path_of("blobs", artifact.digest), write)
         if digest.hexdigest() != artifact.digest:
             raise ServerError(
-                f"The artifact {artifact.name!r} is damaged: its digest is another.",
-                hint="Keep it anew: add_artifact(name, path)",
+                f"The artifact {artifact.name!r} is damaged: its digest does not match.",
+                hint="Store it again: add_artifact(name, path)",
             )
         os.replace(temporary, target)
     except OSError as error:
@@ -85,7 +85,7 @@ def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike
     except InvalidArgument as error:
         raise InvalidArgument(
             f"artifact: {shown(os.fspath(path))} changed while it was read.",
-            hint="Try again when nothing writes to it.",
+            hint="Try again when no program writes to it.",
         ) from error
 
 

@@ -128,17 +128,17 @@ def _download(
         finally:
             os.close(fd)
     except NotADirectoryError:
-        raise InvalidArgument(f"{root} is not a folder.", hint="Name another.") from None
+        raise InvalidArgument(f"{root} is not a folder.", hint="Name another folder.") from None
     except OSError as error:
         raise WindlassError(
             f"The files cannot be written to {root}: {error.strerror or error}.",
-            hint="Mend that, then ask again: what is there already is kept.",
+            hint="Fix the cause, then try again. Files that are already there are kept.",
         ) from error
     if problems:
         listed = "; ".join(map(clean, problems[:_MOST_LISTED]))
         more = f"; and {len(problems) - _MOST_LISTED} more" if len(problems) > _MOST_LISTED else ""
         raise WindlassError(
-            f"{len(problems)} of {len(files) + len(problems)} could not be fetched: "
+            f"{len(problems)} of {len(files) + len(problems)} could not be downloaded: "
             f"{listed}{more}.",
             hint=f"All the others are in {root}.",
         )
@@ -187,9 +187,9 @@ def _lacking(
     if taken:
         more = f" and {len(taken) - _MOST_LISTED} more" if len(taken) > _MOST_LISTED else ""
         raise Conflict(
-            f"{os.fsdecode(root)} has other files of these names: "
+            f"{os.fsdecode(root)} already has different files with these names: "
             f"{', '.join(taken[:_MOST_LISTED])}{more}.",
-            hint="Nothing was written. Name another folder, or have them replaced: overwrite=True",
+            hint="Nothing was written. Name another folder, or replace them: overwrite=True",
         )
     return lacking
 
