@@ -64,7 +64,7 @@ def test_a_command_to_be_copied_is_never_broken(nowhere: Shell) -> None:
     at = terminal.lines.index(f"{INDENT}Keep it to yourself:")
     assert terminal.lines[at + 1] == f"{INDENT}chmod go-rwx {nowhere.home}"
     piped = nowhere.good("doctor").splitlines()
-    assert f"{INDENT}Keep it to yourself: chmod go-rwx {nowhere.home}" in piped
+    assert f"{INDENT}Make it private: chmod go-rwx {nowhere.home}" in piped
 
 
 def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_runs(
@@ -74,10 +74,7 @@ def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_run
     gone = str(tmp_path / "gone")
     [found] = this_shell(served, KUBECONFIG=gone)
     assert found["level"] == "warning"
-    assert (
-        f"it knows no cluster that can be used: There is no kubeconfig file '{gone}'."
-        in (found["text"])
-    )
+    assert f"it has no usable cluster: There is no kubeconfig file '{gone}'." in (found["text"])
     assert "Jobs go where the server looks all the same: https://127.0.0.1:1" in found["text"]
     assert "unset KUBECONFIG" in found["mend"]
     rights = served("kubernetes", "rights", "--account", "ada", KUBECONFIG=gone)

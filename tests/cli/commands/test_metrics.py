@@ -80,7 +80,7 @@ def test_a_curve_is_drawn_as_wide_as_the_terminal(
     # The spike is in the middle, and on every line.
     assert all(set(line[spike - 2 : spike + 2]) - {" "} for line in curve)
     assert below.split() == ["0", "199"]
-    assert odd == "NaN or infinite, and not drawn: 1 of the points"
+    assert odd == "Not drawn, because they are NaN or infinite: 1 of the points"
 
 
 def test_a_terminal_without_braille_gets_stars(module_shell: Shell, reported: Trial[Any]) -> None:

@@ -145,7 +145,7 @@ def test_of_several_roles_the_role_is_named_first(shell: Shell) -> None:
     assert (learner.env, actor.env) == ({}, {"MOOD": "x"})
     done = shell("rerun", trial_id, "--arg", "lr=2")
     assert done.returncode == 2
-    assert "does not say of which role it is (learner, actor)" in done.stderr
+    assert "does not name a role (learner, actor)" in done.stderr
     assert "--arg learner.lr=2" in done.stderr
 
 

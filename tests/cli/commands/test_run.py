@@ -277,7 +277,7 @@ def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: She
 
 def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
-        ([], "Name a script, or a command after --; or a job: --file."),
+        ([], "Name a script, a command after --, or a job file with --file."),
         (["--json", "echo.py"], "--json goes with --detach"),
         (["--env", "NAME", "echo.py"], "'NAME' is not NAME=VALUE"),
         (["--requirements", "none.txt", "echo.py"], "'none.txt' does not exist"),

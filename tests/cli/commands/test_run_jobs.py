@@ -110,7 +110,7 @@ def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> No
     told = shell.good("run", "--suspend", "who.py")
     trial = shell.newest()
     assert told.splitlines()[:2] == [
-        f"Trial {trial.id} (who) is submitted, and waits to be resumed.",
+        f"Trial {trial.id} (who) is submitted and suspended.",
         f"  windlass resume {trial.id:<5} let it run",
     ]
     assert (trial.state.value, trial.attempts) == ("SUSPENDED", ())

@@ -157,7 +157,7 @@ def test_whoever_sits_at_a_shell_that_is_killed_is_told(shell: Shell) -> None:
     terminal.until(f"Shell {which} was stopped.")
     terminal.end()
     assert left_as_it_was(terminal)
-    assert f"Shell {which} had ended before: killed." in shell.good("shell", "kill", which)
+    assert f"Shell {which} had already ended: killed." in shell.good("shell", "kill", which)
 
 
 def test_sitting_at_a_shell_survives_the_server(shell: Shell) -> None:

@@ -114,7 +114,7 @@ def test_a_checkpoint_lists_the_models_and_trials_that_need_it(
     assert last.models == last.refresh().models == {"classifier": 1, "detector": 1}
     assert last.continued_by == (other.id,)
     shown = project.run(BIN / "windlass", "checkpoint", "show", str(last.id)).stdout
-    assert f"detector@1, classifier@1, trial {other.id}, which began with it" in shown
+    assert f"detector@1, classifier@1, trial {other.id}, which started from it" in shown
     assert "Metrics\n  loss  0.25\n" in shown
     wl.get_model("detector").delete()
     assert last.refresh().models == {"classifier": 1}

@@ -223,7 +223,7 @@ def test_rm_deletes_the_trials_that_match_a_condition(home: Path, project: Proje
         done = project.run(BIN / "windlass", "rm", "--where", *words)
         return done.returncode, done.stdout + done.stderr
 
-    assert rm("hparams.x > 7199", "--yes") == (0, "No trial fulfils that: nothing is deleted.\n")
+    assert rm("hparams.x > 7199", "--yes") == (0, "No trial matches. Nothing is deleted.\n")
     assert rm("hparams.x > 7101", "-e", "rm-two")[0] == 2, "there is nobody to ask"
     assert rm("hparams.x >", "--yes")[0] == 1
     assert rm("hparams.x > 7101", str(trials[0].id), "--yes")[0] == 2

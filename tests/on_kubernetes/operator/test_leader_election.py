@@ -70,7 +70,7 @@ def test_one_that_is_told_to_stop_lets_the_other_act_at_once(
 ) -> None:
     with two_operating(cluster, namespace) as (first, second):
         assert first.stop() == 0
-        assert "Stopped. Pods run on." in first.output
+        assert "Stopped. Pods keep running." in first.output
         began = time.monotonic()
         second.wait_leading()
         assert time.monotonic() - began < 5.0
