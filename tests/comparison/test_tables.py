@@ -202,7 +202,7 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
     assert list(frame["id"]) == [one.id, two.id]
     assert list(wl.compare(iter([two, one]))["lr"]) == [2, 1]
     for wrong, told in [
-        ([one.id], "only .* is named"),
+        ([one.id], "only .* was named"),
         ([], "none was named"),
         ([one, one.id], f"Trial {one.id} is named twice"),
         (one.id, "is not a list of trials"),

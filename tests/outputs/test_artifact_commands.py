@@ -100,4 +100,4 @@ def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Projec
     assert run.name.startswith(f"{trial.id}-")
     assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]
     done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board", "--port", "1")
-    assert done.returncode == 2 and "leave out --port" in done.stderr
+    assert done.returncode == 2 and "Remove --port" in done.stderr

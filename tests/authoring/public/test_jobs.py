@@ -276,9 +276,9 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
         "  - chief: executable: there is no module 'trainn'",
         "  - worker: replicas: 0 is not a valid number of replicas; write 1, 2, 3, ...",
         "  - worker: restart_policy: 'Alway' is not a valid value; did you mean 'Always'?",
-        "  - ps: 'train.py' is not a job; a role is one: ps=wl.Job(...)",
-        "  - 'Big' is not a valid role name: it has up to 40 small letters, digits and dashes, "
-        "a letter first",
+        "  - ps: 'train.py' is not a job; write ps=wl.Job(...)",
+        "  - 'Big' is not a valid role name; use at most 40 lowercase letters, digits and dashes, "
+        "with a letter first",
         "  - Big: executable: the command is empty; write its words: "
         'wl.Command(["torchrun", "train.py"])',
         "  - tensorflow has no role 'chef'; did you mean 'chief'?",

@@ -107,7 +107,7 @@ def test_experiments_are_compared_by_their_names(
         (["diff", "train", "train"], 1, "cannot be compared with itself."),
         (["diff", "0", "1"], 2, "'0' is not a trial id"),
         (["compare"], 2, "Name trials by their ids, or an experiment with --experiment."),
-        (["compare", "{0}"], 1, "It takes two trials to compare; only {0} is named."),
+        (["compare", "{0}"], 1, "A comparison needs at least two trials; only {0} was named."),
         (["compare", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["compare", "{0}", "9999"], 1, "There is no trial 9999."),
         (["compare", "{0}", "{1}", "--sort", "lrr"], 1, "Did you mean 'lr'?"),

@@ -20,7 +20,7 @@ def levels(shell: Shell, **env: str) -> dict[str, str]:
 def test_all_is_well_where_nothing_has_run(own_shell: Shell) -> None:
     told = own_shell.good("doctor")
     assert "not running; the first command that needs it starts it" in told
-    assert "made when it is first needed" in told
+    assert "created when it is first needed" in told
     assert set(levels(own_shell)) == {
         "Python", "home", "disk", "server", "machine", "accelerators", "uv", "git",
     }  # fmt: skip

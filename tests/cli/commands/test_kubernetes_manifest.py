@@ -77,5 +77,5 @@ def test_two_namespaces_are_refused(project: Project) -> None:
     project.write("job.toml", f'command = ["true"]\nexecutor = {executor}')
     answer = manifest(project, "--namespace", "lab")
     assert answer.returncode == 1
-    assert "job.toml says namespace research, and --namespace lab." in answer.stderr
+    assert "job.toml has namespace research, but --namespace is lab." in answer.stderr
     assert manifest(project, "--namespace", "research").returncode == 0

@@ -149,18 +149,18 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ([], "Say which trial: windlass logs 7."),
-        (["--search", "a", "-f"], "--follow is of one trial"),
-        (["--search", "a", "-n", "3"], "--tail is of one trial"),
+        ([], "Name a trial: windlass logs 7."),
+        (["--search", "a", "-f"], "--follow works for one trial"),
+        (["--search", "a", "-n", "3"], "--tail works for one trial"),
         (
             ["--search", "a(", "--regex"],
             "is not a valid regular expression that can be searched for",
         ),
-        (["1", "--count"], "--count counts the lines of a --search"),
-        (["1", "--head", "1", "--tail", "1"], "the first lines and the last"),
+        (["1", "--count"], "--count needs --search"),
+        (["1", "--head", "1", "--tail", "1"], "head and tail cannot be used together"),
         (["1", "--since", "soon"], "'soon' is not a time"),
-        (["1", "--search", "a", "-e", "mnist"], "leave out --experiment"),
-        (["1", "--search", "a", "--where", "id = 1"], "leave out --where"),
+        (["1", "--search", "a", "-e", "mnist"], "Remove --experiment"),
+        (["1", "--search", "a", "--where", "id = 1"], "Remove --where"),
         (["--search", "a", "--where", "lr <"], "where: "),
     ],
 )

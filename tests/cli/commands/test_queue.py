@@ -56,7 +56,7 @@ def test_the_queue_is_shown_and_changed(shell: Shell, line: list[Trial[Any]]) ->
         f"Trial {second.id} (mnist) has the priority -3: needs 16 CPUs, 0 free; 2nd in queue.\n"
     )
     told = shell.good("priority", str(holder.id), "4")
-    assert "it is running, and that matters when it waits again" in told
+    assert "it is running, so the priority matters when it waits again" in told
     assert f" {first.id} " in shell.good("queue", "-n", "1").splitlines()[-1]
 
 

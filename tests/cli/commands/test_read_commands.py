@@ -300,7 +300,7 @@ def test_result_of_what_has_none_says_why(module_shell: Shell) -> None:
     trial_id = str(shell.submit("--", "sleep", "600"))
     done = shell("result", trial_id)
     assert done.returncode == 1
-    assert "has no value yet" in done.stderr
+    assert "has no return value yet" in done.stderr
     trial = shell.client.get_trial(int(trial_id)).stop(grace=0).wait()
     done = shell("result", trial_id)
     assert done.returncode == 1

@@ -187,7 +187,7 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     done = shell("run", "--spot", "--cluster", "c", "--container-image", "i", "echo.py")
     assert done.returncode == 1
     assert "3 problems" in done.stderr
-    assert "Use --package" in done.stderr
+    assert "required packages in --package" in done.stderr
     of_cluster = ("--namespace", "--queue", "--priority-class", "--service-account")
     done = shell("run", *(word for each in of_cluster for word in (each, "lab")), "echo.py")
     for option in of_cluster:
@@ -278,7 +278,7 @@ def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: She
 def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
         ([], "Name a script, a command after --, or a job file with --file."),
-        (["--json", "echo.py"], "--json goes with --detach"),
+        (["--json", "echo.py"], "--json needs --detach"),
         (["--env", "NAME", "echo.py"], "'NAME' is not NAME=VALUE"),
         (["--requirements", "none.txt", "echo.py"], "'none.txt' does not exist"),
     ):

@@ -81,7 +81,7 @@ def test_a_job_that_is_started_again_in_vain_says_how_to_fail_at_once(shell: She
     done = shell("run", "--replicas", "2", "--cpus", "0.5", "--backoff-limit", "1", "quit.py", "7")
     assert done.returncode == 7
     assert done.stderr.endswith(
-        "  Tip: it is started again by --restart-policy OnFailure; --restart-policy Never fails at "
+        "  Tip: it restarts because of --restart-policy OnFailure; --restart-policy Never fails at "
         "once\n"
     )
     done = shell("run", "--timeout", "300ms", "--", "sleep", "600")
@@ -172,7 +172,7 @@ def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell
         ),
         (
             ["--retries", "0", "--backoff-limit", "3"],
-            "--retries: it means Never; leave it out, or --backoff-limit",
+            "--retries: it means Never; remove it, or remove --backoff-limit",
         ),
         (
             ["--success-policy", "AllWorkers"],
@@ -277,7 +277,7 @@ def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None
     done = shell("run", "-f", "job.toml", "--cpus", "2", "--replicas", "1", "--spot", "who.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        "With --file the job is what job.toml says. These do not go with it: --cpus, --spot, "
+        "With --file, job.toml describes the whole job. Remove --cpus, --spot, "
         "--replicas, the words 'who.py'." in done.stderr
     )
 

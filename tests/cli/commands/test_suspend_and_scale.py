@@ -35,7 +35,7 @@ def until_running(trial: Trial[Any], count: int) -> None:
 def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None:
     told = shell.good("suspend", str(job.id), str(job.id))
     assert told == (
-        f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop. "
+        f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping. "
         f"To continue: windlass resume {job.id}\n"
     )
     assert shell.good("suspend", str(job.id)) == f"Trial {job.id} (mnist) is already suspended.\n"
@@ -62,7 +62,7 @@ def test_one_that_cannot_be_suspended_does_not_keep_the_others_from_it(
     assert done.returncode == 1
     assert "There is no trial 9999." in done.stderr
     assert f"Trial {ended} (done) has ended (SUCCEEDED)." in done.stderr
-    assert f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop." in done.stdout
+    assert f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping." in done.stdout
 
 
 def test_what_never_started_is_told_nothing(shell: Shell) -> None:
@@ -114,7 +114,7 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
         (["worker=-1"], "'worker=-1' is neither a number nor ROLE=N."),
         (["=3"], "'=3' is neither a number nor ROLE=N."),
         (["worker=1", "worker=2"], "The number of replicas of the role 'worker' is set twice."),
-        (["1", "2"], "It is given twice."),
+        (["1", "2"], "is set twice."),
         ([], "Missing argument"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
     change(place)  # type: ignore[operator]
     (place / "b" / "c.py").unlink()
     before = look(place)
-    with pytest.raises(wl.Conflict, match="is not empty, and holds something else") as refused:
+    with pytest.raises(wl.Conflict, match="contains other files") as refused:
         trial.download_code(place)
     assert told in str(refused.value)
     assert look(place) == before
@@ -172,7 +172,7 @@ def test_a_link_that_somebody_put_in_the_way_is_not_followed(home: Path, tmp_pat
 def test_what_the_server_lost_is_named_and_the_rest_is_there(home: Path, tmp_path: Path) -> None:
     trial = submit(upload_tree({"a.py": b"still here\n", "b.py": b"soon lost\n"}))
     forget_blob(home, b"soon lost\n")
-    with pytest.raises(wl.NotFound, match=r"not whole: the server no longer has 'b\.py'"):
+    with pytest.raises(wl.NotFound, match=r"incomplete: the server no longer has 'b\.py'"):
         trial.download_code(tmp_path / "code")
     assert look(tmp_path / "code") == {"a.py": ("f", b"still here\n")}
 

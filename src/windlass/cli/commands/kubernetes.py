@@ -151,7 +151,7 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
     named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
     if namespace and named and namespace != named:
         raise InvalidArgument(
-            f"{file} has namespace {named}, and --namespace {namespace}.",
+            f"{file} has namespace {named}, but --namespace is {namespace}.",
             hint="Remove one of them.",
         )
     home = Home.find()

@@ -46,7 +46,7 @@ def _read_sizes(ctx: click.Context, sizes: Sequence[str]) -> dict[str, int]:
         if not (number.isascii() and number.isdecimal()) or text.startswith("="):
             raise click.UsageError(f"{text!r} is neither a number nor ROLE=N.", ctx)
         if role in targets:
-            which = f"the role {role!r}" if role else "the one role"
+            which = f"the role {role!r}" if role else "the only role"
             raise click.UsageError(f"The number of replicas of {which} is set twice.", ctx)
         targets[role] = int(number)
     return targets
