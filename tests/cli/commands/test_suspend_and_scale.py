@@ -100,7 +100,7 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
     )
     assert "worker 1 -> 2" in shell.good("scale", str(job.id), "worker=2", "chief=1")
     done = shell("scale", str(job.id), "worker=0", "chief=0")
-    stop = f"To stop all of it: windlass suspend {job.id}, or windlass stop {job.id}"
+    stop = f"To stop the whole trial: windlass suspend {job.id}, or windlass stop {job.id}"
     assert (done.returncode, stop in done.stderr) == (1, True)
     done = shell("scale", str(job.id), "wroker=2")
     assert done.returncode == 1

@@ -217,7 +217,7 @@ def test_a_deleted_checkpoint_is_gone_for_the_trial_too(home: Path) -> None:
         last.refresh()
     assert steps_of(trial) == [0]
     assert trial.continue_().result() == "0.5 "
-    with pytest.raises(wl.Conflict, match=r"trial \d+ began with it"):
+    with pytest.raises(wl.Conflict, match=r"trial \d+ started from it"):
         first.delete()
 
 
@@ -490,7 +490,7 @@ def test_commands_list_show_fetch_and_delete(home: Path, project: Project) -> No
     assert "is deleted" in windlass("checkpoint", "rm", "--yes", last.id)
     refused = project.run(BIN / "windlass", "checkpoint", "rm", "--yes", str(first.id))
     assert refused.returncode == 1
-    assert "began with it" in refused.stderr
+    assert "started from it" in refused.stderr
 
 
 def test_a_program_killed_while_it_saves_leaves_nothing_half(home: Path) -> None:

@@ -195,7 +195,7 @@ def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
         trial.delete()
     first, second, third, rest = str(error.value).splitlines()[0].split(". ")
     of_it = f"of trial {trial.id} cannot be deleted:"
-    assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} began with it"
+    assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} started from it"
     assert second == f"Checkpoint {two.id} {of_it} it is version 1 of the model 'net'"
     assert third == f"Checkpoint {others[0].id} {of_it} it is version 2 of the model 'net'"
     assert rest == "Nor can 2 more of its checkpoints."

@@ -80,10 +80,12 @@ class Away:
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
         if launch is None or not is_ours or not launch.get(REMOTE):
-            raise NotFound(f"Nobody asked for {self._replica} of trial {self._job.trial_id}.")
+            raise NotFound(
+                f"The server did not request {self._replica} of trial {self._job.trial_id}."
+            )
         newer = self.path.with_name(str(self._replica.attempt + 1))
         if (newer / paths.LAUNCH).exists():
-            raise Conflict(f"A newer attempt has the place of {self._replica}.")
+            raise Conflict(f"A newer attempt replaces {self._replica}.")
         if not may_have_ended and (self.path / paths.EXIT).exists():
             raise Conflict(f"{self._replica} has ended.")
         return launch
@@ -130,7 +132,7 @@ class Away:
             try:
                 os.replace(coming, name, dst_dir_fd=inner)
             except OSError as error:
-                raise InvalidArgument(f"{place[:200]!r} cannot be kept: {error}.") from error
+                raise InvalidArgument(f"{place[:200]!r} cannot be stored: {error}.") from error
             finally:
                 os.close(inner)
         finally:
@@ -254,6 +256,6 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         read_tree(data)
     except RestoreError as error:
-        why = f"The list of files {manifest[:12]} makes no sense: {error}."
+        why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
     return blobs.missing(blobs_of(decode(data)))

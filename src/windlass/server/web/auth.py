@@ -58,7 +58,9 @@ class Guard:
             )
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin) not in self._hosts:
-            return 403, Fault(code="unauthorized", message="Pages of other sites may not ask this.")
+            return 403, Fault(
+                code="unauthorized", message="Requests from pages of other sites are not allowed."
+            )
         if path == _HEALTH:
             return None
         expected = self._expected_for(path)
@@ -66,8 +68,8 @@ class Guard:
             return 401, Fault(
                 code="unauthorized",
                 message="The token is missing or wrong.",
-                hint="The embedded server's is in the file 'token' of its home; for another "
-                "server set WINDLASS_TOKEN.",
+                hint="The token of the embedded server is in the file 'token' of its home "
+                "directory. For another server, set WINDLASS_TOKEN.",
             )
         return _version_refusal(headers.get(VERSION_HEADER.lower().encode()))
 
@@ -88,8 +90,8 @@ def _version_refusal(header: bytes | None) -> tuple[int, Fault] | None:
     return 426, Fault(
         code="version_mismatch",
         message=f"The server is Windlass {__version__}, the client {client}.",
-        hint="Use the same version on both ends, or restart the server with the client's: "
-        "windlass server stop (running trials go on).",
+        hint="Use the same version on both sides, or restart the server with the client's "
+        "version: windlass server stop (running trials continue).",
     )
 
 

@@ -57,8 +57,8 @@ class Listening(NamedTuple):
             )
         except OSError as error:
             raise InvalidArgument(
-                f"It cannot listen at {self.host}:{self.port}: {error.strerror}.",
-                hint=f"Another program may have that port; {LISTEN} names another.",
+                f"The server cannot listen at {self.host}:{self.port}: {error.strerror}.",
+                hint=f"Another program may use this port. Set {LISTEN} to another address.",
             ) from error
         # Accepted connections inherit TCP_NODELAY. Without it, a reused connection answers in 40 ms
         # steps.
