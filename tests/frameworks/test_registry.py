@@ -162,7 +162,7 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
     done = project.python("submit.py")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    failed = "FAILED: the framework {} gives it no environment: "
+    failed = "FAILED: the framework {} set no environment: "
     assert told["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
     assert told["leaves"] == failed.format("leaves") + "SystemExit: 3"
     assert told["hangs"].startswith(failed.format("hangs") + "TimeoutError: it did not answer")

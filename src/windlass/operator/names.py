@@ -72,7 +72,8 @@ def name_problem(job: str, longest: str) -> str:
     >>> name_problem("mnist", "mnist-worker-0")
     ''
     >>> name_problem("2nd-try", "2nd-try-worker-0")
-    "metadata.name: '2nd-try' must begin with a letter, and have small letters, digits and - alone"
+    "metadata.name: '2nd-try' must start with a letter, and may have only lowercase "
+    "letters, digits and -"
     """
     if not _SERVICE.match(job):
         return (

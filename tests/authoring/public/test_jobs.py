@@ -330,13 +330,13 @@ def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
             "torch",
             "chief",
             "torch has no role 'chief'; its roles are: master, worker "
-            "(and any that says service=True)",
+            "(and any role with service=True)",
         ),
         ("jax", "workers", "jax has no role 'workers'; did you mean 'worker'?"),
         (
             "jax",
             "chief",
-            "jax has no role 'chief'; its roles are: worker (and any that says service=True)",
+            "jax has no role 'chief'; its roles are: worker (and any role with service=True)",
         ),
         (
             "tensorflow",

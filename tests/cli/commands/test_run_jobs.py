@@ -178,11 +178,14 @@ def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell
             ["--success-policy", "AllWorkers"],
             "--success-policy AllWorkers is for --framework tensorflow",
         ),
-        (["--replicas", "64"], "(fractions are fine: CPUs are set aside, not enforced), or fewer"),
-        (["--replicas", "64"], "Ask for less: --cpus 0.25 ("),
+        (
+            ["--replicas", "64"],
+            "(fractions are allowed: CPUs are reserved, not enforced), or fewer",
+        ),
+        (["--replicas", "64"], "Request less: --cpus 0.25 ("),
         (
             ["--replicas", "64", "--cpus", "0.01", "--memory", "1TB"],
-            "Ask for less memory, or fewer",
+            "Request less memory, or fewer",
         ),
         (["--replicas", "64", "--accelerator", "a100"], "see what there is: windlass accelerators"),
         (["--package", "windlass-of-nobody==1"], "--package windlass-of-nobody==1"),

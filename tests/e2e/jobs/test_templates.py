@@ -140,7 +140,7 @@ def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
         wl.create_template(template.name)
     with pytest.raises(wl.NotFound, match=f"Did you mean '{template.name}'"):
         wl.Job(wl.Command(["true"]), template=template.name.replace("med", "mde")).submit()
-    with pytest.raises(wl.InvalidArgument, match="template: '' is not a name"):
+    with pytest.raises(wl.InvalidArgument, match="template: '' is not a valid name"):
         double.options(template="")
     assert pickle.loads(pickle.dumps(template)).refresh().record == template.record
     assert repr(template) == f"<Template {template.name}: cpus=1>"

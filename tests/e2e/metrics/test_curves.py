@@ -350,7 +350,7 @@ for number in range(3000):
     try:
         wl.report(3, **{f"n{number}": 1})
     except ValueError as error:
-        assert "1000 metrics are the most" in str(error)
+        assert "at most 1000 metrics" in str(error)
         refused += 1
 assert refused == 2001, refused
 wl.report(4, loss=0.25)

@@ -189,7 +189,7 @@ def test_a_killed_external_trial_is_lost_within_a_minute(started: Any) -> None:
     program.kill()
     assert until_ended(trial) < A_MINUTE
     assert trial.state == "FAILED"
-    assert trial.message == "Lost: its process ended without a word"
+    assert trial.message == "Lost: its process ended without a report"
     assert trial.cause is not None and trial.cause.reason == "Lost"
     assert trial.summary_metrics["loss"].last == 0.5, "what it reported is there"
 
@@ -389,7 +389,7 @@ def test_one_whose_process_never_came_is_lost(home: Path) -> None:
     record = wl.Client().transport.ask("POST", "/trials", TrialRecord, body=asked)
     trial = wl.get_trial(record.id)
     assert until_ended(trial) < A_MINUTE
-    assert trial.message == "Lost: its process never said that it runs"
+    assert trial.message == "Lost: its process never reported its start"
 
 
 def test_the_command_line_shows_it(project: Project) -> None:

@@ -143,7 +143,8 @@ def test_a_pod_beyond_the_limits_of_a_namespace_is_refused_with_them(
     eventually(is_refused, "the limits are in force")
     refused = _refused(connection, {"cpu": "2"})
     assert refused.message == (
-        "The namespace has limits for every pod: maximum cpu usage per Container is 1, "
+        "The request is outside of the limits of the namespace: maximum cpu usage per "
+        "Container is 1, "
         "but limit is 2."
     )
 
@@ -179,7 +180,7 @@ def test_machines_that_are_set_aside_are_told_apart_from_those_that_lack_somethi
 
         def is_told() -> bool:
             found = _explained(connection, "refused")
-            return found is not None and "set aside (dedicated=ml)" in found.sentence
+            return found is not None and "tainted (dedicated=ml)" in found.sentence
 
         eventually(is_told, "the taint is told")
     finally:

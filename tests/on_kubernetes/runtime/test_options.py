@@ -243,7 +243,7 @@ def test_a_pod_with_another_python_says_so_and_which_one_is_needed(
     assert trial.state == "FAILED"
     assert (
         f"the image has Python {program.name.removeprefix('python')}, and the function was "
-        f"pickled by Python {here}; give container_image= one with Python {here}" in trial.message
+        f"pickled by Python {here}; use a container_image= with Python {here}" in trial.message
     )
     [replica] = trial.replicas
     assert replica.pod is not None and replica.pod.python.startswith(program.name[6:])

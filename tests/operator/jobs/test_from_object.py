@@ -91,7 +91,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         ),
         (
             manifest("TFJob", Worker=replicas("TFJob", container={"image": ""})),
-            "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image: there is none",
+            "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image: it is missing",
         ),
         (manifest("TFJob", Chief=2), "spec.tfReplicaSpecs: tensorflow has one chief; there are 2"),
         (manifest("TFJob", Chief=1, Master=1), "a job has a chief or a master, not both"),
@@ -103,7 +103,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob", Worker=1, worker=1), "'Worker' and 'worker' are the same"),
         (manifest("TFJob", Worker=-1), "spec.tfReplicaSpecs.Worker.replicas: is -1"),
         (manifest("TFJob", Worker=0), "no role has a replica"),
-        (manifest("TFJob", Worker=3000), "3000 replicas are too many; 1000 are the most"),
+        (manifest("TFJob", Worker=3000), "3000 replicas are too many; 1000 is the limit"),
         (
             manifest("TFJob", Worker=replicas("TFJob", restartPolicy="Sometimes")),
             "spec.tfReplicaSpecs.Worker.restartPolicy: 'Sometimes' is none of",

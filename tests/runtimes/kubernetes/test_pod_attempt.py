@@ -251,7 +251,7 @@ def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
     world.write(paths.TAKEN_UP, {})
     seen = world.see(ended(1, message="a\nwindlass: exec format error"))
     assert seen.message == (
-        "its container ended with exit code 1 before its program began: "
+        "its container ended with exit code 1 before its program started: "
         "a\nwindlass: exec format error"
     )
 
@@ -259,5 +259,5 @@ def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
 def test_a_container_that_ended_without_a_word_says_that(world: World) -> None:
     seen = world.see(ended(3))
     assert seen.message == (
-        "its container ended with exit code 3 before its program began, and said nothing"
+        "its container ended with exit code 3 before its program started, without output"
     )

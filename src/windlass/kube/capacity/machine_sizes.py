@@ -85,13 +85,13 @@ node_selector= of wl.Kubernetes.
         with_cpus = max(memory for cpus, memory in sizes if cpus >= requested.cpus)
         message = (
             f"No machine of this cluster has {_cpus(requested.cpus)} and "
-            f"{format_size(requested.memory)} at once: of those with so many CPUs "
-            f"the largest has {format_size(int(with_cpus))} for pods."
+            f"{format_size(requested.memory)} together: the largest machine with so many "
+            f"CPUs has {format_size(int(with_cpus))} for pods."
         )
     raise ResourceError(
         message,
-        hint="Ask for less, or for more replicas. Where larger machines come on demand, say "
-        "which: node_selector= of wl.Kubernetes.",
+        hint="Request less, or use more replicas. If the cluster adds larger machines on "
+        "demand, select them: node_selector= of wl.Kubernetes.",
     )
 
 
