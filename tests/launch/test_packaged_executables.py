@@ -232,7 +232,7 @@ def test_code_that_the_server_lost_is_told_with_the_remedy(here: Project, fresh_
     [tell] = exp.package([wl.PythonScript("tell.py")])
     kill_server(fresh_home)
     shutil.rmtree(fresh_home / "blobs")
-    with pytest.raises(wl.SnapshotError, match="does not have the code") as caught:
+    with pytest.raises(wl.SnapshotError, match="no longer has the packaged code") as caught:
         exp.add(wl.Job(tell))
     assert caught.value.hint == "Package it again: exp.package([...])"
     [again] = exp.package([wl.PythonScript("tell.py")])

@@ -18,8 +18,8 @@ def check_fits(spec: JobSpec, capacity: Capacity, name: str, way_out: str = "") 
     >>> check_fits(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0), "train")
     Traceback (most recent call last):
     windlass.ResourceError: train needs 4 CPUs for its 4 replicas; there are 2.
-      Request less: executor=wl.Local(cpus=0.5) (fractions are fine: CPUs are set aside, not \
-enforced), or fewer replicas.
+      Request less: executor=wl.Local(cpus=0.5) (fractions are allowed: CPUs are \
+reserved, not enforced), or fewer replicas.
     """
     never = impossible(spec, capacity)
     if never:

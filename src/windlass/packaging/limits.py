@@ -22,8 +22,8 @@ def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total:
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
     Traceback (most recent call last):
     ...
-    windlass.SnapshotError: The code in /p is 300.0 MB in 2 files; a snapshot \
-takes at most 200.0 MB and 20,000 files.
+    windlass.SnapshotError: The code in /p is 300.0 MB in 2 files. A snapshot \
+may have at most 200.0 MB and 20,000 files.
       The biggest:
          300.0 MB  data/big.bin
       Add lines to /p/.windlassignore for files that the job does not need:

@@ -158,5 +158,5 @@ def test_a_dry_run_shows_where_in_a_cluster_it_would_run(
     job = wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="lab", volumes={"/d": "claim:d"}))
     job.submit(dry_run=True)
     shown = capsys.readouterr().out
-    for each in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster is asked"):
+    for each in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster checks"):
         assert each in shown

@@ -314,7 +314,7 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
             lambda: wl.JobGroup(
                 chief=wl.Job(SCRIPT), master=wl.Job(SCRIPT), framework="tensorflow"
             ),
-            "a job has a chief or a master, not both",
+            "a job may have a chief or a master, not both",
         ),
     ],
 )  # fmt: skip

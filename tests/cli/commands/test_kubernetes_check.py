@@ -46,7 +46,7 @@ def test_findings_are_broken_under_their_text_to_fit_a_terminal(nowhere: Shell) 
     terminal = nowhere.terminal("kubernetes", "check", columns=80, NO_COLOR="1")
     assert terminal.end() == 1
     first, *others = terminal.lines
-    assert first.startswith("✗ cluster      No Kubernetes cluster is known here")
+    assert first.startswith("✗ cluster      No Kubernetes cluster is configured")
     assert max(map(len, terminal.lines)) <= 80
     assert others and all(line.startswith(INDENT) and line[15] != " " for line in others)
     login = "wl.TokenAuthentication(token=..., server=...).login()"

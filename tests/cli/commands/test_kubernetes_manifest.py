@@ -68,7 +68,7 @@ def test_a_job_is_refused_where_no_cluster_is_known(project: Project) -> None:
         cwd=project.path, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert answer.returncode != 0
-    assert "No Kubernetes cluster is known here" in answer.stderr
+    assert "No Kubernetes cluster is configured" in answer.stderr
     assert "wl.TokenAuthentication(" in answer.stderr
 
 

@@ -154,7 +154,7 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
         (["--search", "a", "-n", "3"], "--tail works for one trial"),
         (
             ["--search", "a(", "--regex"],
-            "is not a valid regular expression that can be searched for",
+            "is not a valid regular expression",
         ),
         (["1", "--count"], "--count needs --search"),
         (["1", "--head", "1", "--tail", "1"], "head and tail cannot be used together"),

@@ -233,7 +233,7 @@ def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
     ]  # fmt: skip
     for wrong, what in (
         (["edit", new], "Name a change"),
-        (["edit", f"{new}@1", "--description", "x"], "A version has notes"),
+        (["edit", f"{new}@1", "--description", "x"], "A version has no description"),
         (["edit", new, "-m", "accuracy"], "is not NAME=VALUE"),
         (["register", new, str(checkpoint.id), "-m", "=1"], "is not NAME=VALUE"),
     ):
@@ -277,7 +277,7 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
     for folder in ("fetched", "as-before", f"{name}-1"):
         assert (shell.folder / folder / "model.txt").read_text() == "weights"
     done = shell("model", "download", name, "one", "--to", "other")
-    assert done.returncode == 2 and "Say one folder" in done.stderr
+    assert done.returncode == 2 and "Name the folder once" in done.stderr
     done = shell("model", "rm", f"{name}@1", "--yes")
     assert done.returncode == 1 and "Version 1 is 'best', 'production'" in done.stderr
     done = shell("model", "show", f"{name}@2")

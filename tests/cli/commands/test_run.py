@@ -191,7 +191,7 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     of_cluster = ("--namespace", "--queue", "--priority-class", "--service-account")
     done = shell("run", *(word for each in of_cluster for word in (each, "lab")), "echo.py")
     for option in of_cluster:
-        assert f"{option}: it is said of a cluster; add --backend kubernetes" in done.stderr
+        assert f"{option}: it is an option of a cluster; add --backend kubernetes" in done.stderr
     done = shell("run", "--backend", "kubernetes", "--priority", "5", "echo.py")
     assert "Name a priority class of the cluster: --priority-class" in done.stderr
     assert "wl.Kubernetes" not in done.stderr

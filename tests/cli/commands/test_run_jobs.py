@@ -187,7 +187,7 @@ def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell
             ["--replicas", "64", "--cpus", "0.01", "--memory", "1TB"],
             "Request less memory, or fewer",
         ),
-        (["--replicas", "64", "--accelerator", "a100"], "see what there is: windlass accelerators"),
+        (["--replicas", "64", "--accelerator", "a100"], "see: windlass accelerators"),
         (["--package", "windlass-of-nobody==1"], "--package windlass-of-nobody==1"),
         (["--secret", "NOT_SET"], "export NOT_SET=...)\n"),
     ],

@@ -82,7 +82,7 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     terminal.type("kept=here; echo re''ady\r").until("ready").type(DETACH).until("code=0")
     terminal.end()
     which = shell_id(terminal)
-    assert f"Detached from shell {which}, which goes on." in terminal.text
+    assert f"Detached from shell {which}, which continues to run." in terminal.text
     assert f"windlass shell kill {which}" in terminal.text
     assert left_as_it_was(terminal)
     running = re.compile(rf"^ *{which}  +\$SHELL +- +RUNNING", re.MULTILINE)

@@ -133,7 +133,10 @@ def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
         (["result", "1", "--raw", "--json"], "cannot be used together"),
         (["priority", "1", "high"], "'high' is not a valid whole number."),
         (["logs", "1", "--tail", "some"], "'some' is not a valid whole number."),
-        (["edit", "1", "-e", "rates"], "the ids of trials, or --experiment NAME, not both."),
+        (
+            ["edit", "1", "-e", "rates"],
+            "Name the trials by their ids, or an experiment: --experiment NAME, not both.",
+        ),
     ):
         done = shell(*args)
         assert (done.returncode, done.stdout) == (2, "")

@@ -153,8 +153,8 @@ def test_a_second_download_repairs_an_incomplete_checkpoint(home: Path, tmp_path
     (folder / "weights").unlink()
     checkpoint.download(folder)
     assert (folder / "weights").read_text() == "0.5 "
-    (folder / "mine").write_text("not of it")
-    with pytest.raises(wl.Conflict, match="holds something else"):
+    (folder / "mine").write_text("does not belong to it")
+    with pytest.raises(wl.Conflict, match="contains other files"):
         checkpoint.download(folder)
 
 
@@ -204,7 +204,7 @@ def test_notes_are_put_and_removed_one_by_one(home: Path) -> None:
     assert checkpoint.metadata == {"lr": [1, 2], "note": "best"}
     with pytest.raises(wl.InvalidArgument, match="metadata"):
         checkpoint.add_metadata(thing=object())
-    with pytest.raises(wl.InvalidArgument, match="there can be 100"):
+    with pytest.raises(wl.InvalidArgument, match="the limits are 100"):
         checkpoint.add_metadata(**{f"n{number}": 1 for number in range(200)})
     assert len(checkpoint.refresh().metadata) == 2
 
@@ -345,7 +345,7 @@ def test_the_first_checkpoint_of_a_continued_trial_is_not_deleted(home: Path) ->
     gate = home / "gate"
     trial = save.submit(str(gate))
     eventually(lambda: steps_of(trial) == [1], "it was told of while it goes on")
-    with pytest.raises(wl.Conflict, match="it goes on by itself"):
+    with pytest.raises(wl.Conflict, match="so there is nothing to continue"):
         trial.continue_()
     other = trial.fork()
     gate.touch()

@@ -70,7 +70,7 @@ def test_an_invalid_argument_raises_a_windlass_error_with_a_message(
             ask(odd)
         except wl.WindlassError as error:
             assert error.message.strip()
-            assert "fault of its own" not in error.message
+            assert "an internal error" not in error.message
 
 
 def test_a_missing_metric_is_not_found() -> None:

@@ -19,7 +19,7 @@ SHARES_HOME = True
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"accelerator": "h10"}, "accelerator: there is no accelerator 'h10'; did you mean 'h100'?"),
-    ({"accelerator": "a100x0"}, "accelerator: 'a100x0' asks for 0 accelerators"),
+    ({"accelerator": "a100x0"}, "accelerator: 'a100x0' requests 0 accelerators"),
     ({"accelerator": 8}, "accelerator: 8 is not an accelerator"),
     ({"cpus": -1}, "cpus: -1 is out of range"),
     ({"cpus": 0}, "cpus: 0 is out of range"),
@@ -125,7 +125,7 @@ def test_options_that_the_local_backend_cannot_honour_are_refused_with_the_reaso
     text = str(caught.value)
     assert "3 problems" in text
     assert "container_image: backend 'local' runs plain processes, not containers" in text
-    assert "Use packages= for what the code needs" in text
+    assert "list the required packages in packages=" in text
     assert "cluster: backend 'local' has no clusters; it is one machine" in text
     assert "spot: backend 'local' has no spot machines" in text
 

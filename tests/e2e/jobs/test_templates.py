@@ -105,7 +105,7 @@ def test_a_template_that_changes_or_goes_changes_no_trial(home: Path) -> None:
         ({"retries": -1}, "retries: -1 is not a valid number of retries"),
         ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
         ({"retries": 1, "backoff_limit": 2}, "retries is the same as backoff_limit"),
-        ({"secrets": {"TOKEN": "x"}}, "holds no values; write a list of names"),
+        ({"secrets": {"TOKEN": "x"}}, "stores no secret values; write a list of names"),
         ({"framework": "torhc"}, "did you mean 'torch'?"),
         ({"env": {"A": 1}}, "env: A is 1"),
         ({"packages": "numpy"}, "packages: write a list"),
@@ -136,7 +136,7 @@ def test_one_error_lists_all_problems_of_a_template(home: Path) -> None:
 
 def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
     template = wl.create_template(unique("medium"), cpus=1)
-    with pytest.raises(wl.Conflict, match=r"There is a template .* already"):
+    with pytest.raises(wl.Conflict, match=r"A template .* already exists"):
         wl.create_template(template.name)
     with pytest.raises(wl.NotFound, match=f"Did you mean '{template.name}'"):
         wl.Job(wl.Command(["true"]), template=template.name.replace("med", "mde")).submit()

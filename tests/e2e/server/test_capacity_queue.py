@@ -235,7 +235,7 @@ def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed
 def test_an_oversized_trial_is_refused_at_once_with_the_available_capacity(
     machine: Machine, project: Project
 ) -> None:
-    look = "see what there is: windlass accelerators"
+    look = "see: windlass accelerators"
     refused = {
         "cpus=3": ("needs 3 CPUs on one machine; there are 2", "Request less: cpus=2 ("),
         "memory='5GB'": (

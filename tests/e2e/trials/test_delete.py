@@ -252,7 +252,7 @@ def test_rm_needs_a_confirmation_and_gc_prints_the_freed_space(
     assert f"Trial {trial.id} (noise) is deleted." in done.stdout
     assert "There is no trial 999999." in done.stderr
     dry = project.run(BIN / "windlass", "gc", "-n", "--older-than", "0")
-    assert re.match(r"Would free 1\d\d\.\d kB: \d contents? that nothing needs\.", dry.stdout)
+    assert re.match(r"Would free 1\d\d\.\d kB: \d unused contents?\.", dry.stdout)
     freed = project.run(BIN / "windlass", "gc", "--older-than", "0")
     assert freed.stdout.startswith("Freed 1"), freed.stdout
-    assert project.run(BIN / "windlass", "gc").stdout.startswith("Freed 0 B: 0 contents")
+    assert project.run(BIN / "windlass", "gc").stdout.startswith("Freed 0 B: 0 unused contents")

@@ -140,7 +140,7 @@ def test_a_process_is_one_trial_at_a_time_and_invalid_calls_raise() -> None:
 def test_inside_a_launched_trial_none_is_started(project: Project) -> None:
     project.write("program.py", "import windlass as wl\nwl.start_trial('inner')\n")
     done = project.run(BIN / "windlass", "run", "program.py")
-    assert "which Windlass started: it needs no other" in done.stdout + done.stderr
+    assert "which Windlass started" in done.stdout + done.stderr
 
 
 def test_functions_called_in_it_are_trials_of_their_own(project: Project) -> None:
@@ -335,7 +335,7 @@ def test_should_stop_reports_a_stop_of_an_external_trial(started: Any) -> None:
     trial = named("runs")
     trial.stop(grace=0).wait(PATIENCE)
     assert trial.state == "STOPPED"
-    assert trial.attempts[-1].message.startswith("it was told to stop and went on")
+    assert trial.attempts[-1].message.startswith("it did not stop when asked")
     assert deaf.poll() is None, "its process is not ours to kill"
 
 
@@ -400,7 +400,7 @@ def test_the_command_line_shows_it(project: Project) -> None:
         assert "external: Windlass did not start it" in page
         assert "CPU" not in page
         silent = project.run(BIN / "windlass", "logs", str(trial.id)).stderr
-        assert "what it prints is not recorded" in silent
+        assert "so its output is not recorded" in silent
 
 
 def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
@@ -410,7 +410,7 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
         pass
     number = str(trial.id)
     for call in (trial.rerun, trial.continue_, trial.fork):
-        with pytest.raises(wl.Unsupported, match="it cannot be started again") as caught:
+        with pytest.raises(wl.Unsupported, match="so Windlass cannot start it again") as caught:
             call()
         assert (
             caught.value.hint
@@ -421,7 +421,7 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
             ("continue", number),
             "Run the program again, or launch it as a trial: windlass run SCRIPT",
         ),
-        (("result", number), f"What is known of it: windlass show {number}"),
+        (("result", number), f"See its record: windlass show {number}"),
         (("shell", number), "Run it in a snapshot of this project instead: --code"),
         (("command", "--trial", number, "ls"), "in a snapshot of this project instead: --code"),
         (("command", "-e", "by-hand", "ls"), "or run it in this project's code: --code"),

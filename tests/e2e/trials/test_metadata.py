@@ -186,7 +186,7 @@ def test_the_server_itself_refuses_malformed_metadata(body: str, home: Path) -> 
 
 def test_there_is_an_end_to_how_much_can_be_noted(home: Path) -> None:
     experiment = make().set_labels([str(number) for number in range(100)])
-    with pytest.raises(wl.InvalidArgument, match="These would be 101 labels; there can be 100"):
+    with pytest.raises(wl.InvalidArgument, match="These would be 101 labels; the limits are 100"):
         experiment.add_label("one more")
     assert len(again(experiment).labels) == 100
 

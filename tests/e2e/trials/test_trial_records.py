@@ -260,7 +260,7 @@ def test_a_missing_trial_or_experiment_is_not_found_and_others_are_suggested(
         wl.get_experiment("duoble")
     assert "There is no experiment 'duoble'." in str(caught.value)
     assert "Did you mean 'double'?" in str(caught.value)
-    with pytest.raises(wl.InvalidArgument, match="has a name"):
+    with pytest.raises(wl.InvalidArgument, match="cannot be empty"):
         wl.get_experiment("")
     for missing_name in ("zzz/ü?#", 999, 2**70, -1):
         with pytest.raises(wl.NotFound, match="There is no experiment"):

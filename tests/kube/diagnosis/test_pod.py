@@ -25,7 +25,7 @@ TOLD = {
         "Evicted",
         'Its machine evicted it: Usage of EmptyDir volume "volume" exceeds the limit "1Mi".',
     ),
-    "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 lets nobody pull so often."),
+    "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 limits the rate of pulls."),
     "image-denied": (
         "ImageDenied",
         f"The registry has no image {REGISTRY}/denied:7, or shows it only to those with a "
@@ -78,7 +78,7 @@ TOLD = {
     ),
     "pull-secret-missing": (
         "ImageDenied",
-        f"The registry has no image {REGISTRY}/private:7, or does not show it to robot.",
+        f"The registry has no image {REGISTRY}/private:7, or denies access to robot.",
     ),
     "registry-silent": (
         "RegistryUnreachable",

@@ -116,7 +116,7 @@ def test_a_gated_pod_waits_in_its_queue() -> None:
     waiting["status"] = {"phase": "Pending", "conditions": [condition]}
     told = explain(waiting, [], now=0)
     assert told is not None
-    assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a to be let in.")
+    assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a.")
 
 
 def test_nothing_is_said_of_a_pod_that_was_just_made() -> None:

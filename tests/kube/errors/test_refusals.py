@@ -31,7 +31,7 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
             'pods "x" is forbidden: violates PodSecurity "restricted:latest": '
             'allowPrivilegeEscalation != false (container "main" must set '
             "securityContext.allowPrivilegeEscalation=false)",
-            "takes only pods of the security level restricted: allowPrivilegeEscalation",
+            "accepts only pods of the security level restricted: allowPrivilegeEscalation",
         ),
         (
             403,

@@ -153,7 +153,7 @@ def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
     found = findings("doctor", config=config)["kubernetes"]
     assert found["level"] == "warning"
     assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
-    assert "More: windlass kubernetes check" in found["mend"]
+    assert "Details: windlass kubernetes check" in found["mend"]
 
 
 def test_rights_are_printed_for_who_runs_the_jobs_and_where(

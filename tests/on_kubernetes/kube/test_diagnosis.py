@@ -97,7 +97,7 @@ def test_what_a_namespace_has_no_room_for_is_told_when_it_is_refused(
     )
     refused = _refused(connection, {})
     assert refused.message == (
-        "The quota team of the namespace has no room: asked for is pods=1, in use pods=0, "
+        "The quota team of the namespace is exceeded: requested pods=1, in use pods=0, "
         "the limit pods=0."
     )
     assert f"kubectl -n {namespace.name} describe resourcequota team" in str(refused)
@@ -116,10 +116,10 @@ def test_a_quota_of_cpus_takes_only_pods_that_say_how_many(
         "the quota is known",
     )
     refused = _refused(connection, {})
-    assert "The quota team of the namespace takes only pods that say" in refused.message
+    assert "The quota team of the namespace accepts only pods that request" in refused.message
     assert "cpus= and memory= of wl.Kubernetes" in str(refused)
     refused = _refused(connection, {"cpu": "2", "memory": "1Mi"})
-    assert "asked for is requests.cpu=2, in use requests.cpu=0, the limit requests.cpu=1" in (
+    assert "requested requests.cpu=2, in use requests.cpu=0, the limit requests.cpu=1" in (
         refused.message
     )
 

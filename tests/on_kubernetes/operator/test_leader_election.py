@@ -163,7 +163,7 @@ def test_those_for_different_namespaces_do_not_wait_for_each_other(
             assert each.ended("TFJob", "train")["type"] == "Succeeded"
         for each, process in zip(places, (first, second), strict=True):
             assert f'namespace="{each.namespace}"' in process.ask("/metrics")[1]
-            assert "somebody else wrote" not in process.output
+            assert "another program changed the stored status" not in process.output
 
 
 def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_too_many(
@@ -182,7 +182,7 @@ def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_
             names = create_fated(jobs, 5, random.Random(SEED))
             check_fates(jobs, births, names, SEED)
         told = narrow.output + wide.output
-        assert f"does another operator look after namespace {jobs.namespace}?" in told
+        assert f"another operator may manage namespace {jobs.namespace}?" in told
 
 
 def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(

@@ -59,7 +59,7 @@ FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
     "python": (
         {"container_image": PAUSE_IMAGE},
         f"The image {PAUSE_IMAGE} has no python3, which Windlass needs to start programs.",
-        "Take an image with Python 3.9 or newer",
+        "Use an image with Python 3.9 or newer",
     ),
     "processor": (
         {
@@ -98,7 +98,7 @@ def test_why_a_trial_does_not_begin_is_told_soon_with_what_to_do(
     trials["quota"] = python("", namespace).submit()
     quota = (
         {},
-        "The quota team of the namespace has no room: asked for is pods=1, ",
+        "The quota team of the namespace is exceeded: requested pods=1, ",
         "kubectl -n {namespace} describe resourcequota team",
     )
     expected = {**TOLD, **FAILED, "quota": quota}
@@ -168,7 +168,7 @@ def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
             assert command.wait(PATIENCE) != 0
         finally:
             command.kill()
-    assert "Trial 1 (true) starting: The quota team of the namespace has no room" in told
+    assert "Trial 1 (true) starting: The quota team of the namespace is exceeded" in told
     assert f"kubectl -n {namespace.name} describe resourcequota team" in told
 
 

@@ -78,7 +78,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
 @pytest.mark.parametrize(
     ("thing", "told"),
     [
-        (manifest("TFJob"), "spec.tfReplicaSpecs: there is no replica"),
+        (manifest("TFJob"), "spec.tfReplicaSpecs: it is empty"),
         (
             manifest("TFJob", Worker={"template": {"spec": {"containers": []}}}),
             "spec.tfReplicaSpecs.Worker.template.spec.containers: there is none; "
@@ -94,7 +94,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
             "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image: it is missing",
         ),
         (manifest("TFJob", Chief=2), "spec.tfReplicaSpecs: tensorflow has one chief; there are 2"),
-        (manifest("TFJob", Chief=1, Master=1), "a job has a chief or a master, not both"),
+        (manifest("TFJob", Chief=1, Master=1), "a job may have a chief or a master, not both"),
         (manifest("PyTorchJob", Master=2), "torch has one master; there are 2"),
         (
             manifest("PyTorchJob", Launcher=1),

@@ -243,7 +243,7 @@ def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explaine
 ) -> None:
     said = "standard_init_linux.go:219: exec user process caused: exec format error"
     seen = world.see(ended(1, message=said))
-    assert "made for another kind of processor than its machine has" in seen.message
+    assert "built for another processor architecture than that of its machine" in seen.message
     assert "docker buildx build" in seen.message
 
 

@@ -100,7 +100,7 @@ def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
         ),
         ({"volumes": {"//windlass": "claim:a"}}, "'//windlass' is reserved for Windlass"),
         ({"volumes": {"///": "claim:a"}}, "'///' is not an absolute path"),
-        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are one place"),
+        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are the same path"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )

@@ -37,8 +37,8 @@ def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
     >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
     >>> pod = {"spec": {"containers": [gpus]}}
     >>> print(why_unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", pod))
-    None of the 3 machines has 4 GPUs free. It starts when they are; what there is: windlass \
-kubernetes check
+    None of the 3 machines has 4 GPUs free. It starts when they are free. To see the capacity: \
+windlass kubernetes check
     """
     for pattern, explanation in _WHOLE:
         match = pattern.search(message)

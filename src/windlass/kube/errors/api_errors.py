@@ -89,8 +89,8 @@ it only for tests.
         return KubernetesError(
             f"The certificate of {server} is not trusted: {detail}",
             hint="Set the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, "
-            "or certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only "
-            "for a try.",
+            "or certificate-authority in the kubeconfig file. skip_tls=True accepts any "
+            "certificate; use it only for tests.",
             reason="Untrusted",
         )
     ways = "Check that the cluster runs and that the address is right."

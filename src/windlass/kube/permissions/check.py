@@ -151,8 +151,8 @@ def missing_permissions_error(missing: Sequence[Permission], account: str) -> Ku
     >>> two = Permission(verb="list", resource="events", namespace="lab")
     >>> print(missing_permissions_error([one, two], "ada"))
     ada lacks 2 rights in namespace lab: create pods; list events.
-      Somebody who may can grant them: windlass kubernetes rights --namespace lab --account ada \
-| kubectl apply -f -
+      An administrator of the cluster can grant them: windlass kubernetes rights \
+--namespace lab --account ada | kubectl apply -f -
     """
     if len(missing) == 1:
         explanation = not_allowed(missing[0], account)
@@ -180,8 +180,8 @@ def grant_hint(missing: Sequence[Permission], account: str) -> str:
     """Return the command with which an administrator grants all missing permissions.
 
     >>> grant_hint([Permission(verb="list", resource="events", namespace="lab")], "ada")
-    'Somebody who may can grant it: windlass kubernetes rights --namespace lab --account ada | \
-kubectl apply -f -'
+    'An administrator of the cluster can grant it: windlass kubernetes rights --namespace lab \
+--account ada | kubectl apply -f -'
     """
     namespace = missing[0].namespace
     return (

@@ -72,7 +72,7 @@ def elsewhere_message(record: JobRecord, server: str) -> str:
     >>> elsewhere_message(
     ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"
     ... )
-    'its pods are in the cluster at https://a, and this server looks at b'
+    'its pods are in the cluster at https://a, but this server uses b'
     """
     there = record.server.partition(" ")[0]
     if there == server:
@@ -85,7 +85,7 @@ def abandoned_message(record: JobRecord, why: str) -> str:
 
     >>> record = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
     >>> abandoned_message(record, "https://a is away")
-    'https://a is away. Its pods may still run there, and are deleted when ...; kubectl ...'
+    'https://a is away. Its pods may still run there, and are deleted when ...; to delete ...'
     """
     later = ", and are deleted when this server reaches that cluster again" if record.server else ""
     command = (
