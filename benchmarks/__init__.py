@@ -1,7 +1,7 @@
-"""How fast Windlass is, beside bare Python and beside others: `make bench`.
+"""Benchmarks of Windlass against bare Python and other tools: `make bench`.
 
-One file a group of figures, each registered by `registry.benchmark`; `scripts` holds the
-programs they run, written as a user writes them. What is measured runs in processes, a home and
-a project of its own (`workshop`) and leaves nothing. Nothing here is part of the package, and
-no budget ever fails a test.
+Each file has a group of figures, registered by `registry.benchmark`. `scripts` has the programs
+that they run, written as a user writes them. A benchmark runs in its own processes, home and
+project (`workshop`) and leaves nothing behind. Nothing here is part of the package, and no missed
+budget fails a test.
 """

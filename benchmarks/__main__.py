@@ -44,7 +44,7 @@ def _choose(
     wanted = [name.strip() for name in names.split(",")]
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        parser.error(f"there is no {', '.join(unknown)}; there are: {', '.join(known)}")
+        parser.error(f"there is no {', '.join(unknown)}; choose one of: {', '.join(known)}")
     return {name: known[name] for name in known if name in wanted}
 
 

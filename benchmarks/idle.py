@@ -1,4 +1,4 @@
-"""What a server costs while nothing happens: memory and processor time."""
+"""Memory and processor time of an idle server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WINDOW = 10.0  # the kernel counts in hundredths of a second: 0.1 % of this
 @benchmark("idle")
 def measure_idle(bench: Bench) -> Iterator[Figure]:
     """The server after a trial, and the warm launchers it keeps."""
-    del bench  # what is measured is no time
+    del bench  # this benchmark does not measure time
     with Workshop() as shop:
         shop.run("first_value.py")
         shop.settle()
@@ -32,7 +32,7 @@ def measure_idle(bench: Bench) -> Iterator[Figure]:
         before = _processor_time(server)
         sizes, bare_sizes = Samples(), Samples()
         while time.monotonic() - started < _WINDOW:
-            time.sleep(_WINDOW / 5)  # what is measured is what happens meanwhile
+            time.sleep(_WINDOW / 5)  # measure while idle
             sizes.append(sum(_memory(process) for process in _family(server)))
         passed = time.monotonic() - started
         used = _processor_time(server) - before
@@ -75,7 +75,7 @@ def _processor_time(server: psutil.Process) -> float:
 
 
 def _has_pss() -> bool:
-    """Whether the system tells the share of each process in what several have in common."""
+    """Return whether the system reports the share of each process in shared memory."""
     return Path("/proc/self/smaps_rollup").exists()
 
 

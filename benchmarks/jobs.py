@@ -49,7 +49,7 @@ def measure_jobs(bench: Bench) -> Iterator[Figure]:
                 ratio=seconds / bare.median,
                 bare=bare.median * 1e3,
             ),
-            note="with the storing of what it came to, and the starting of processes",
+            note="includes storing results and starting processes",
         )
     yield figure(
         "jobs.memory",

@@ -1,8 +1,8 @@
 """`make bench-kube`: many jobs at once, on the objects of a cluster alone.
 
-No node runs anything: the pods name a scheduler that nobody is, and this moves them through their
-phases itself. What is measured is the operator and the API server; beside it, in the same run,
-stands what the API server takes for bare creates of the same objects.
+No node runs a pod: the pods name a scheduler that does not exist, and this program changes their
+phases. The benchmark measures the operator and the API server. For comparison, the same run also
+measures bare creates of the same objects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PATIENCE = 1200.0
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run took."""
+    """The times of one run."""
 
     jobs: int
     replicas: int
@@ -105,7 +105,7 @@ class _Namespace:
         self._connection.request("DELETE", f"/api/v1/namespaces/{self._name}", {})
 
     def _wait_for_account(self) -> None:
-        """Whoever makes a pod before there is one is refused."""
+        """Wait for the default account, since the cluster refuses pods before it exists."""
         path = f"/api/v1/namespaces/{self._name}/serviceaccounts"
         end = time.monotonic() + 60
         while not self._connection.request("GET", path)["items"]:
@@ -129,7 +129,7 @@ def _job(namespace: str, number: int, replicas: int) -> Object:
 
 
 def _create_barely(connection: Connection, namespace: str, jobs: int, replicas: int) -> float:
-    """How long it takes to create all these objects, and to do nothing else."""
+    """Return the seconds that creating all these objects takes."""
 
     def create(number: int) -> None:
         made = connection.request(
@@ -228,7 +228,7 @@ class _Operator:
 
 
 class _Kubelet:
-    """What a node would say of pods: that they run, then that they are done."""
+    """Report pods as running, then as done, in place of a node."""
 
     def __init__(self, connection: Connection, namespace: str, number: int) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Where it was measured: what must be told beside every figure."""
+"""The machine and commit of a run, which every figure depends on."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def describe(load_before: float) -> Machine:
 
 
 def load() -> float:
-    """How many processes wanted to run in the last minute, on average."""
+    """Return the load average of the last minute."""
     return round(os.getloadavg()[0], 2)
 
 
 def commit() -> str:
-    """The commit that is measured, with a + if anything is changed since."""
+    """Return the measured commit, with a + if files have changed since."""
     folder = str(Path(__file__).parent)
     head = ask("git", "-C", folder, "rev-parse", "--short", "HEAD")
     changed = ask("git", "-C", folder, "status", "--porcelain", "--untracked-files=no")
@@ -40,7 +40,7 @@ def commit() -> str:
 
 
 def ask(*argv: str) -> str:
-    """What a command says, or nothing."""
+    """Return the output of a command, or an empty string."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     except OSError:

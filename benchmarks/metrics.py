@@ -1,4 +1,4 @@
-"""What reporting costs a program, how fast it is kept, how fast curves come back; MLflow beside."""
+"""Cost of reporting, speed of storing, speed of reading curves, compared with MLflow."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def measure_reports(bench: Bench) -> Iterator[Figure]:
 
 
 class _MLflow:
-    """What MLflow took for the like, in the same run."""
+    """Return the time of MLflow for the same work, in the same run."""
 
     def __init__(self, bench: Bench) -> None:
         self._peers = bench.peers
@@ -92,7 +92,7 @@ class _MLflow:
         return self._peers.measure("mlflow", title, take)
 
     def times(self, name: str, done: str, what: str, ours: float) -> Iterator[Figure]:
-        """How many times as fast as it we are; nothing where it was not asked."""
+        """Return the speed relative to MLflow; None if MLflow was not measured."""
         if not self._answers:
             return
         each = Samples(answer[what] / answer["points"] for answer in self._answers)

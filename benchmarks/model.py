@@ -1,4 +1,4 @@
-"""What a run of the benchmarks comes to, as it is printed and as it is written to JSON."""
+"""The results of a run, as printed and as written to JSON."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None  # the quartiles of the samples
     high: float | None = None
     ratio: float | None = None
-    bare: float | None = None  # what bare Python took: milliseconds, or MB for memory
+    bare: float | None = None  # the value of bare Python: milliseconds, or MB for memory
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a figure may be."""
+    """The limit of a figure."""
 
     limit: float
     of: Literal["amount", "ratio"] = "amount"
@@ -36,7 +36,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
     def holds(self, value: Value) -> bool | None:
-        """Whether it is kept; none if that cannot be said.
+        """Return whether a value meets the budget; None if unknown.
 
         >>> Budget(limit=40, text="≤ 40 ms").holds(Value(amount=41, unit="ms", samples=9))
         False
@@ -57,7 +57,7 @@ class PeerFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: what was measured, what it came to, what it may be, what others take."""
+    """One row: the measurement, its value, its budget and the values of peers."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it was measured."""
+    """The machine of a run."""
 
     system: str
     processor: str
@@ -83,7 +83,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run; what `--json` writes."""
+    """A whole run, as `--json` writes it."""
 
     version: int = 1  # of this layout
     windlass: str

@@ -45,7 +45,7 @@ class Peers:
     def measure(
         self, name: str, title: str, take: Callable[[Path], Value]
     ) -> tuple[PeerFigure, ...]:
-        """What a peer takes; if it cannot be had or fails, its row says so."""
+        """Measure a peer. If it is missing or fails, its row shows the reason."""
         if self._skip:
             return ()
         try:

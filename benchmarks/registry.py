@@ -1,4 +1,4 @@
-"""Which benchmarks there are, and what each is given."""
+"""The registry of benchmarks, and their inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.yardstick import Yardstick
 
 @dataclass
 class Bench:
-    """What a benchmark works with."""
+    """The inputs of a benchmark."""
 
     yardstick: Yardstick = field(default_factory=Yardstick)
     peers: Peers = field(default_factory=Peers)

@@ -1,4 +1,4 @@
-"""Samples taken in turn: what is compared is measured in the same seconds of the same machine."""
+"""Samples taken in turn, so that compared values come from the same seconds on the same machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Samples(list[float]):
-    """What was measured, again and again, in seconds.
+    """Repeated measurements, in seconds.
 
     >>> times = Samples([3.0, 1.0, 2.0, 10.0, 4.0])
     >>> times.median, times.quantile(0.95), times.quartiles
@@ -23,7 +23,7 @@ class Samples(list[float]):
         return self.quantile(0.25), self.quantile(0.75)
 
     def quantile(self, share: float) -> float:
-        """The sample that so much of all samples do not exceed."""
+        """Return a quantile of the samples."""
         ordered = sorted(self)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

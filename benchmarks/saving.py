@@ -15,12 +15,12 @@ from benchmarks.workshop import Workshop
 from benchmarks.yardstick import time_command
 
 _ROUNDS = 3
-_TIMES = 2  # what saving may take: twice as long as cp
+_TIMES = 2  # saving may take twice as long as cp
 
 
 @benchmark("checkpoint")
 def measure_checkpoints(bench: Bench) -> Iterator[Figure]:
-    """What is new, and what was saved before; cp hashes nothing and waits for no disk."""
+    """Measure new and unchanged files. For comparison, cp neither hashes nor waits for the disk."""
     with Workshop() as shop:
         for name, title, files, size in (
             ("large", "1 GB in 4 files", 4, 256 << 20),
@@ -54,7 +54,7 @@ def _beside_cp(name: str, title: str, taken: dict[str, Samples], ours: str) -> F
 
 
 class _Folder:
-    """Files that differ, and what may be done with them."""
+    """A folder of different files, and operations on it."""
 
     def __init__(self, shop: Workshop, name: str, files: int, size: int) -> None:
         self._shop = shop

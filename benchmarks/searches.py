@@ -1,4 +1,4 @@
-"""What a search adds to its trials, beside Optuna alone."""
+"""The overhead of a search per trial, compared with Optuna alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to have Windlass at all: its import, its command."""
+"""The cost of importing Windlass and of its command."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def _run(python: str | Path, code: str) -> float:
 
 
 def _beyond(times: Samples, bare: Samples) -> Value:
-    """What one takes more than the other, pair by pair."""
+    """Return the differences, pair by pair."""
     more = Samples(ours - theirs for ours, theirs in zip(times, bare, strict=True))
     return time_value(more, bare)

@@ -80,7 +80,7 @@ def make_tree(shop: Workshop) -> Path:
 
 
 class _Tree:
-    """A project of many small files, committed, and what may be done with it."""
+    """A committed project of many small files, and operations on it."""
 
     def __init__(self, shop: Workshop) -> None:
         self._shop = shop

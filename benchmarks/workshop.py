@@ -1,4 +1,4 @@
-"""Where things are measured: a home and a project that nobody used before, gone afterwards."""
+"""A temporary home and project for measurements."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Workshop:
         return int(described["pid"])
 
     def kill_server(self) -> None:
-        """End the server as a power cut would, as far as it is concerned."""
+        """Kill the server, as a power cut would."""
         os.kill(self.server_pid(), signal.SIGKILL)
         _await(lambda: not is_locked(str(self.home / "server.lock")), "the server's end")
         (self.home / "server.json").unlink()
@@ -107,7 +107,7 @@ class Workshop:
         _await(lambda: not any(map(is_locked, locks)), "the end of the trials")
 
     def _end_rest(self) -> None:
-        """End what is left, known by its `HOME`: a peer may leave processes behind."""
+        """Kill remaining processes, known by their `HOME`: a peer may leave some behind."""
         left = self._processes()
         _, staying = psutil.wait_procs(left, timeout=_LEAVING)
         for process in staying:
@@ -142,18 +142,18 @@ class Script:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
-                bufsize=0,  # what was read too far would not be seen by select
+                bufsize=0,  # select would not see buffered data
                 start_new_session=True,
             )
 
     def ask(self, what: str = "") -> Any:
-        """Let it measure once; what it answers."""
+        """Measure once and return the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{what}\n".encode())
         return self.answer()
 
     def answer(self) -> Any:
-        """What it says next."""
+        """Return the next line of its output."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -191,4 +191,4 @@ def _await(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise RuntimeError(f"never came: {what}")
-        time.sleep(0.01)  # for what nothing tells of
+        time.sleep(0.01)  # there is no notification for this

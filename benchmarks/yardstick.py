@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.samples import Samples
 
 BIN = Path(sys.executable).parent
-PATIENCE = 180.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 180.0  # a limit for failures, not a measurement
 DESCRIPTION = "python -c pass (this environment's interpreter; of variables only PATH, HOME, LANG)"
 
 

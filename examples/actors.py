@@ -38,11 +38,13 @@ from typing import Any
 
 import windlass as wl
 
-State = tuple[float, float, float, float]  # of the cart and of the pole: where, and how fast
-Episode = list[tuple[State, int]]  # what was seen, and what was done: 1 pushes to the right
+State = tuple[
+    float, float, float, float
+]  # position and speed of the cart, angle and speed of the pole
+Episode = list[tuple[State, int]]  # observations and actions: 1 pushes to the right
 
-LONGEST = 200  # steps; the return of an episode is how many it lasted
-BATCH = 10  # episodes an update
+LONGEST = 200  # steps; the return of an episode is its length
+BATCH = 10  # episodes per update
 FIRST: dict[str, Any] = {"weights": [0.0] * 4, "update": 0}  # the policy that pushes either way
 
 
@@ -61,7 +63,7 @@ def push(state: State, action: int) -> State:
 
 
 def chance(weights: list[float], state: State) -> float:
-    """How likely the policy is to push to the right."""
+    """Return the probability that the policy pushes to the right."""
     drive = sum(weight * value for weight, value in zip(weights, state, strict=True))
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, drive))))
 
@@ -78,7 +80,7 @@ def play(weights: list[float], rng: random.Random) -> Episode:
 
 
 def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
-    """A step along the policy's gradient: more of what was followed by a long way to go."""
+    """Make a step along the policy gradient, towards actions that were followed by many steps."""
     moves = [(s, a, len(e) - t) for e in episodes for t, (s, a) in enumerate(e)]
     mean = sum(left for *_, left in moves) / len(moves)
     gradient = [0.0] * 4
@@ -93,7 +95,7 @@ def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
 
 
 def learner(updates: int) -> None:
-    """Take episodes from whoever brings some, and tell everybody the newest policy."""
+    """Collect episodes from the actors, and send them the newest policy."""
     saved = wl.latest_checkpoint()
     policy = json.loads(pathlib.Path(saved).read_text()) if saved else FIRST
     brought: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -163,7 +165,7 @@ def ask(lines: Any, message: dict[str, Any]) -> str:
 
 
 def address_of(role: str) -> tuple[str, int]:
-    """Where the first replica of a role is found."""
+    """Return the address of the first replica of a role."""
     host, _, port = json.loads(os.environ["WINDLASS_HOSTS"])[role][0].rpartition(":")
     return host, int(port)
 

@@ -1,10 +1,10 @@
-"""A generator: a function of your own program that decides, as it goes, what a trial runs.
+"""A generator: a function of your program that adds jobs to a trial, depending on results.
 
-    python examples/generator.py         # --dry-run shows what can be known before anything ran
+    python examples/generator.py         # --dry-run shows the jobs that do not depend on results
 
-Each trial trains for a little while. What looks promising goes on from where it was, for much
-longer; the rest is given up. A generator runs here, in this process: it may use whatever this
-program has, and a debugger stops in it. What it adds runs as any other trial.
+Each trial trains briefly. Promising trainings continue for much longer, the others are given up. A
+generator runs in this process: it can use all objects of this program, and you can debug it. Its
+jobs run like any other trial.
 
     lr=0.001   given up          loss 0.5084
     lr=0.1     trained further   loss 0.3428 -> 0.1142
@@ -24,7 +24,7 @@ Weights = list[float]
 
 
 def fit(lr: float, steps: int, start: Weights) -> tuple[Weights, float]:
-    """Gradient descent on a polynomial that is to be a sine: what it found, and how far off."""
+    """Fit a polynomial to a sine by gradient descent; return its weights and loss."""
     points = [(x / 20, math.sin(3 * x / 20)) for x in range(-20, 21)]
     weights, loss = start, math.inf
     for step in range(1, steps + 1):

@@ -1,11 +1,11 @@
-"""A search with ASHA: of twenty-four trainings, only those that keep up run to their end.
+"""A search with ASHA: only the best of twenty-four trainings run to their end.
 
     python examples/search_asha.py             # needs Optuna: pip install 'windlass[search]'
-    python examples/search_asha.py 7           # goes on with that of experiment 7
+    python examples/search_asha.py 7           # continues the search of experiment 7
 
 Logistic regression by stochastic gradient descent, in plain Python. Each training reports its loss
-on points it has not seen; those that are behind at epochs 1, 3 and 9 are asked to stop, and do.
-It can be taken up again after Ctrl-C, a crash or a reboot. What it prints in the end:
+on unseen points. Trainings that are behind at epochs 1, 3 and 9 are asked to stop, and do. You can
+continue the search after Ctrl-C, a crash or a reboot. It prints at the end:
 
     24 trainings: 4 complete, 20 pruned
     135 of 480 epochs were trained
@@ -34,7 +34,7 @@ def points(number: int, seed: int) -> list[tuple[list[float], bool]]:
 
 
 def chance(weights: list[float], x: list[float]) -> float:
-    """How likely a point is of the first kind."""
+    """Return the probability that a point belongs to the first class."""
     score = sum(weight * each for weight, each in zip(weights, x, strict=True))
     return 1 / (1 + math.exp(-max(min(score, 30), -30)))
 

@@ -1,9 +1,9 @@
-"""A sweep: one experiment, a trial for every combination, and a table of what came of them.
+"""A sweep: one experiment, a trial for every combination, and a table of the results.
 
-    python examples/sweep.py             # --dry-run shows what would run, and runs nothing
+    python examples/sweep.py             # --dry-run shows the trials, and runs nothing
 
-The code is packaged once; adding a trial of it then takes milliseconds. The table is a data frame
-if pandas or polars is there:
+The code is packaged once, so adding a trial takes milliseconds. The table is a data frame if pandas
+or polars is installed:
 
        id      state   seconds    lr  hidden  accuracy
     0  28  SUCCEEDED  1.154235  1.00      32    0.9690

@@ -11,7 +11,7 @@ import windlass as wl
 
 
 def train(epochs: int) -> float:
-    """What every replica does; the loss of the last epoch."""
+    """Train in every replica; return the loss of the last epoch."""
     import tensorflow as tf  # here, since submitting needs none of it
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()

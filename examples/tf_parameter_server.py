@@ -15,8 +15,8 @@ import windlass as wl
 
 
 def serve() -> None:
-    """What workers and parameter servers do: wait for what the chief asks of them."""
-    import tensorflow as tf  # here, since submitting needs none of it
+    """Serve the requests of the chief, as a worker or parameter server."""
+    import tensorflow as tf  # here, since submitting does not need it
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
@@ -29,7 +29,7 @@ def serve() -> None:
 
 
 def lead(epochs: int) -> dict[str, float]:
-    """What the chief does: have the steps of all epochs done; what was found in the end."""
+    """Run all epochs, as the chief; return the fitted values."""
     import tensorflow as tf
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -55,7 +55,7 @@ def lead(epochs: int) -> dict[str, float]:
 
 
 def train_epoch(coordinator: Any, one_step: Any, steps: int = 20) -> float:
-    """Hand out the steps of an epoch to whichever workers there are; the mean loss."""
+    """Distribute the steps of an epoch to the workers; return the mean loss."""
     asked = [coordinator.schedule(one_step) for _ in range(steps)]
     coordinator.join()
     return sum(float(each.fetch()) for each in asked) / steps

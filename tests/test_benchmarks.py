@@ -128,4 +128,4 @@ def test_an_interrupted_run_stops_its_server_and_leaves_nothing(tmp_path: Path) 
 def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None:
     done = bench("--only", "speed", temporary=tmp_path)
     assert done.returncode == 2
-    assert "there is no speed; there are: import, help, first-value" in done.stderr
+    assert "there is no speed; choose one of: import, help, first-value" in done.stderr

@@ -1,4 +1,4 @@
-"""Where things lie in the state directory. Paths only: nothing here opens a file."""
+"""Paths in the state directory. Nothing here opens a file."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
             agent.says("saved")
-            eventually(lambda: "no room for 21.0 MB" in _message(agent.folder), "it is told")
+            eventually(lambda: "no space for 21.0 MB" in _message(agent.folder), "it is told")
             assert agent.process.poll() is None
             assert agent.ending() == {}
             assert [each.step for each in trial.list_checkpoints()] == [1]

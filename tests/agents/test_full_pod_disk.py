@@ -68,7 +68,7 @@ def test_a_stop_is_heard_in_a_pod_with_a_full_disk_whatever_was_ordered_before(
         write_json(str(paths.trial_dir(home, trial.id) / paths.SHOULD_STOP), {"reason": "enough"})
         _publish(home, trial)
         assert agent.process.stderr is not None
-        assert "could not be followed yet" in agent.process.stderr.readline()
+        assert "could not be executed yet" in agent.process.stderr.readline()
         write_json(str(agent.folder / paths.STOP), {"grace": PATIENCE, "reason": ""})
         _publish(home, trial)
     assert agent.ending()["reason"] == "Stopped"

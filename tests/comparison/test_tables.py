@@ -202,12 +202,12 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
     assert list(frame["id"]) == [one.id, two.id]
     assert list(wl.compare(iter([two, one]))["lr"]) == [2, 1]
     for wrong, told in [
-        ([one.id], "only .* is named"),
-        ([], "none is named"),
+        ([one.id], "only .* was named"),
+        ([], "none was named"),
         ([one, one.id], f"Trial {one.id} is named twice"),
-        (one.id, "is no list of trials"),
-        ("12", "is no list of trials"),
-        ([one.id, "x"], "'x' is no trial"),
+        (one.id, "is not a list of trials"),
+        ("12", "is not a list of trials"),
+        ([one.id, "x"], "'x' is not a trial"),
     ]:
         with pytest.raises(wl.InvalidArgument, match=told):
             wl.compare(wrong)  # type: ignore[arg-type]

@@ -161,9 +161,9 @@ def test_what_cannot_be_compared_is_said_and_nothing_is_made_up() -> None:
     assert found.packages == () and found.code == ()
     assert not found.is_same
     assert found.notes == (
-        "The code of trial 1 is no longer there to be compared.",
-        "The code of trial 2 is no longer there to be compared.",
-        "The packages of trial 2 are not known.",
+        "The code of trial 1 no longer exists, so it is not compared.",
+        "The code of trial 2 no longer exists, so it is not compared.",
+        "The packages of trial 2 are unknown.",
     )
     bare = diff(before, with_spec(record(2, provenance=Provenance(packages=one)), code=Code()))
     assert bare.notes == ("Trial 2 has no recorded code.",)
@@ -173,7 +173,7 @@ def test_calls_that_differ_in_what_no_argument_shows_are_not_said_to_be_the_same
     before = with_role(record(), executable=FunctionCall(payload="1" * 64, qualname="f"))
     after = with_role(record(2), executable=FunctionCall(payload="2" * 64, qualname="f"))
     assert diff(before, after).notes == (
-        "The pickled calls differ in something that no recorded argument shows.",
+        "The pickled calls differ, but the recorded arguments do not.",
     )
     other = msgspec.structs.replace(after, params={"x": 1})
     assert diff(before, other).notes == ()

@@ -107,7 +107,7 @@ def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
     script = "from windlass.frameworks import *; print(json.dumps(framework_names()))"
     told, complaints = answer(tmp_path, script)
     assert told == ["tensorflow", "torch", "jax"]
-    assert "the framework a: its environment is no function" in complaints
+    assert "the framework a: its environment is not a function" in complaints
     assert all(f"the framework {name}: " in complaints for name in ("b", "c", "leaves"))
 
 
@@ -162,7 +162,7 @@ def test_a_job_whose_framework_fails_it_fails_and_says_so(
     done = project.python("submit.py")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    failed = "FAILED: the framework {} gives it no environment: "
+    failed = "FAILED: the framework {} set no environment: "
     assert told["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
     assert told["leaves"] == failed.format("leaves") + "SystemExit: 3"
     assert told["hangs"].startswith(failed.format("hangs") + "TimeoutError: it did not answer")

@@ -1,4 +1,4 @@
-"""What becomes of those that still run when the job has ended: as its clean policy says."""
+"""What becomes of those that still run when the job ended: as its clean policy says."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_windlass_stop_ends_it_too_and_says_so(
     stopped = project.run(BIN / "windlass", "stop", str(trial.id))
     check_gone(trial)
     assert stopped.returncode == 0, stopped.stderr
-    assert "had ended before: it succeeded" in stopped.stdout
-    assert "What it left running is being stopped: worker-0." in stopped.stdout
+    assert "had already ended: it succeeded" in stopped.stdout
+    assert "Also stopping: worker-0." in stopped.stdout
     again = project.run(BIN / "windlass", "stop", str(trial.id))
     assert "left running" not in again.stdout

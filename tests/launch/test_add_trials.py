@@ -101,7 +101,7 @@ def test_none_is_dropped_with_a_warning_that_points_to_the_call(
         warnings.simplefilter("always")
         trial = exp.add(job, args={"seed": None, "lr": 1})
     assert [(str(each.message), each.filename) for each in caught] == [
-        ("args: seed is None and was left out", __file__)
+        ("args: seed is None and was omitted", __file__)
     ]
     assert words(trial) == ["--lr=1"]
 
@@ -132,10 +132,10 @@ def test_a_group_is_given_arguments_and_variables_by_role(
     ("given", "flaw"),
     [
         ({"args": {"lerner": {"lr": 1}}}, "args: no role 'lerner'; did you mean 'learner'?"),
-        ({"args": {"lr": 1}}, "args: no role 'lr'; of a group they are by role: learner, actor"),
-        ({"args": ["--lr"]}, r"args: of a group they are given by role \(learner, actor\), not"),
+        ({"args": {"lr": 1}}, "args: no role 'lr'; a group takes them by role: learner, actor"),
+        ({"args": ["--lr"]}, r"args: a group takes them by role \(learner, actor\), not"),
         ({"env": {"acter": {"A": "1"}}}, "env: no role 'acter'; did you mean 'actor'?"),
-        ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is no name of a variable"),
+        ({"env": {"actor": {"1A": "1"}}}, "actor: env: '1A' is not a valid variable name"),
         ({"args": {"actor": 5}}, "actor: args: 5 is neither a mapping of flags nor a list"),
         ({"label": ["a"]}, "exp.add: there is no option 'label'; did you mean 'labels'?"),
     ],
@@ -159,9 +159,9 @@ def test_variables_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packa
     ("own", "given", "flaw"),
     [
         ({"a": {"b": 1}}, {"a.b": 2}, "args: a.b is given twice"),
-        ({"a": 1}, {"no-a": True}, "args: no-a and a are one flag"),
-        ({"x-y": 1}, {"x_y": 2}, "args: x_y and x-y are one flag"),
-        (None, {"lr": 1}, "args: lr: the command has the flag --lr already"),
+        ({"a": 1}, {"no-a": True}, "args: no-a and a are the same flag; keep one"),
+        ({"x-y": 1}, {"x_y": 2}, "args: x_y and x-y are the same flag; keep one"),
+        (None, {"lr": 1}, "args: lr: the command already has the flag --lr"),
     ],
 )
 def test_arguments_that_clash_are_refused(
@@ -206,14 +206,14 @@ def test_what_makes_no_sense_is_all_told_at_once_and_nothing_is_added(
     for what in ("name: ''", "labels: write a list", "identity: ''", "auxiliary: write True"):
         assert what in str(caught.value)
     for what in ("tell.py", tell, None, 7):
-        with pytest.raises(wl.InvalidArgument, match="is no job") as no_job:
+        with pytest.raises(wl.InvalidArgument, match="is not a job") as no_job:
             exp.add(what)  # type: ignore[arg-type]
         assert "exp.add(wl.Job(...), args={...})" in (no_job.value.hint or "")
-    with pytest.raises(wl.InvalidArgument, match="but what a job runs"):
+    with pytest.raises(wl.InvalidArgument, match="but an executable"):
         exp.add(tell)  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument, match=r"\[train\] = exp.package\(\[...\]\)"):
         exp.add(wl.Job([tell]))  # type: ignore[arg-type]
-    with pytest.raises(wl.InvalidArgument, match="the job says experiment='other'"):
+    with pytest.raises(wl.InvalidArgument, match="the job has experiment='other'"):
         exp.add(wl.Job(tell, experiment="other"))
     for identity in ("\ud800", "x" * 1001, 7):
         with pytest.raises(wl.InvalidArgument, match="identity: "):
@@ -261,11 +261,11 @@ def test_arguments_that_hold_themselves_are_refused_however_they_are_laid(
     cyclic["net"] = cyclic
     broken = {"x": wl.Raw("'")}
     for own, given, flaw in (
-        (cyclic, cyclic, "mappings in mappings, more than 20 deep"),
-        (cyclic, ["a"], "mappings in mappings, more than 20 deep"),
-        (["a"], cyclic, "mappings in mappings, more than 20 deep"),
-        (["a"], broken, "a shell could not read: no closing quotation"),
-        (broken, ["a"], "a shell could not read: no closing quotation"),
+        (cyclic, cyclic, "at most 20 levels deep"),
+        (cyclic, ["a"], "at most 20 levels deep"),
+        (["a"], cyclic, "at most 20 levels deep"),
+        (["a"], broken, "is not a valid shell line: no closing quotation"),
+        (broken, ["a"], "is not a valid shell line: no closing quotation"),
     ):
         with pytest.raises(wl.InvalidArgument, match=flaw):
             exp.add(wl.Job(tell, args=own), args=given)
@@ -280,7 +280,9 @@ def test_an_identity_is_one_trial_however_often_it_is_added(
 ) -> None:
     job = wl.Job(tell, executor=LITTLE)
     first = exp.add(job, args={"n": 1}, identity="n=1")
-    with pytest.warns(UserWarning, match=rf"trial {first.id} exists, with other .* \(n\)") as told:
+    with pytest.warns(
+        UserWarning, match=rf"trial {first.id} exists, with different .* \(n\)"
+    ) as told:
         again = exp.add(job, args={"n": 2}, identity="n=1")
     assert told[0].filename == __file__
     assert first.id == again.id
@@ -399,7 +401,7 @@ def test_the_arguments_of_a_function_are_laid_over_by_name(project: Project) -> 
     ], done.stderr
     assert "too many positional arguments" in flaws[0]
     assert "missing a required argument: 'lr'" in flaws[1]
-    assert "wl.Raw is words of a command line" in flaws[2]
+    assert "wl.Raw works only on a command line" in flaws[2]
 
 
 def test_arguments_that_cannot_be_recorded_are_described(project: Project) -> None:

@@ -83,7 +83,7 @@ def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
     first.add(wl.Job(wl.Command(["true"]), executor=LITTLE)).wait()
     with pytest.raises(wl.Conflict) as caught:
         wl.get_experiment("namesakes")
-    assert caught.value.message == "There are 2 experiments called 'namesakes'."
+    assert caught.value.message == "There are 2 experiments named 'namesakes'."
     hint = (caught.value.hint or "").splitlines()
     assert f"wl.get_experiment({second.id}) or windlass ls -e {second.id}:" in hint[0]
     assert [line.partition(",")[0] for line in hint[1:]] == [
@@ -96,10 +96,10 @@ def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
 def test_very_many_of_one_name_are_not_all_told() -> None:
     for _ in range(25):
         wl.create_experiment("crowd")
-    with pytest.raises(wl.Conflict, match="more than 20 experiments called 'crowd'") as caught:
+    with pytest.raises(wl.Conflict, match="more than 20 experiments named 'crowd'") as caught:
         wl.get_experiment("crowd")
     assert len((caught.value.hint or "").splitlines()) == 22
-    assert "and others; see: windlass ls --experiments" in (caught.value.hint or "")
+    assert "and others. See: windlass ls --experiments" in (caught.value.hint or "")
 
 
 def test_a_name_in_a_job_is_the_newest_experiment_of_that_name(project: Project) -> None:
@@ -148,7 +148,7 @@ def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:
     told = str(caught.value)
     for what in ("name: ''", "project: ''", "labels: write a list", "description: 7", "config: f"):
         assert what in told
-    with pytest.raises(wl.InvalidArgument, match="labels: '' is no label"):
+    with pytest.raises(wl.InvalidArgument, match="labels: '' is not a label"):
         wl.create_experiment("x", labels=[""])
     cyclic: dict[str, object] = {}
     cyclic["self"] = cyclic

@@ -187,9 +187,9 @@ def test_the_root_of_a_script_is_the_one_that_is_given(here: Project) -> None:
 @pytest.mark.parametrize(
     ("root", "flaw"),
     [
-        ("nowhere", "root: 'nowhere' is no folder"),
+        ("nowhere", "root: 'nowhere' is not a folder"),
         ("sub", "root: 'tell.py' is not in 'sub'"),
-        (7, "root: 7 is no folder"),
+        (7, "root: 7 is not a folder"),
     ],
 )
 def test_a_root_that_cannot_be_is_refused(here: Project, root: str, flaw: str) -> None:
@@ -219,9 +219,9 @@ def test_what_was_packaged_for_one_server_is_refused_by_another(
             with pytest.raises(wl.InvalidArgument) as caught:
                 refused()
             assert caught.value.message == (
-                f"tell was packaged for the server of {first}; this is that of {other}."
+                f"tell was packaged for the server of {first}; this is the server of {other}."
             )
-            assert "Package it for this one: exp.package([...])" in (caught.value.hint or "")
+            assert "Package it for this server: exp.package([...])" in (caught.value.hint or "")
         assert list(exp.list_trials()) == []
     finally:
         stop_server(other)
@@ -232,7 +232,7 @@ def test_code_that_the_server_lost_is_told_with_the_remedy(here: Project, fresh_
     [tell] = exp.package([wl.PythonScript("tell.py")])
     kill_server(fresh_home)
     shutil.rmtree(fresh_home / "blobs")
-    with pytest.raises(wl.SnapshotError, match="does not have the code") as caught:
+    with pytest.raises(wl.SnapshotError, match="no longer has the packaged code") as caught:
         exp.add(wl.Job(tell))
     assert caught.value.hint == "Package it again: exp.package([...])"
     [again] = exp.package([wl.PythonScript("tell.py")])
@@ -256,7 +256,7 @@ def test_what_cannot_be_packaged_is_all_told_at_once(here: Project) -> None:
     message = str(caught.value)
     assert "0: there is no script 'tel.py'" in message
     assert "Did you mean 'tell.py'?" in message
-    assert "1: 'tell.py' is no executable" in message
+    assert "1: 'tell.py' is not an executable" in message
     assert "2: there is no program './no-such-program'" in message
     with pytest.raises(wl.InvalidArgument, match="takes a list of executables") as alone:
         wl.package(wl.PythonScript("tell.py"))  # type: ignore[arg-type]

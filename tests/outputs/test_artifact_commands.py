@@ -45,8 +45,8 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     again = ("artifacts", str(trial.id), "--to", "got")
     done = project.run(WINDLASS, *again)
     assert done.returncode == 1
-    assert "other files of these names: 'model.pt'" in done.stderr
-    assert "or have them replaced: --overwrite\n" in done.stderr
+    assert "different files with these names: 'model.pt'" in done.stderr
+    assert "or replace them: --overwrite\n" in done.stderr
     assert project.run(WINDLASS, *again, "--overwrite").returncode == 0
     assert (project.path / "got" / "model.pt").read_text() == "weights"
 
@@ -62,7 +62,7 @@ def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Projec
     assert not (project.path / "got").exists()
     done = project.run(WINDLASS, "tensorboard", str(trial.id))
     assert done.returncode == 1
-    assert "Nothing was written for TensorBoard by these trials" in done.stderr
+    assert "These trials wrote nothing for TensorBoard" in done.stderr
 
 
 def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project: Project) -> None:
@@ -100,4 +100,4 @@ def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Projec
     assert run.name.startswith(f"{trial.id}-")
     assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]
     done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board", "--port", "1")
-    assert done.returncode == 2 and "leave out --port" in done.stderr
+    assert done.returncode == 2 and "Remove --port" in done.stderr

@@ -166,7 +166,7 @@ def test_other_files_are_not_replaced_unless_that_is_asked_for(home: Path, tmp_p
     (place / "a").mkdir()
     with pytest.raises(wl.Conflict, match="'a'"):
         trial.download_artifacts(place, overwrite=True)
-    with pytest.raises(wl.InvalidArgument, match="is no folder"):
+    with pytest.raises(wl.InvalidArgument, match="is not a folder"):
         trial.download_artifacts(place / "other")
 
 

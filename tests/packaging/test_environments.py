@@ -17,7 +17,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         check_requirements(["numpy", *wrong, 3])  # type: ignore[list-item]
     text = str(caught.value)
     assert "8 problems" in text
-    assert "'numpy=1.26' is no requirement" in text
+    assert "'numpy=1.26' is not a valid requirement" in text
     assert "'./mine.whl' is a path" in text
     assert "'-r more.txt' is an option" in text
 

@@ -56,7 +56,7 @@ def test_a_choice_may_be_of_a_list_and_of_numbers_of_numpy() -> None:
         (lambda: wl.randint(1, 8, log=True, step=2), "do not go together"),
         (lambda: wl.choice(), "nothing to choose from"),
         (lambda: wl.choice("a", "a"), "twice"),
-        (lambda: wl.choice(max), "Choose by name"),
+        (lambda: wl.choice(max), "Use a name"),
         (lambda: wl.choice(math.nan), "recorded"),
     ],
 )

@@ -140,5 +140,5 @@ def test_a_port_that_is_taken_is_told_in_tensorboards_own_words(
     port = json.loads((home / "server.json").read_text())["url"].rpartition(":")[2]
     done = project.run(BIN / "windlass", "tensorboard", "--port", port, str(trial.id))
     assert done.returncode == 1
-    assert "Error: TensorBoard ended with the exit code" in done.stderr
+    assert "Error: TensorBoard exited with code" in done.stderr
     assert "use" in done.stderr.partition("It said:")[2]

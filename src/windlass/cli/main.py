@@ -1,7 +1,7 @@
-"""Where the `windlass` command begins, and how it ends: exit codes and error messages.
+"""Entry point of the `windlass` command: exit codes and error messages.
 
-0 is success, 1 a failure, 2 a command line that makes no sense, 130 Ctrl-C; `windlass run`
-ends with the exit code of what it ran.
+The exit code is 0 for success, 1 for a failure, 2 for an invalid command line and 130 for Ctrl-C.
+`windlass run` ends with the exit code of the program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 
 _INTERRUPTED = 130
-_BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
+_BROKEN_PIPE = 141  # the exit code of a program that SIGPIPE ended
 _COMPLETE = "_WINDLASS_COMPLETE"  # set by the completion script of a shell
 
 
@@ -41,7 +41,7 @@ def _run() -> int:
 
 
 def _invoke() -> int:
-    """Run the command that was asked for; errors that are told are told here."""
+    """Run the requested command and print its errors."""
     import click
 
     from windlass.cli.root import cli
@@ -60,7 +60,7 @@ def _invoke() -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except Exception as error:  # ours are told; what they are is imported late
+    except Exception as error:  # print our own errors; import their class late
         from windlass.model.errors import WindlassError
 
         if not isinstance(error, WindlassError):
@@ -76,11 +76,11 @@ def _prepare() -> None:
     """Make output and imports independent of how the command was started."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed before we came
+        if stream is None:  # it was already closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    # Python puts the folder of the `windlass` script first: it is no place of the user's code.
+    # Python puts the folder of the `windlass` script first, which has none of the user's code.
     folder = os.path.dirname(os.path.realpath(sys.argv[0]))
     if sys.path and os.path.realpath(sys.path[0] or ".") == folder:
         del sys.path[0]
@@ -93,7 +93,7 @@ def _is_about_output(error: OSError) -> bool:
 
 
 def _silence_stdout() -> None:
-    """Nobody reads it any more: what is left in the buffer must not fail once more."""
+    """Redirect stdout to nowhere, so that the rest of the buffer cannot fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -163,7 +163,7 @@ def sorted_by(table: Table, column: str) -> Table:
         name = column[1:]
     if name not in table.columns:
         raise InvalidArgument(
-            f"The trials cannot be sorted by {shown(name)}: no column is called so.",
+            f"The trials cannot be sorted by {shown(name)}: there is no such column.",
             hint=_near(name, table.columns) + _listed(table.columns),
         )
     present = [row for row in table.rows if _has_value(row[name])]

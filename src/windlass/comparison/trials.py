@@ -135,7 +135,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
         notes=tuple(_notes(before, after, materials)),
     )
     if diff.is_same_setup and settings.payloads_of(old) != settings.payloads_of(new):
-        unseen = "The pickled calls differ in something that no recorded argument shows."
+        unseen = "The pickled calls differ, but the recorded arguments do not."
         return msgspec.structs.replace(diff, notes=(unseen,))
     return diff
 
@@ -207,9 +207,9 @@ def _notes(before: TrialRecord, after: TrialRecord, materials: Materials) -> Ite
             if tree is None and other is not None:
                 yield f"Trial {record.id} has no recorded code{of}."
             elif _differ(tree, other) and tree not in materials.trees:
-                yield f"The code{of} of trial {record.id} is no longer there to be compared."
+                yield f"The code{of} of trial {record.id} no longer exists, so it is not compared."
     if _lists_of(before) == _lists_of(after):
         return
     for record in (before, after):
         if _packages(record, materials) is None:
-            yield f"The packages of trial {record.id} are not known."
+            yield f"The packages of trial {record.id} are unknown."

@@ -18,8 +18,8 @@ def check_fits(spec: JobSpec, capacity: Capacity, name: str, way_out: str = "") 
     >>> check_fits(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0), "train")
     Traceback (most recent call last):
     windlass.ResourceError: train needs 4 CPUs for its 4 replicas; there are 2.
-      Ask for less: executor=wl.Local(cpus=0.5) (fractions are fine: CPUs are set aside, not \
-enforced), or fewer replicas.
+      Request less: executor=wl.Local(cpus=0.5) (fractions are allowed: CPUs are \
+reserved, not enforced), or fewer replicas.
     """
     never = impossible(spec, capacity)
     if never:
@@ -31,13 +31,13 @@ def _way_out(spec: JobSpec, capacity: Capacity) -> str:
     short, total = lacking(spec, capacity), sum(role.replicas for role in spec.roles)
     fewer = ", or fewer replicas" if total > 1 else ""
     if "accelerator" in short:
-        return f"Ask for less{fewer}; see what there is: windlass accelerators"
+        return f"Request less{fewer}; see: windlass accelerators"
     if "memory" in short:
-        return f"Ask for less memory{fewer}."
+        return f"Request less memory{fewer}."
     share = capacity.cpus if total == 1 else min(0.5, math.floor(100 * capacity.cpus / total) / 100)
     if not share:
-        return "Ask for fewer replicas."
+        return "Request fewer replicas."
     is_function = isinstance(spec.roles[0].executable, FunctionCall)
     less = f"cpus={share:g}" if is_function else f"executor=wl.Local(cpus={share:g})"
-    why = "fractions are fine: CPUs are set aside, not enforced"
-    return f"Ask for less: {less} ({why}){fewer}."
+    why = "fractions are allowed: CPUs are reserved, not enforced"
+    return f"Request less: {less} ({why}){fewer}."

@@ -54,7 +54,7 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError as error:
             return str(error)
         environment: object = self.environment
-        return "" if callable(environment) else "its environment is no function"
+        return "" if callable(environment) else "its environment is not a function"
 
     def variables(self, cluster: Cluster, me: Member) -> dict[str, str]:
         """Return the environment variables of a replica; raise an error if they are invalid."""

@@ -29,7 +29,7 @@ def find_framework_problems(spec: JobSpec) -> list[str]:
     if len(sizes) < len(spec.roles):
         problems.append("two roles have the same name")
     if not any(sizes.values()):
-        problems.append("no role has a replica: there is nothing to run")
+        problems.append("no role has a replica; at least one role needs a replica")
     if sum(sizes.values()) > _MOST_REPLICAS:
         problems.append(
             f"there are {sum(sizes.values())} replicas; a job has at most {_MOST_REPLICAS}"
@@ -43,12 +43,14 @@ def find_framework_problems(spec: JobSpec) -> list[str]:
     for rivals in framework.rivals:
         both = [name for name in rivals if sizes.get(name)]
         if len(both) > 1:
-            problems.append(f"a job has a {' or a '.join(both)}, not both: each leads the others")
+            problems.append(
+                f"a job may have a {' or a '.join(both)}, not both: each leads the others"
+            )
     is_of_workers = spec.framework == "tensorflow" and sizes.get("worker")
     if spec.success_policy is SuccessPolicy.ALL_WORKERS and not is_of_workers:
         problems.append(
             'success_policy "AllWorkers" is for framework "tensorflow" with workers; '
-            "every other job succeeds when all of its replicas did"
+            "every other job succeeds when all its replicas have succeeded"
         )
     return problems
 
@@ -56,6 +58,6 @@ def find_framework_problems(spec: JobSpec) -> list[str]:
 def _unknown_role(framework: Framework, name: str) -> str:
     near = difflib.get_close_matches(name, framework.roles, n=1, cutoff=0.5)
     roles = ", ".join(framework.roles)
-    others = " (and any that says service=True)" if framework.takes_services else ""
+    others = " (and any role with service=True)" if framework.takes_services else ""
     guess = f"did you mean {near[0]!r}?" if near else f"its roles are: {roles}{others}"
     return f"{framework.name} has no role {shown(name)}; {guess}"

@@ -30,7 +30,9 @@ def find_framework(name: str) -> Framework:
     if name in _others():
         return _others()[name]
     near = difflib.get_close_matches(name, framework_names(), n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(framework_names())}"
+    guess = (
+        f"did you mean {near[0]!r}?" if near else f"choose one of: {', '.join(framework_names())}"
+    )
     raise InvalidArgument(f"there is no framework {shown(name)}; {guess}")
 
 

@@ -39,10 +39,10 @@ _PORT_FORWARD = "pods/portforward"
 def examine(
     home: Home, context: str = "", namespace: str = "", *, url: str, within: float = 50.0
 ) -> ClusterCheck:
-    """Look at the cluster that jobs of this process would use, for so many seconds at most.
+    """Check the cluster that jobs of this process would use, within a number of seconds.
 
-    `url` is where the server is, or will be. Nothing is created, and what depends on what is wrong
-    is not looked at.
+    `url` is the current or future address of the server. Nothing is created. A check that depends
+    on a failed check is skipped.
     """
     return _Check(home, context, namespace, url).run(within)
 
@@ -86,9 +86,9 @@ class _Check:
             self._is_configured = getattr(error, "reason", "") != NO_CLUSTER
             self._queue.put(_error("cluster", error))
         except Exception as error:  # noqa: BLE001 -- what answers may be anything: a login page
-            _log.exception("a cluster was looked at")
-            message = f"its answer makes no sense: {type(error).__name__}: {error}"
-            hint = "Is that the API of a cluster? A proxy may answer in its place: kubectl version"
+            _log.exception("the check of a cluster failed")
+            message = f"its response is not valid: {type(error).__name__}: {error}"
+            hint = "Check the address: a proxy may answer in its place. Try: kubectl version"
             self._queue.put(Finding("reachable", ERROR, message, hint))
         finally:
             self._queue.put(None)
@@ -101,10 +101,11 @@ class _Check:
             try:
                 finding = self._queue.get(timeout=max(end - time.monotonic(), 0.0))
             except queue.Empty:
-                where = self._connection.server if self._connection else "who logs us in"
+                where = self._connection.server if self._connection else "the login program"
                 yield Finding(
                     "reachable", ERROR, f"{where} took longer than {seconds:g} s",
-                    "Is it up, and is there a way to it from here (VPN, proxy, firewall)?",
+                    "Check that the cluster runs and that this machine can reach it (VPN, "
+                    "proxy, firewall).",
                 )  # fmt: skip
                 return
             if finding is None:
@@ -152,8 +153,8 @@ def _reachable(connection: Connection, version: str) -> Finding:
     return Finding(
         "reachable",
         WARNING,
-        f"{text}; its certificate is not checked, so that anybody could be it",
-        "Name that of its authority: ca_cert_path= in place of skip_tls=True.",
+        f"{text}; its certificate is not checked, so another machine could impersonate it",
+        "Use the certificate of its authority: ca_cert_path= in place of skip_tls=True.",
     )
 
 
@@ -181,9 +182,9 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
         yield Finding(
             "accelerators",
             WARNING,
-            "unknown: this account may not list nodes, so that what the cluster does not have is "
-            "found out only when a pod does not start",
-            f"Somebody who may can grant it: {cluster_grant('windlass-nodes', HELPFUL[0], who)}",
+            "unknown: this account may not list nodes, so missing resources are noticed "
+            "only when a pod does not start",
+            f"An administrator can grant it: {cluster_grant('windlass-nodes', HELPFUL[0], who)}",
         )
         return
     ready = [node for node in nodes if node.is_ready and not node.is_cordoned]
@@ -191,7 +192,9 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
     if ready:
         yield Finding("machines", OK, text)
     else:
-        yield Finding("machines", WARNING, text, "Pods wait until one is: kubectl get nodes")
+        yield Finding(
+            "machines", WARNING, text, "Pods wait until a node is ready: kubectl get nodes"
+        )
     yield Finding("accelerators", OK, describe_accelerators(nodes).removeprefix("it has "))
 
 
@@ -199,13 +202,14 @@ def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
     """Return whether pods could reach the server, or it must reach them."""
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
-        return Finding("server", OK, f"pods reach it at {url}, if their network lets them")
+        return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")
     if any(permission.resource == _PORT_FORWARD for permission in missing):
         return Finding(
             "server",
             ERROR,
-            f"pods cannot reach it at {host}, and it may not reach them ({_PORT_FORWARD})",
-            "Have that right granted, or let the server listen where pods reach it.",
+            f"pods cannot reach it at {host}, and it has no permission to reach them "
+            f"({_PORT_FORWARD})",
+            "Grant that permission, or let the server listen at an address that pods can reach.",
         )
     return Finding(
         "server", OK, f"pods cannot reach it at {host}; it reaches them through the cluster's API"

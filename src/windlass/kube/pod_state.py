@@ -15,7 +15,7 @@ from windlass.kube.explanation import in_a_line
 from windlass.kube.timestamp import parse_timestamp
 from windlass.model.status import Phase
 
-# Words of a pod's own `status.reason` for what was done to it, not by it.
+# Values of a pod's `status.reason` for causes outside of its program.
 LOST = frozenset(
     {
         "Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "Preempted",
@@ -145,14 +145,14 @@ def _container(pod: Mapping[str, Any], status: Mapping[str, Any], name: str) -> 
 
 
 def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Why it was taken away, if it was: what its program said meanwhile is no end of its own."""
+    """Return why a pod was removed, if it was. The exit code of its program does not count then."""
     if status.get("phase") != "Failed":
         return None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason in LOST or reason.startswith("OutOf"):
         return reason, in_a_line(message)
     if reason == "DeadlineExceeded":
-        return POD_DEADLINE, "it ran longer than activeDeadlineSeconds of its own template"
+        return POD_DEADLINE, "it ran longer than activeDeadlineSeconds of its template"
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             message = in_a_line(str(condition.get("message") or ""))

@@ -31,7 +31,7 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 def code_problems(spec: JobSpec) -> list[str]:
     """List the paths of a job's code that are outside its snapshot, for any backend."""
     return [
-        f"{path!r} is not inside the code's own folder."
+        f"{path!r} is not inside the folder of the code."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
         for path in (code.workdir, *code.import_paths)
         if not _is_inside(path)
@@ -53,8 +53,8 @@ def _volume_problems(volume: Volume) -> list[str]:
     target = posixpath.normpath(volume.target)
     if target.startswith("/"):
         problems.append(
-            f"volume {volume.target!r} is absolute; on this machine a volume is a folder of the "
-            f"working directory: write {volume.target.strip('/').rpartition('/')[2]!r}."
+            f"volume {volume.target!r} is absolute; on this machine a volume is a path in "
+            f"the working directory: write {volume.target.strip('/').rpartition('/')[2]!r}."
         )
     elif target == "." or not _is_inside(target):
         problems.append(f"volume {volume.target!r} is not inside the working directory.")

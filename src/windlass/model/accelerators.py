@@ -120,12 +120,12 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
     >>> parse_accelerator("a10x0")
     Traceback (most recent call last):
     ...
-    ValueError: 'a10x0' asks for 0 accelerators; ask for 1 or more, or for 'cpu'
+    ValueError: 'a10x0' requests 0 accelerators; request 1 or more, or 'cpu'
     >>> parse_accelerator("v5e-3")
     Traceback (most recent call last):
     ...
-    ValueError: there is no TPU 'v5e-3'; there is v5e-1, v5e-4, v5e-8, v5e-16, v5e-32, v5e-64, \
-v5e-128, v5e-256
+    ValueError: there is no TPU 'v5e-3'; the sizes are v5e-1, v5e-4, v5e-8, v5e-16, v5e-32, \
+v5e-64, v5e-128, v5e-256
     >>> parse_accelerator("h10")
     Traceback (most recent call last):
     ...
@@ -135,7 +135,7 @@ v5e-128, v5e-256
         return None
     if not isinstance(text, str):
         raise ValueError(
-            f"{shown(text)} is no accelerator; write a name such as 'a100' or 'a100x2'"
+            f"{shown(text)} is not an accelerator; write a name such as 'a100' or 'a100x2'"
         )
     spelling = text.strip().lower()
     if spelling == "cpu":
@@ -153,7 +153,7 @@ v5e-128, v5e-256
     if name != spelling and is_tpu(name) and "-" in spelling:
         _check_size(_BY_NAME[name].name, count)
     if count < 1:
-        raise ValueError(f"{shown(text)} asks for 0 accelerators; ask for 1 or more, or for 'cpu'")
+        raise ValueError(f"{shown(text)} requests 0 accelerators; request 1 or more, or 'cpu'")
     return _BY_NAME[name].name, count
 
 
@@ -161,7 +161,7 @@ def _check_size(kind: str, count: int) -> None:
     names = [size.name for size in tpu_sizes(kind)]
     if f"{kind}-{count}" not in names:
         sizes = ", ".join(names if len(names) <= 10 else [*names[:9], f"... {names[-1]}"])
-        raise ValueError(f"there is no TPU '{kind}-{count}'; there is {sizes}")
+        raise ValueError(f"there is no TPU '{kind}-{count}'; the sizes are {sizes}")
 
 
 def kind_of_device(title: str) -> str:

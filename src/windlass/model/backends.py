@@ -31,9 +31,9 @@ BACKENDS: Mapping[str, Capabilities] = {
         executor="Local",
         refused_options={
             "container_image": "runs plain processes, not containers\n"
-            "Use packages= for what the code needs, and leave container_image out.",
-            "cluster": "is this one machine and has no clusters\nLeave cluster out.",
-            "spot": "has no spot machines, nothing here is taken away\nLeave spot out.",
+            "Remove container_image, and list the required packages in packages=.",
+            "cluster": "has no clusters; it is one machine\nRemove cluster.",
+            "spot": "has no spot machines\nRemove spot.",
         },
     ),
     KUBERNETES: Capabilities(
@@ -43,8 +43,9 @@ BACKENDS: Mapping[str, Capabilities] = {
             "priority_class", "queue", "service_account", "tolerations",
         ),
         refused_options={
-            "cluster": "has no standing clusters\nLeave cluster out.",
-            "spot": "takes any node\nName the nodes: wl.Kubernetes(node_selector=...) of a wl.Job.",
+            "cluster": "has no clusters to choose from\nRemove cluster.",
+            "spot": "has no spot option\n"
+            "Select nodes in a wl.Job: executor=wl.Kubernetes(node_selector=...)",
         },
     ),
 }  # fmt: skip

@@ -61,11 +61,13 @@ def _rebuild(
 class InvalidArgument(WindlassError, ValueError):
     """An argument is invalid; the error lists all problems at once.
 
-    >>> error = InvalidArgument.of(["cpus is -1; it must be above 0.", "memory '4XB' is no size."])
+    >>> error = InvalidArgument.of(
+    ...     ["cpus is -1; it must be above 0.", "memory '4XB' is not a size."]
+    ... )
     >>> print(error)
     2 problems:
       - cpus is -1; it must be above 0.
-      - memory '4XB' is no size.
+      - memory '4XB' is not a size.
     """
 
     code = "invalid_argument"

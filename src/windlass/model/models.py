@@ -118,13 +118,13 @@ def alias_flaw(alias: object) -> str:
     """Return why a value is not a valid alias; empty if it is valid.
 
     >>> alias_flaw("production"), alias_flaw("latest")
-    ('', "'latest' is the newest version already; choose another alias")
+    ('', "'latest' always names the newest version; choose another alias")
     """
     if flaw := proper_flaw(alias, "alias"):
         return flaw
     text = str(alias)
     if text == LATEST:
-        return f"{text!r} is the newest version already; choose another alias"
+        return f"{text!r} always names the newest version; choose another alias"
     if text.isdecimal():
-        return f"{text!r} is no alias: it would be taken for the number of a version"
+        return f"{text!r} cannot be an alias: it looks like a version number; add a letter"
     return ""

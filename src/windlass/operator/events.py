@@ -143,7 +143,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait(event)
         except queue.Full:
-            _log.warning("too many events wait to be told: %s %s is not", reason, message)
+            _log.warning("too many events are queued, dropped: %s %s", reason, message)
 
     @property
     def has_died(self) -> bool:
@@ -177,7 +177,7 @@ class EventRecorder:
         except WindlassError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
-                _log.warning("an event could not be told: %s", error)
+                _log.warning("an event could not be created: %s", error)
 
 
 def _log_event(event: PendingEvent) -> None:

@@ -96,8 +96,8 @@ def _install_once(connection: Connection, wanted: Object, *, replace: bool) -> I
         return Installed(name, "created")
     if installed["metadata"].get("deletionTimestamp"):
         raise KubernetesError(
-            f"The definition {name} is being deleted, and still has jobs that are not gone.",
-            hint="See what keeps them, then try again: kubectl get "
+            f"The definition {name} is being deleted, and still has jobs.",
+            hint="See why they remain, then try again: kubectl get "
             f"{wanted['spec']['names']['plural']} --all-namespaces",
             status=_CONFLICT,
         )
@@ -130,9 +130,9 @@ def _wait_established(connection: Connection, name: str) -> None:
         if conditions.get("Established", {}).get("status") == "True":
             return
         if time.monotonic() > end:
-            why = conditions.get("NamesAccepted", {}).get("message") or "it does not say why"
+            why = conditions.get("NamesAccepted", {}).get("message") or "no reason is given"
             raise KubernetesError(
-                f"The cluster does not take up the definition {name}: {why}",
-                hint=f"See what it says: kubectl describe crd {name}",
+                f"The cluster does not accept the definition {name}: {why}",
+                hint=f"See its conditions: kubectl describe crd {name}",
             )
         time.sleep(0.1)

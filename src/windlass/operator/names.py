@@ -67,17 +67,18 @@ def replica_of(labels: dict[str, str]) -> ReplicaId | None:
 
 
 def name_problem(job: str, longest: str) -> str:
-    """Return why a name is invalid for a job, or an empty text. Services are named after the job.
+    """Return why a name is invalid for a job, or an empty string. Services are named after the job.
 
     >>> name_problem("mnist", "mnist-worker-0")
     ''
     >>> name_problem("2nd-try", "2nd-try-worker-0")
-    "metadata.name: '2nd-try' must begin with a letter, and have small letters, digits and - alone"
+    "metadata.name: '2nd-try' must start with a letter, and may have only lowercase \
+letters, digits and -"
     """
     if not _SERVICE.match(job):
         return (
-            f"metadata.name: {job!r} must begin with a letter, and have small letters, digits "
-            "and - alone"
+            f"metadata.name: {job!r} must start with a letter, and may have only lowercase "
+            "letters, digits and -"
         )
     if len(longest) > LONGEST_NAME:
         return (

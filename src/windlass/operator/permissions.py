@@ -85,8 +85,8 @@ def check_may_install(connection: Connection, needed: Mapping[str, Collection[st
     raise KubernetesError(
         f"{account} lacks {_counted(len(missing))} of the whole cluster that installing needs: "
         f"{', '.join(missing)} {OF_DEFINITIONS.resource}.{OF_DEFINITIONS.group}.",
-        hint="Somebody who may, such as an administrator, can install in your place: "
-        f"windlass operator install\nor grant it: {grant}",
+        hint="An administrator can install for you: windlass operator install\nor grant "
+        f"it: {grant}",
         status=403,
         reason="Forbidden",
     )
@@ -106,7 +106,7 @@ def check_permissions(
     account = account_name(connection)
     raise KubernetesError(
         f"{account or 'This account'} lacks {_counted(len(missing))} that the operator needs:",
-        hint=f"{listed(missing)}\nWhoever may can grant them all: "
+        hint=f"{listed(missing)}\nAn administrator can grant all of them: "
         f"{grant_command(account, namespaces, lease_namespace)}",
         status=403,
         reason="Forbidden",

@@ -37,14 +37,14 @@ def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
     >>> check_requirements(["numpy=1.26"])
     Traceback (most recent call last):
     ...
-    windlass.InvalidArgument: packages: 'numpy=1.26' is no requirement; write it as \
+    windlass.InvalidArgument: packages: 'numpy=1.26' is not a valid requirement; write it as \
 pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
     """
     if isinstance(packages, (str, Path)):
         text = str(packages)
         if not text.endswith(".txt"):
             raise InvalidArgument(
-                f"packages is the text {shown(text)}; it must be a list of requirements.",
+                f"packages is the string {shown(text)}; it must be a list of requirements.",
                 hint=f"Write packages=[{shown(text)}], or the path of a requirements file (.txt).",
             )
         packages = read_requirements(Path(text))
@@ -70,7 +70,7 @@ def read_requirements(path: Path) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InvalidArgument(f"packages: {path} cannot be read: {reason}.") from error
     lines = re.sub(r"\\\r?\n", " ", text).splitlines()
     plain = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
@@ -116,31 +116,31 @@ def find_uv() -> str:
         if path := shutil.which("uv"):
             return path
     raise WindlassError(
-        "packages= needs the program uv, which is not there.",
+        "packages= needs the program uv, which is not installed.",
         hint="Install it: pip install uv",
     )
 
 
 def _problem(requirement: object) -> str:
     if not isinstance(requirement, str):
-        return f"{shown(requirement)} is no text; {_ADVICE}"
+        return f"{shown(requirement)} is not a string; {_ADVICE}"
     text = requirement.strip()
     if not text:
-        return f"an empty text is no requirement; {_ADVICE}"
+        return f"an empty string is not a requirement; {_ADVICE}"
     if "\n" in text or "\0" in text:
-        return f"{shown(requirement)} has more than one line; write one requirement a text"
+        return f"{shown(requirement)} has more than one line; write one requirement per string"
     if text.startswith("-"):
-        return f"{shown(text)} is an option of pip; only requirements can be given, {_ADVICE}"
+        return f"{shown(text)} is an option of pip; write requirements only, {_ADVICE}"
     is_path = text.startswith((".", "/", "~", "file:")) or "file://" in text
     if is_path or (text.endswith((".whl", ".tar.gz", ".zip")) and "://" not in text):
         return (
-            f"{shown(text)} is a path; the job may run where that file is not. Put the code into "
-            "the project, or name a package that an index has"
+            f"{shown(text)} is a path, which may not exist where the job runs. Put the "
+            "code into the project, or name a package from an index"
         )
     if _URL.fullmatch(text):
         return ""
     if not _REQUIREMENT.fullmatch(text):
-        return f"{shown(text)} is no requirement; {_ADVICE}"
+        return f"{shown(text)} is not a valid requirement; {_ADVICE}"
     return ""
 
 
@@ -196,11 +196,11 @@ def _explained(requirements: Sequence[str], output: str) -> WindlassError:
     if re.search(r"failed to fetch|error sending request|dns error|timed out", message.lower()):
         return WindlassError(
             f"The package index could not be reached for packages={list(requirements)}.",
-            hint=f"uv says: {message}\n"
-            "Check the network and which index is set up, then try again.",
+            hint=f"Output of uv: {message}\n"
+            "Check the network and the configured package index, then try again.",
         )
     return InvalidArgument(
         f"packages={list(requirements)} cannot be installed together, or not at all.",
-        hint=f"uv says: {message}\n"
-        "Check the names and versions, or ask for less: packages=['numpy'] takes the newest.",
+        hint=f"Output of uv: {message}\n"
+        "Check the names and versions, or loosen them: packages=['numpy'] takes the newest.",
     )

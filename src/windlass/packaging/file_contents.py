@@ -53,7 +53,7 @@ class Reader:
         faults = sorted(self._faults)
         lines = [f"  {printable(quote_path(path))}" for path, _ in faults[:_SHOWN]]
         is_link = any("link" in why for _, why in faults)
-        remedy = "bring it in with volumes=" if is_link else "make it readable (chmod u+r)"
+        remedy = "mount it with volumes=" if is_link else "make it readable (chmod u+r)"
         advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
         if len(faults) == 1:
             path, why = faults[0]

@@ -22,11 +22,11 @@ def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total:
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
     Traceback (most recent call last):
     ...
-    windlass.SnapshotError: The code in /p is 300.0 MB in 2 files; a snapshot \
-takes at most 200.0 MB and 20,000 files.
+    windlass.SnapshotError: The code in /p is 300.0 MB in 2 files. A snapshot \
+may have at most 200.0 MB and 20,000 files.
       The biggest:
          300.0 MB  data/big.bin
-      Add lines to /p/.windlassignore for what the job does not need:
+      Add lines to /p/.windlassignore for files that the job does not need:
         /data/big.bin
     """
     if len(paths) <= MAX_FILES and total <= MAX_SIZE:
@@ -44,13 +44,13 @@ takes at most 200.0 MB and 20,000 files.
     lines = [f"{amount:>11}  {printable(path)}" for amount, path in shown]
     patterns = [f"  {printable(quote_path(path))}" for _, path in biggest]
     raise SnapshotError(
-        f"The code in {root} is {format_size(total)} in {len(paths):,} files; "
-        f"a snapshot takes at most {format_size(MAX_SIZE)} and {MAX_FILES:,} files.",
+        f"The code in {root} is {format_size(total)} in {len(paths):,} files. A snapshot "
+        f"may have at most {format_size(MAX_SIZE)} and {MAX_FILES:,} files.",
         hint="\n".join(
             [
                 title,
                 *lines,
-                f"Add lines to {prefix}.windlassignore for what the job does not need:",
+                f"Add lines to {prefix}.windlassignore for files that the job does not need:",
                 *patterns,
             ]
         ),

@@ -93,14 +93,16 @@ def parse_manifest(
     ValueError: the manifest's entry '../a' has a path that is not plain and relative
     """
     if len(data) > MAX_MANIFEST_BYTES:
-        raise ValueError(f"the manifest has {len(data)} bytes; at most {MAX_MANIFEST_BYTES} pass")
+        raise ValueError(
+            f"the manifest has {len(data)} bytes; at most {MAX_MANIFEST_BYTES} are allowed"
+        )
     rows = _decode(data)
     if len(rows) > max_files:
-        raise ValueError(f"the manifest has {len(rows)} files; at most {max_files} pass")
+        raise ValueError(f"the manifest has {len(rows)} files; at most {max_files} are allowed")
     entries = [_checked_entry(row) for row in rows]
     total = sum(entry.size for entry in entries)
     if total > max_size:
-        raise ValueError(f"the manifest's files have {total} bytes; at most {max_size} pass")
+        raise ValueError(f"the manifest's files have {total} bytes; at most {max_size} are allowed")
     _check_order(entries)
     if encode_manifest(entries) != data:
         raise ValueError("the manifest is not in canonical form")
@@ -120,14 +122,14 @@ def _decode(data: bytes) -> list[object]:
         try:  # only this parser accepts lone surrogates in names
             tree = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise ValueError("the manifest is no JSON") from error
+            raise ValueError("the manifest is not valid JSON") from error
     if type(tree) is not dict or tree.keys() != {"files", "version"}:
         raise ValueError("the manifest must have exactly 'files' and 'version'")
     if type(tree["version"]) is not int or tree["version"] != 1:
-        raise ValueError("the manifest is of a version that is not known here")
+        raise ValueError("the manifest has an unknown version")
     rows = tree["files"]
     if type(rows) is not list:
-        raise ValueError("the manifest's 'files' is no list")
+        raise ValueError("the manifest's 'files' is not a list")
     return rows
 
 
@@ -151,7 +153,7 @@ def _checked_entry(row: object) -> Entry:
         if size < 0:
             raise ValueError(f"the manifest's entry {shown} has a negative size")
     else:
-        raise ValueError(f"the manifest's entry {shown} has a mode that is not known here")
+        raise ValueError(f"the manifest's entry {shown} has an unknown mode")
     return Entry(path, mode, ref, size)
 
 

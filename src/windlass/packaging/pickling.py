@@ -212,8 +212,8 @@ def _explained(
 ) -> SerializationError:
     name = _name(fn)
     hint = (
-        "Make it inside the function, or leave it out of what is passed; "
-        "open files, locks, connections and threads cannot be sent."
+        "Create it inside the function, or remove it from the arguments. Open files, "
+        "locks, connections and threads cannot be sent."
     )
     for path, value in _named_parts(fn, call):
         if refusal(value, dumps) is not None:

@@ -60,7 +60,7 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
     if is_this_one(executable):
         return Interpreter(executable, sys.version.split()[0], installed_packages(cache_dir))
     if not os.access(executable, os.X_OK) or os.path.isdir(executable):
-        raise Unusable("is not there any more")
+        raise Unusable("no longer exists")
     import json
     import subprocess
 
@@ -74,7 +74,7 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
         ).stdout  # fmt: skip
         version, lines = json.loads(output)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise Unusable(f"does not run any more ({type(error).__name__})") from error
+        raise Unusable(f"no longer runs ({type(error).__name__})") from error
     listed = "".join(f"{line}\n" for line in lines)
     return Interpreter(executable, version, listed.encode("utf-8", "replace"))
 

@@ -90,12 +90,12 @@ class Snapshot:
                 data = file.read()
         except OSError as error:
             raise SnapshotChanged(
-                f"{path} could be read for the snapshot, but no more: {error.strerror}."
+                f"{path} was read for the snapshot, but can no longer be read: {error.strerror}."
             ) from error
         if hashlib.sha256(data).hexdigest() != digest:
             raise SnapshotChanged(
                 f"{path} changed while the code was being sent.",
-                hint="If it is written to all the time, add it to .windlassignore.",
+                hint="If a program writes to it, add it to .windlassignore.",
             )
         return data
 

@@ -127,7 +127,7 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
         variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
         reason = f"{type(error).__name__}: {error}"
-        flaw = f"the framework {spec.framework} gives it no environment: {reason}"
+        flaw = f"the framework {spec.framework} set no environment: {reason}"
         return _Membership(rank, bearings, flaw=flaw)
     bearings[GIVEN] = ",".join((*variables, *threads))
     return _Membership(rank, bearings, variables, threads)
@@ -174,7 +174,7 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
             else None,
         }
     if isinstance(executable, GeneratorCall):
-        raise TypeError("nothing is started for a generator")
+        raise TypeError("a generator has no process to start")
     if isinstance(executable, ExternalCall):
         return {"type": EXTERNAL, "argv": list(executable.argv)}
     if isinstance(executable, ShellCall):

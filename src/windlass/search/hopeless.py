@@ -72,13 +72,16 @@ def _failed(policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any]) -
         )
         lines = tuple(record.error.traceback.rstrip().splitlines()[-20:])
     else:
-        what = f"Trial {record.id} ({record.name}) came to {ended[0].value}, which is no number."
+        what = (
+            f"Trial {record.id} ({record.name}) returned {ended[0].value}, which is not a number."
+        )
         lines = ()
     many = "The only trial" if len(ended) == 1 else f"All of the first {len(ended)} trials"
     return TrialFailed(
         f"{many} of search {policy.name!r} failed. {what}",
-        hint=f"When it is mended, go on with the next trial: {how_to_go_on(record.experiment_id)}\n"
-        f"All about this one: windlass show {record.id}, windlass logs {record.id}",
+        hint="Fix the cause, then continue with the next trial: "
+        f"{how_to_go_on(record.experiment_id)}\n"
+        f"See: windlass show {record.id}, windlass logs {record.id}",
         trial_id=record.id,
         exit_code=record.exit_code,
         log_tail=lines,

@@ -113,7 +113,7 @@ def _job_of(what: Any) -> Job | JobGroup:
         remedy = f"Decorate it with @wl.run, or give wl.Job(wl.PythonFunction({name}))."
         raise InvalidArgument(f"exp.search: {name} is a plain function.", hint=remedy)
     raise InvalidArgument(
-        f"exp.search: {shown(what)} is no job.",
+        f"exp.search: {shown(what)} is not a job.",
         hint="Give a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
     )
 

@@ -182,14 +182,15 @@ def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
     """
     if not isinstance(space, Mapping):
         raise InvalidArgument(
-            f"space is a {type(space).__name__}; it maps names of parameters to what they may be.",
-            hint='As in: space={"lr": wl.loguniform(1e-5, 1e-1), "layers": wl.choice(2, 4, 8)}',
+            f"space is a {type(space).__name__}; it must map parameter names to their choices.",
+            hint='For example: space={"lr": wl.loguniform(1e-5, 1e-1), "layers": '
+            "wl.choice(2, 4, 8)}",
         )
     axes = dict(_flat(space, ""))
     if not axes:
         raise InvalidArgument(
-            "space is empty: there is nothing to search.",
-            hint='As in: space={"lr": wl.loguniform(1e-5, 1e-1)}',
+            "space is empty, so there is nothing to search.",
+            hint='For example: space={"lr": wl.loguniform(1e-5, 1e-1)}',
         )
     return axes
 
@@ -197,7 +198,7 @@ def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
 def _flat(space: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Space]]:
     for name, value in space.items():
         if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"space: {shown(name)} is no name of a parameter.")
+            raise InvalidArgument(f"space: {shown(name)} is not a valid parameter name.")
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         elif isinstance(value, (Uniform, Randint, Choice)):
@@ -208,12 +209,14 @@ def _flat(space: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Space]]:
 
 def _no_space(name: str, value: object) -> InvalidArgument:
     if isinstance(value, (list, tuple, range, set, frozenset)):
-        hint = f'To try each of them: "{name}": wl.choice({shown(value)})'
+        hint = f'To try each value: "{name}": wl.choice({shown(value)})'
     elif callable(value):
-        hint = f"Give what it makes: {getattr(value, '__name__', 'it')}(...)"
+        hint = f"Call it: {getattr(value, '__name__', 'it')}(...)"
     else:
-        hint = f'What is the same in every trial goes along as: args={{"{name}": {shown(value)}}}'
-    return InvalidArgument(f"space: {name} is {shown(value)}, which says no choice.", hint=hint)
+        hint = f'Pass a value that is the same in every trial as args={{"{name}": {shown(value)}}}'
+    return InvalidArgument(
+        f"space: {name} is {shown(value)}, which is not a search space.", hint=hint
+    )
 
 
 _PLAIN = (str, bool, int, float, type(None))
@@ -226,7 +229,7 @@ def _option(value: Any) -> Any:
         value = value.item()
         kind = type(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidArgument(f"wl.choice: {value} is no number that can be recorded.")
+        raise InvalidArgument(f"wl.choice: {value} cannot be recorded. Use finite numbers.")
     if kind in _PLAIN:
         return value
     if kind in (list, tuple):
@@ -234,9 +237,9 @@ def _option(value: Any) -> Any:
     if kind is dict and all(isinstance(key, str) for key in value):
         return {key: _option(item) for key, item in value.items()}
     raise InvalidArgument(
-        f"wl.choice: {shown(value)} cannot be recorded: options are texts, numbers, booleans, "
-        "None, and lists or mappings of them.",
-        hint='Choose by name, and look it up in the function: wl.choice("relu", "tanh")',
+        f"wl.choice: {shown(value)} cannot be recorded. Options are strings, numbers, "
+        "booleans, None, and lists or mappings of them.",
+        hint='Use a name, and look it up in the function: wl.choice("relu", "tanh")',
     )
 
 
@@ -246,9 +249,9 @@ def _number(what: str, name: str, value: SupportsFloat) -> float:
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{what}: {name} is {shown(value)}, which is no number.") from None
+        raise InvalidArgument(f"{what}: {name} is {shown(value)}, which is not a number.") from None
     if not math.isfinite(number):
-        raise InvalidArgument(f"{what}: {name} is {number}; it is a number that can be reached.")
+        raise InvalidArgument(f"{what}: {name} is {number}; it must be finite.")
     return number
 
 
@@ -260,9 +263,9 @@ def _whole(what: str, name: str, value: SupportsIndex) -> int:
             raise TypeError
         return index(value)
     except TypeError:
-        hint = "Numbers with a fraction: wl.uniform" if isinstance(value, float) else None
+        hint = "For numbers with a fraction, use wl.uniform" if isinstance(value, float) else None
         raise InvalidArgument(
-            f"{what}: {name} is {shown(value)}, which is no whole number.", hint=hint
+            f"{what}: {name} is {shown(value)}, which is not a whole number.", hint=hint
         ) from None
 
 

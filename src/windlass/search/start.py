@@ -83,7 +83,7 @@ def _claim(
 def _check_way(name: object, concurrent: object) -> None:
     problems = []
     if not isinstance(name, str) or not name or not name.isprintable() or "/" in name:
-        problems.append(f"name is {shown(name)}; it is a text without slashes.")
+        problems.append(f"name is {shown(name)}; it must be a string without slashes.")
     elif len(name) > _LONGEST_NAME:
         problems.append(f"name is too long: it has at most {_LONGEST_NAME} characters.")
     if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from windlass.model.errors import WindlassError
 
 HOW_TO_FREE_SPACE = (
-    "Free some space (df -h and df -i tell how much is left), then try again; what ran is not lost."
+    "Free some space (df -h and df -i show how much is left), then try "
+    "again. Results of trials are not lost."
 )
 
 

@@ -80,7 +80,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     try:
         lock = _lock(home)
         if lock is None:
-            ready.say("Another server holds this home and does not let go of it.")
+            ready.say("Another server uses this home directory and does not stop.")
             return 1
         asyncio.run(_serve(home, ready, lock, launchers))
     except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
@@ -171,7 +171,7 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         services.metric_reader.close()
         services.checkpoint_reader.close()
         database.close()
-        _log.info("stopped; running trials go on")
+        _log.info("stopped; running trials continue")
 
 
 async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
@@ -184,7 +184,7 @@ async def _leave_when_homeless(server: _Server, home: Home, services: Services, 
         except OSError as error:
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
-    _log.warning("the home is gone or another's: leaving")
+    _log.warning("the home directory is gone or belongs to another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
 
@@ -292,7 +292,7 @@ def _catch_up(home: Home, services: Services) -> None:
         services.metric_reader.catch_up(home.path, unfinished)
         services.checkpoint_reader.catch_up(job.trial_id for job in unfinished)
     except Exception:  # noqa: BLE001 -- the server can run without this step
-        _log.exception("what a server before may have left undone is left so")
+        _log.exception("unfinished work of an earlier server is left as it is")
 
 
 def _announce(home: Home, services: Services) -> None:

@@ -123,7 +123,7 @@ def test_what_no_program_can_be_given_is_refused_before_it_is_sent() -> None:
     )
     with pytest.raises(wl.InvalidArgument) as refused:
         check_job(job)
-    assert "args: 10000 words; a command line has at most 9000" in str(refused.value)
+    assert "args: they make 10000 words; a command line has at most 9000" in str(refused.value)
     assert "env: LONG has more than 130560 bytes" in str(refused.value)
     roles = {f"role-{number}": wl.Job(wl.Command(["true"])) for number in range(65)}
     with pytest.raises(wl.InvalidArgument, match="there are 65 roles; a job has at most 64"):

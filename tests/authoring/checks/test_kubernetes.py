@@ -102,31 +102,34 @@ def test_a_job_file_says_which_backend_a_key_is_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"namespace": "My Lab"}, "namespace: 'My Lab' is no name in a cluster"),
-        ({"service_account": ""}, "service_account: '' is no name in a cluster"),
+        ({"namespace": "My Lab"}, "namespace: 'My Lab' is not a valid Kubernetes name"),
+        ({"service_account": ""}, "service_account: '' is not a valid Kubernetes name"),
         ({"node_selector": ["a"]}, "node_selector: write a mapping"),
-        ({"node_selector": {"ssd": True}}, "node_selector: True is no text; write 'true'"),
+        ({"node_selector": {"ssd": True}}, "node_selector: True is not a string; write 'true'"),
         ({"tolerations": {"key": "gpu"}}, "tolerations: write a list of mappings"),
-        ({"tolerations": [{"kye": "gpu"}]}, "there is no 'kye'; did you mean 'key'?"),
-        ({"tolerations": [{"operator": "Maybe"}]}, "tolerations: {'operator': 'Maybe'} is none"),
-        ({"volumes": {"data": "claim:d"}}, "'data' is not absolute"),
-        ({"volumes": {"/data": "/home/ada"}}, "'/home/ada' is nothing that a pod has"),
-        ({"volumes": {"/windlass": "claim:d"}}, "'/windlass' is Windlass's own"),
-        ({"volumes": {"//windlass": "claim:d"}}, "'//windlass' is Windlass's own"),
+        ({"tolerations": [{"kye": "gpu"}]}, "there is no field 'kye'; did you mean 'key'?"),
+        (
+            {"tolerations": [{"operator": "Maybe"}]},
+            "tolerations: {'operator': 'Maybe'} is not a toleration",
+        ),
+        ({"volumes": {"data": "claim:d"}}, "'data' is not an absolute path"),
+        ({"volumes": {"/data": "/home/ada"}}, "'/home/ada' is not a volume source"),
+        ({"volumes": {"/windlass": "claim:d"}}, "'/windlass' is reserved for Windlass"),
+        ({"volumes": {"//windlass": "claim:d"}}, "'//windlass' is reserved for Windlass"),
         (
             {"volumes": {"/data": "claim:a", "/data/": "claim:b"}},
-            "volumes: '/data' and '/data/' are one place; name it once",
+            "volumes: '/data' and '/data/' are the same path; mount it once",
         ),
-        ({"volumes": {"/data": 7}}, "volumes: 7 is no text"),
+        ({"volumes": {"/data": 7}}, "volumes: 7 is not a string"),
         ({"image_pull_secrets": "registry"}, "image_pull_secrets=['registry']"),
-        ({"pod_patch": [1]}, "pod_patch: [1] is no mapping"),
-        ({"pod_patch": {"x": object}}, "pod_patch: it holds what is no JSON"),
-        ({"pod_patch": {"spec": "x"}}, "pod_patch: spec: 'x' is no mapping"),
+        ({"pod_patch": [1]}, "pod_patch: [1] is not a mapping"),
+        ({"pod_patch": {"x": object}}, "pod_patch: it contains a value that JSON cannot hold"),
+        ({"pod_patch": {"spec": "x"}}, "pod_patch: spec: 'x' is not a mapping"),
         (
             {"pod_patch": {"containers": [{"name": ["x"]}]}},
-            "pod_patch: spec.containers[0].name: ['x'] is no text",
+            "pod_patch: spec.containers[0].name: ['x'] is not a string",
         ),
-        ({"container_image": 3}, "container_image: 3 is not a text"),
+        ({"container_image": 3}, "container_image: 3 is not a string"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
@@ -137,11 +140,11 @@ def test_what_makes_no_sense_in_a_cluster_is_told(said: dict[str, Any], told: st
 
 
 def test_all_roles_of_a_job_run_in_one_place() -> None:
-    with pytest.raises(wl.InvalidArgument, match="in one place; these do not: a on"):
+    with pytest.raises(wl.InvalidArgument, match="need the same executor; these differ: a on"):
         wl.JobGroup(
             a=wl.Job(SCRIPT, executor=wl.Local()), b=wl.Job(SCRIPT, executor=wl.Kubernetes())
         )
-    with pytest.raises(wl.InvalidArgument, match="in one namespace; these are not: x, y"):
+    with pytest.raises(wl.InvalidArgument, match="the same namespace; these differ: x, y"):
         wl.JobGroup(
             a=wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="x")),
             b=wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="y")),
@@ -155,5 +158,5 @@ def test_a_dry_run_shows_where_in_a_cluster_it_would_run(
     job = wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="lab", volumes={"/d": "claim:d"}))
     job.submit(dry_run=True)
     shown = capsys.readouterr().out
-    for each in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster is asked"):
+    for each in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster checks"):
         assert each in shown

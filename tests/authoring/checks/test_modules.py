@@ -61,4 +61,4 @@ def test_what_cannot_be_had_there_is_told_when_it_is_used() -> None:
         name = use.removeprefix("wl.").split("(")[0].split(".")[0]
         told = f"windlass.Unsupported: This trial runs in a pod, where wl.{name} cannot be used."
         assert told in done.stderr
-        assert "from where the server is" in done.stderr
+        assert "outside of the pod" in done.stderr

@@ -149,33 +149,33 @@ def generate() -> Iterator[int]:
         (wl.PythonScript("jobs/othr.py"), "Did you mean 'jobs/other.py'?"),
         (wl.PythonScript("none/x.py"), "There is no folder 'none' either."),
         (wl.PythonScript("jobs"), "is a folder, not a script"),
-        (wl.PythonScript("pipe.py"), "'pipe.py' is no file"),
-        (wl.PythonScript(3), "3 is no path of a script"),  # type: ignore[arg-type]
+        (wl.PythonScript("pipe.py"), "'pipe.py' is not a file"),
+        (wl.PythonScript(3), "3 is not a path of a script"),  # type: ignore[arg-type]
         (wl.PythonModule("pkg.trian"), "there is no module 'pkg.trian'\nDid you mean 'pkg.train'?"),
         (wl.PythonModule("pgk.train"), "there is no module 'pgk.train'\nDid you mean 'pkg.train'?"),
         # pkgutil is like it, and has no such module.
-        (wl.PythonModule("pkgtil.train"), "there is no module 'pkgtil.train'\nIt is looked for"),
-        (wl.PythonModule("qqqqqq"), "looked for in the working directory and in this environment"),
+        (wl.PythonModule("pkgtil.train"), "there is no module 'pkgtil.train'\nWindlass looked"),
+        (wl.PythonModule("qqqqqq"), "looked in the working directory and in this environment"),
         (wl.PythonModule("pkg.train.more"), "'pkg.train' is a module, not a package"),
         (wl.PythonModule("bare"), "is a package without __main__"),
         (wl.PythonModule("pkg/train.py"), "wl.PythonModule('pkg.train')"),
-        (wl.PythonModule(""), "'' is no name of a module"),
+        (wl.PythonModule(""), "'' is not a valid module name"),
         (wl.PythonFunction(3), "wl.PythonFunction takes a function; 3 is a int"),  # type: ignore[arg-type]
         (wl.PythonFunction(Model), "wl.PythonFunction takes a function"),
         (wl.PythonFunction(Model.fit), "is a method"),
         (wl.PythonFunction(generate), "is a generator"),
         (wl.Command([]), "the command is empty"),
         (wl.Command([""]), "the command is empty"),
-        (wl.Command(["echo", "a\0b"]), "holds a NUL character"),
+        (wl.Command(["echo", "a\0b"]), "contains a NUL character"),
         (wl.Command("ls -l 'a b'"), "Write: wl.Command(['ls', '-l', 'a b'])"),
-        (wl.Command(["ls", 3]), "is no list of words"),  # type: ignore[list-item]
+        (wl.Command(["ls", 3]), "is not a list of words"),  # type: ignore[list-item]
         (wl.Command(["./tol.sh"]), "there is no program './tol.sh'\nDid you mean './tool.sh'?"),
-        (wl.Command(["./plain.sh"]), "is not executable\nMake it so: chmod +x ./plain.sh"),
+        (wl.Command(["./plain.sh"]), "is not executable\nMake it executable: chmod +x ./plain.sh"),
         ("train.py", "Write: wl.PythonScript('train.py')"),
         ("ls -l", "Write: wl.Command(['ls', '-l'])"),
         (["ls"], "Write: wl.Command(['ls'])"),
         (add, "Write: wl.PythonFunction(add)"),
-        (None, "None is no executable"),
+        (None, "None is not an executable"),
     ],
 )
 def test_what_cannot_be_run_says_why_and_what_was_meant(executable: Any, told: str) -> None:
@@ -221,4 +221,4 @@ def test_where_there_is_no_project_only_what_lies_beside_the_script_comes_along(
     place = find_call_site([wl.PythonScript(heap / "first.py")])
     assert path_flaw(wl.PythonScript(heap / "beside.py"), place) == ""
     told = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
-    assert "below.py' would not come along" in told
+    assert "below.py' would not be copied" in told

@@ -56,7 +56,7 @@ def test_a_backend_that_is_not_there_is_refused_before_anything_is_done(
         for start in (job.submit, job.run):
             with pytest.raises(wl.Unsupported) as caught:
                 start()
-            message = f"{where}executor: no server runs jobs on wl.{kind} yet"
+            message = f"{where}executor: Windlass does not run jobs on wl.{kind} yet"
             assert caught.value.message == message
             assert "executor=wl.Local(" in (caught.value.hint or "")
     assert not here.exists()  # no server was asked for, nothing was written
@@ -68,7 +68,7 @@ def test_a_container_is_refused_where_there_are_none(here: Path) -> None:
         with pytest.raises(wl.Unsupported, match="runs plain processes, not containers") as caught:
             job.submit()
         assert "wl.PythonScript, wl.PythonModule or wl.Command" in (caught.value.hint or "")
-    with pytest.raises(wl.Unsupported, match="no server runs an image as it is"):
+    with pytest.raises(wl.Unsupported, match="a container image cannot be packaged"):
         wl.package([image])
     assert not here.exists()
 
@@ -77,9 +77,9 @@ def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) ->
     with pytest.raises(wl.InvalidArgument, match="executor: cpus: -1 is out of range"):
         wl.Job(wl.PythonScript("train.py"), executor=wl.Kubernetes(cpus=-1)).submit()
     for image, command, flaw in (
-        ("", None, "'' is no name of an image"),
-        ("x", "ls -l", "command: 'ls -l' is no list of words"),
-        ("x", [1], "command: 1 is no word"),
+        ("", None, "'' is not a valid image name"),
+        ("x", "ls -l", "command: 'ls -l' is not a list of words"),
+        ("x", [1], "command: 1 is not a word"),
     ):
         with pytest.raises(wl.InvalidArgument, match=flaw):
             wl.Job(wl.Container(image, command=command)).submit()  # type: ignore[arg-type]
@@ -106,9 +106,9 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
     assert "executor=wl.Kubernetes(cpus=4)" in str(why.value)
     wrong: Any
     for wrong, meant in (("kubernetes", "Kubernetes"), (wl.Kubernetes, "Kubernetes"), (7, "Local")):
-        with pytest.raises(wl.InvalidArgument, match=rf"is no executor; write wl\.{meant}\("):
+        with pytest.raises(wl.InvalidArgument, match=rf"is not an executor; write wl\.{meant}\("):
             wl.run(executor=wrong)
-    with pytest.raises(wl.Unsupported, match=r"no server runs jobs on wl\.Ray yet"):
+    with pytest.raises(wl.Unsupported, match=r"Windlass does not run jobs on wl\.Ray yet"):
         wl.run(executor=wl.Ray())
     options: Any = {"namespace": "lab"}
     with pytest.raises(wl.InvalidArgument, match=r"executor=wl\.Kubernetes\(namespace="):
@@ -125,7 +125,7 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
         ),
         (
             {"executor": wl.Kubernetes(cpus=4)},
-            "Write it there: wl.Kubernetes(priority_class=...)",
+            "Set it on the executor: wl.Kubernetes(priority_class=...)",
         ),
         ({}, "Write wl.Job(wl.PythonFunction(...), priority=...).submit()"),
     ],
@@ -146,7 +146,7 @@ def test_a_priority_is_refused_where_the_cluster_says_who_waits(here: Path) -> N
     for ask in (lambda: alone.submit(dry_run=True), lambda: wl.JobGroup(**roles, priority=5)):
         with pytest.raises(wl.InvalidArgument) as caught:
             ask()
-        assert "priority: backend 'kubernetes' has no queue of Windlass's" in caught.value.message
+        assert "priority: backend 'kubernetes' ignores priorities" in caught.value.message
         assert "wl.Kubernetes(priority_class=...)" in str(caught.value)
     wl.Job(script, executor=there, priority=0).submit(dry_run=True)
     wl.Job(script, priority=5).submit(dry_run=True)

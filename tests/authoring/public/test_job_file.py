@@ -169,19 +169,21 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
     """
     assert refused(text) == [
         "jobs/job.toml:2: there is no key 'frameworkk'; did you mean 'framework'?",
-        "jobs/job.toml:4: backoff_limit: -1 is no number of restarts; write 0, 1, 2, ...",
-        "jobs/job.toml:5: clean_policy: there is no 'Runing'; did you mean 'Running'?",
-        "jobs/job.toml:6: env is said of each role: write it under [roles.…]",
+        "jobs/job.toml:4: backoff_limit: -1 is not a valid number of restarts; write 0, 1, 2, ...",
+        "jobs/job.toml:5: clean_policy: 'Runing' is not a valid value; did you mean 'Running'?",
+        "jobs/job.toml:6: env is an option of a role; write it under [roles.…]",
         "jobs/job.toml:8: tensorflow has one chief; there are 2",
         f"jobs/job.toml:9: chief: executable: there is no script 'trian.py' in {folder}",
-        "jobs/job.toml:11: chief: args: 'a key' is no name of a flag",
+        "jobs/job.toml:11: chief: args: 'a key' is not a valid flag name",
         "jobs/job.toml:15: worker: module and command are given; "
         "write one of script, module, command, function",
-        "jobs/job.toml:16: worker: restart_policy: there is no 'OnFailur'; "
+        "jobs/job.toml:16: worker: restart_policy: 'OnFailur' is not a valid value; "
         "did you mean 'OnFailure'?",
-        "jobs/job.toml:17: worker: framework is said of the whole job: write it above [roles.…]",
-        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a text: "3"',
-        "jobs/job.toml:22: worker: executor: cpus: -2 is out of range; ask for more than 0",
+        "jobs/job.toml:17: worker: framework is an option of the whole job; write it "
+        "above [roles.…]",
+        'jobs/job.toml:20: worker: env: BAD is 3; a variable is a string: "3"',
+        "jobs/job.toml:22: worker: executor: cpus: -2 is out of range; request more than "
+        "0 and at most 100,000",
         "jobs/job.toml:23: worker: there is no key 'memry'; did you mean 'memory'?",
         "jobs/job.toml:25: tensorflow has no role 'chef'; did you mean 'chief'?",
         "jobs/job.toml:26: chef: function: steps_of_a_job has no 'ad'; "
@@ -192,19 +194,25 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "jobs/job.toml:1: nothing to run is given; write one of script, module, command"),
-        ('\nscript = "x.py"\nreplicas = = 3', "jobs/job.toml:2: this is no TOML: invalid value."),
-        ('script = "x.py', "jobs/job.toml:1: this is no TOML: "),
-        ("a = 1\na = 2", "jobs/job.toml:2: this is no TOML: cannot overwrite a value."),
-        ("roles = 3", "jobs/job.toml:1: roles: write a table for each: [roles.worker]"),
-        ("[roles]", "jobs/job.toml:1: there is no role"),
-        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is no table; write [roles.chief]"),
-        ("name = 'x'\n[roles.chief]", "jobs/job.toml:2: chief: nothing to run is given"),
-        ("script = 3", "jobs/job.toml:1: script: 3 is not a text"),
+        ("", "jobs/job.toml:1: the job names no program; write one of script, module, command"),
+        (
+            '\nscript = "x.py"\nreplicas = = 3',
+            "jobs/job.toml:2: this is not valid TOML: invalid value.",
+        ),
+        ('script = "x.py', "jobs/job.toml:1: this is not valid TOML: "),
+        ("a = 1\na = 2", "jobs/job.toml:2: this is not valid TOML: cannot overwrite a value."),
+        ("roles = 3", "jobs/job.toml:1: roles: write a table for each role: [roles.worker]"),
+        ("[roles]", "jobs/job.toml:1: a group needs at least one role"),
+        ("[roles]\nchief = 3", "jobs/job.toml:2: chief: 3 is not a table; write [roles.chief]"),
+        ("name = 'x'\n[roles.chief]", "jobs/job.toml:2: chief: the job names no program"),
+        ("script = 3", "jobs/job.toml:1: script: 3 is not a string"),
         ("command = 'ls -l'", "jobs/job.toml:1: executable: a command is a list of words"),
         ("command = []", "jobs/job.toml:1: executable: the command is empty"),
         ("module = 'pkg.trian'", "jobs/job.toml:1: executable: there is no module 'pkg.trian'"),
-        ("function = 'x'", "jobs/job.toml:1: function: 'x' names none; write 'pkg.module:name'"),
+        (
+            "function = 'x'",
+            "jobs/job.toml:1: function: 'x' does not name a function; write 'pkg.module:name'",
+        ),
         (
             "function = 'broken_steps:f'",
             "jobs/job.toml:1: function: broken_steps cannot be imported: ZeroDivisionError",
@@ -215,16 +223,22 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
         ),
         (
             "script = 'other.py'\nexecutor = 'local'",
-            "jobs/job.toml:2: executor: 'local' is no table; write executor = { cpus = 2",
+            "jobs/job.toml:2: executor: 'local' is not a table; write executor = { cpus = 2",
         ),
         ("script = 'other.py'\nargs = 'x'", "jobs/job.toml:2: args: 'x' is neither a mapping"),
         (
             "script = 'other.py'\n[args]\na = 1\nb = 2026-01-01",
             "jobs/job.toml:4: args: b is datetime.date(2026, 1, 1), which is neither",
         ),
-        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a text"),
-        ("script = 'other.py'\n\nreplicas = 0", "jobs/job.toml:3: replicas: 0 is no number of"),
-        ("script = 'other.py'\nreplicas = 1.5", "jobs/job.toml:2: replicas: 1.5 is no number of"),
+        ("script = 'other.py'\nenv.A = 1", "jobs/job.toml:2: env: A is 1; a variable is a string"),
+        (
+            "script = 'other.py'\n\nreplicas = 0",
+            "jobs/job.toml:3: replicas: 0 is not a valid number of",
+        ),
+        (
+            "script = 'other.py'\nreplicas = 1.5",
+            "jobs/job.toml:2: replicas: 1.5 is not a valid number of",
+        ),
         ("script = 'other.py'\nframework = 'pytorch'", "job.toml:2: framework: there is no"),
         (
             "script = 'other.py'\nsuccess_policy = 'AllWorkers'",
@@ -232,7 +246,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
         ),
         (
             "script = 'other.py'\n[volumes]\ndata = '../none'",
-            "jobs/job.toml:3: volumes: there is no 'none' on this machine",
+            "jobs/job.toml:3: volumes: 'none' does not exist on this machine",
         ),
         (
             "script = 'other.py'\ncpus = 1",
@@ -259,15 +273,15 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
         ),
         (
             "script = 'other.py'\nzzz = 3",
-            "there is no key 'zzz'; there are: script, module, command, function, args, env, "
+            "there is no key 'zzz'; choose one of: script, module, command, function, args, env, "
             "executor, replicas, ...",
         ),
         (
             "script = 'other.py'\nexecutor = { zzz = 1 }",
-            "there is no key 'zzz'; there are: cpus, memory, accelerator",
+            "there is no key 'zzz'; choose one of: cpus, memory, accelerator",
         ),
-        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is no name of a role"),
-        ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is an option, and so no name"),
+        ("[roles.A]\nscript = 'other.py'", "jobs/job.toml:1: 'A' is not a valid role name"),
+        ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is the name of an option"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(text: str, told: str) -> None:
@@ -284,7 +298,7 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
     with pytest.raises(wl.InvalidArgument, match="cannot be read: Is a directory"):
         read_job("jobs")
     Path("latin.toml").write_bytes(b"name = '\xe9'")
-    with pytest.raises(wl.InvalidArgument, match="is no UTF-8 text"):
+    with pytest.raises(wl.InvalidArgument, match="is not UTF-8 text"):
         read_job("latin.toml")
 
 
@@ -303,7 +317,9 @@ def test_a_function_whose_module_leaves_or_has_none_such_is_told(folder: Path) -
 )
 def test_what_python_cannot_read_is_told_as_well(value: str) -> None:
     path = write(f"script = 'other.py'\nargs = {{ x = {value} }}\n")
-    with pytest.raises(wl.InvalidArgument, match="cannot be read: it holds a number of thousands"):
+    with pytest.raises(
+        wl.InvalidArgument, match="cannot be read: it contains a number with thousands"
+    ):
         read_job(path)
 
 

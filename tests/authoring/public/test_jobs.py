@@ -178,44 +178,56 @@ def test_a_job_and_a_group_have_the_same_options_but_for_those_of_a_role() -> No
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"replicas": 0}, "replicas: 0 is no number of replicas; write 1, 2, 3, ..."),
-        ({"replicas": -1}, "replicas: -1 is no number of replicas"),
-        ({"replicas": 1.0}, "replicas: 1.0 is no number of replicas"),
-        ({"replicas": True}, "replicas: True is no number of replicas"),
-        ({"replicas": "4"}, "replicas: '4' is no number of replicas"),
+        ({"replicas": 0}, "replicas: 0 is not a valid number of replicas; write 1, 2, 3, ..."),
+        ({"replicas": -1}, "replicas: -1 is not a valid number of replicas"),
+        ({"replicas": 1.0}, "replicas: 1.0 is not a valid number of replicas"),
+        ({"replicas": True}, "replicas: True is not a valid number of replicas"),
+        ({"replicas": "4"}, "replicas: '4' is not a valid number of replicas"),
         ({"replicas": 10_001}, "replicas: 10001 is out of range"),
         ({"framework": "pytorch"}, "there is no framework 'pytorch'; did you mean 'torch'?"),
-        ({"framework": 3}, "framework: 3 is no framework"),
-        ({"framework": ["torch"]}, "framework: ['torch'] is no framework"),
-        ({"restart_policy": "OnFailur"}, "there is no 'OnFailur'; did you mean 'OnFailure'?"),
+        ({"framework": 3}, "framework: 3 is not a framework"),
+        ({"framework": ["torch"]}, "framework: ['torch'] is not a framework"),
+        (
+            {"restart_policy": "OnFailur"},
+            "'OnFailur' is not a valid value; did you mean 'OnFailure'?",
+        ),
         ({"restart_policy": "exitcode"}, "did you mean 'ExitCode'?"),
-        ({"restart_policy": 3}, "there are: 'Never', 'OnFailure', 'Always', 'ExitCode'"),
-        ({"restart_policy": CleanPolicy.ALL}, "restart_policy: there is no"),
-        ({"restart_scope": "jobs"}, "restart_scope: there is no 'jobs'; did you mean 'job'?"),
-        ({"clean_policy": "Runing"}, "clean_policy: there is no 'Runing'; did you mean 'Running'?"),
+        ({"restart_policy": 3}, "choose one of: 'Never', 'OnFailure', 'Always', 'ExitCode'"),
+        ({"restart_policy": CleanPolicy.ALL}, "restart_policy: <CleanPolicy.ALL: 'All'> is not"),
+        (
+            {"restart_scope": "jobs"},
+            "restart_scope: 'jobs' is not a valid value; did you mean 'job'?",
+        ),
+        (
+            {"clean_policy": "Runing"},
+            "clean_policy: 'Runing' is not a valid value; did you mean 'Running'?",
+        ),
         ({"success_policy": "AllWorker"}, "did you mean 'AllWorkers'?"),
         ({"success_policy": "AllWorkers"}, 'is for framework "tensorflow" with workers'),
-        ({"backoff_limit": -1}, "backoff_limit: -1 is no number of restarts"),
-        ({"backoff_limit": True}, "backoff_limit: True is no number of restarts"),
-        ({"active_deadline": "soon"}, "active_deadline: 'soon' is no duration"),
+        ({"backoff_limit": -1}, "backoff_limit: -1 is not a valid number of restarts"),
+        ({"backoff_limit": True}, "backoff_limit: True is not a valid number of restarts"),
+        ({"active_deadline": "soon"}, "active_deadline: 'soon' is not a duration"),
         ({"active_deadline": 0}, "active_deadline: 0 is out of range"),
         ({"ttl_after_finished": -1}, "ttl_after_finished: -1 is out of range"),
-        ({"ttl_after_finished": False}, "ttl_after_finished: False is no duration"),
-        ({"priority": 1.5}, "priority: 1.5 is no priority"),
-        ({"priority": 10**9}, "priority: 1000000000 is no priority"),
+        ({"ttl_after_finished": False}, "ttl_after_finished: False is not a duration"),
+        ({"priority": 1.5}, "priority: 1.5 is not a valid priority"),
+        ({"priority": 10**9}, "priority: 1000000000 is not a valid priority"),
         ({"suspend": "yes"}, "suspend: 'yes' is not True or False"),
         ({"service": 1}, "service: 1 is not True or False"),
-        ({"name": ""}, "name: '' is no name"),
-        ({"experiment": "a\nb"}, "is no name; write a text on one line"),
-        ({"env": {"A": 3}}, 'env: A is 3; a variable is a text: "3"'),
-        ({"env": ["A=3"]}, "env: ['A=3'] is no mapping"),
-        ({"env": {"WINDLASS_RANK": "1"}}, "env: WINDLASS_RANK is set by Windlass itself"),
-        ({"executor": "local"}, "executor: 'local' is no executor; write wl.Local(cpus=2)"),
+        ({"name": ""}, "name: '' is not a valid name"),
+        ({"experiment": "a\nb"}, "is not a valid name; write a string on one line"),
+        ({"env": {"A": 3}}, 'env: A is 3; a variable is a string: "3"'),
+        ({"env": ["A=3"]}, "env: ['A=3'] is not a mapping"),
+        (
+            {"env": {"WINDLASS_RANK": "1"}},
+            "env: WINDLASS_RANK is set by Windlass; choose another name",
+        ),
+        ({"executor": "local"}, "executor: 'local' is not an executor; write wl.Local(cpus=2)"),
         ({"executor": wl.Local(cpus=0)}, "executor: cpus: 0 is out of range"),
-        ({"executor": wl.Local(memory="4XB")}, "executor: memory: '4XB' is no size"),
+        ({"executor": wl.Local(memory="4XB")}, "executor: memory: '4XB' is not a size"),
         ({"executor": wl.Local(accelerator="h10")}, "did you mean 'h100'?"),
-        ({"args": {"--lr": 1}}, "args: '--lr' is no name of a flag"),
-        ({"volumes": {"data": "/not/there"}}, "volumes: there is no '/not/there'"),
+        ({"args": {"--lr": 1}}, "args: '--lr' is not a valid flag name"),
+        ({"volumes": {"data": "/not/there"}}, "volumes: '/not/there' does not exist"),
         ({"packages": "numpy"}, "packages: write a list"),
         ({"secrets": "TOKEN"}, 'secrets: write a list: secrets=["TOKEN"]'),
     ],
@@ -258,14 +270,15 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
     told = refusal(make).splitlines()
     assert told[0] == "wl.JobGroup: 10 problems:"
     assert [line for line in told[1:] if line.startswith("  - ")] == [
-        "  - clean_policy: there is no 'Alll'; did you mean 'All'?",
-        "  - chef: framework is said of the whole group: wl.JobGroup(..., framework=...)",
+        "  - clean_policy: 'Alll' is not a valid value; did you mean 'All'?",
+        "  - chef: framework is an option of the whole group; write wl.JobGroup(..., "
+        "framework=...)",
         "  - chief: executable: there is no module 'trainn'",
-        "  - worker: replicas: 0 is no number of replicas; write 1, 2, 3, ...",
-        "  - worker: restart_policy: there is no 'Alway'; did you mean 'Always'?",
-        "  - ps: 'train.py' is no job; a role is one: ps=wl.Job(...)",
-        "  - 'Big' is no name of a role: it has up to 40 small letters, digits and dashes, "
-        "a letter first",
+        "  - worker: replicas: 0 is not a valid number of replicas; write 1, 2, 3, ...",
+        "  - worker: restart_policy: 'Alway' is not a valid value; did you mean 'Always'?",
+        "  - ps: 'train.py' is not a job; write ps=wl.Job(...)",
+        "  - 'Big' is not a valid role name; use at most 40 lowercase letters, digits and dashes, "
+        "with a letter first",
         "  - Big: executable: the command is empty; write its words: "
         'wl.Command(["torchrun", "train.py"])',
         "  - tensorflow has no role 'chef'; did you mean 'chief'?",
@@ -276,18 +289,18 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: wl.JobGroup(), "there is no role; give at least one: worker=wl.Job(...)"),
-        (lambda: wl.JobGroup({}), "there is no role"),
-        (lambda: wl.JobGroup(wl.Job(SCRIPT)), "is no mapping of roles"),  # type: ignore[arg-type]
+        (lambda: wl.JobGroup(), "a group needs at least one role; add one: worker=wl.Job(...)"),
+        (lambda: wl.JobGroup({}), "a group needs at least one role"),
+        (lambda: wl.JobGroup(wl.Job(SCRIPT)), "is not a mapping of roles"),  # type: ignore[arg-type]
         (lambda: wl.JobGroup({"a": wl.Job(SCRIPT)}, a=wl.Job(SCRIPT)), "a is given twice"),
-        (lambda: wl.JobGroup(name=wl.Job(SCRIPT)), "'name' is an option, and so no name of a role"),  # type: ignore[arg-type]
-        (lambda: wl.JobGroup({"env": wl.Job(SCRIPT)}), "'env' is an option, and so no name"),
-        (lambda: wl.JobGroup({"a_b": wl.Job(SCRIPT)}), "'a_b' is no name of a role"),
-        (lambda: wl.JobGroup({"a" * 41: wl.Job(SCRIPT)}), "is no name of a role"),
-        (lambda: wl.JobGroup({3: wl.Job(SCRIPT)}), "3 is no name of a role"),  # type: ignore[dict-item]
+        (lambda: wl.JobGroup(name=wl.Job(SCRIPT)), "'name' is the name of an option"),  # type: ignore[arg-type]
+        (lambda: wl.JobGroup({"env": wl.Job(SCRIPT)}), "'env' is the name of an option"),
+        (lambda: wl.JobGroup({"a_b": wl.Job(SCRIPT)}), "'a_b' is not a valid role name"),
+        (lambda: wl.JobGroup({"a" * 41: wl.Job(SCRIPT)}), "is not a valid role name"),
+        (lambda: wl.JobGroup({3: wl.Job(SCRIPT)}), "3 is not a valid role name"),  # type: ignore[dict-item]
         (
             lambda: wl.JobGroup(a=wl.JobGroup(b=wl.Job(SCRIPT))),  # type: ignore[arg-type]
-            "a: a group has jobs as its roles, not groups",
+            "a: a role is a wl.Job, not a group",
         ),
         (
             lambda: wl.JobGroup(a=wl.Job(SCRIPT), frame_work="torch"),  # type: ignore[arg-type]
@@ -295,13 +308,13 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
         ),
         (
             lambda: wl.JobGroup(a=wl.Job(SCRIPT), restart_policy="Never"),  # type: ignore[arg-type]
-            "restart_policy is said of each role, not of the group",
+            "restart_policy is an option of a role, not of the group",
         ),
         (
             lambda: wl.JobGroup(
                 chief=wl.Job(SCRIPT), master=wl.Job(SCRIPT), framework="tensorflow"
             ),
-            "a job has a chief or a master, not both",
+            "a job may have a chief or a master, not both",
         ),
     ],
 )  # fmt: skip
@@ -317,13 +330,13 @@ def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
             "torch",
             "chief",
             "torch has no role 'chief'; its roles are: master, worker "
-            "(and any that says service=True)",
+            "(and any role with service=True)",
         ),
         ("jax", "workers", "jax has no role 'workers'; did you mean 'worker'?"),
         (
             "jax",
             "chief",
-            "jax has no role 'chief'; its roles are: worker (and any that says service=True)",
+            "jax has no role 'chief'; its roles are: worker (and any role with service=True)",
         ),
         (
             "tensorflow",
@@ -369,7 +382,8 @@ def test_a_field_of_the_whole_job_is_refused_in_a_role(name: str, folder: Path) 
     }.get(name, "torch")
     told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT, **{name: value})))
     assert told == (
-        f"wl.JobGroup: a: {name} is said of the whole group: wl.JobGroup(..., {name}=...)"
+        f"wl.JobGroup: a: {name} is an option of the whole group; write wl.JobGroup(..., "
+        f"{name}=...)"
     )
 
 
@@ -390,7 +404,7 @@ def test_arguments_that_a_function_does_not_take_are_refused() -> None:
         ({"rate": 1}, "missing a required argument: 'lr'; there is no 'rate'"),
         ({"lr": 1, "rate": 1}, "got an unexpected keyword argument 'rate'"),
         ([1, 2, 3], "too many positional arguments"),
-        ({1: 2}, "args: the arguments of a function have names that are texts"),
+        ({1: 2}, "args: the names of function arguments must be strings"),
         ("fast", "is neither a mapping of arguments by name nor a list of arguments"),
     ):
         assert told in refusal(wl.Job(wl.PythonFunction(train), args=args).submit)  # type: ignore[arg-type]
@@ -441,5 +455,5 @@ def test_a_field_that_there_is_not_is_told_with_the_one_that_was_meant(
 def test_options_of_run_for_several_replicas_are_checked_with_the_others() -> None:
     told = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
     assert told.startswith("wl.run: 3 problems:")
-    assert "replicas: 0 is no number of replicas" in told
+    assert "replicas: 0 is not a valid number of replicas" in told
     assert "framework: there is no framework 'pytorch'; did you mean 'torch'?" in told

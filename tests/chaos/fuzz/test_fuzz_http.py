@@ -77,7 +77,7 @@ class Line:
         assert self._process.memory_info().rss - self._size < _GROWTH
 
     def assert_well(self) -> None:
-        """It answers others, has not grown, and met no fault of its own."""
+        """It answers others, has not grown, and met no an internal error."""
         began = time.monotonic()
         assert self.server.ask("GET", f"{API}/health")[0] == 200
         assert self.server.ask("GET", f"{API}/trials")[0] == 200

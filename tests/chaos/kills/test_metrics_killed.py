@@ -140,7 +140,7 @@ wl.report(2, good=2)
     elif kind == "names":
         assert len(others) == 999
         [warning] = [each for each in trial.events if each.reason == "TooManyMetrics"]
-        assert warning.message.startswith("1000 metrics are the most that a trial has")
+        assert warning.message.startswith("a trial has summaries of at most 1000 metrics")
     else:
         assert not others
 

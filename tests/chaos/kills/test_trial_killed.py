@@ -17,7 +17,7 @@ from planned_trials import Plan, linger, marks, warm_up
 import windlass as wl
 from harness import PATIENCE, eventually
 
-LOST = "its supervisor died; what was found of it was killed"
+LOST = "its supervisor died; its remaining processes were killed"
 
 
 @dataclasses.dataclass

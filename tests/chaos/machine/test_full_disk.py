@@ -142,7 +142,7 @@ def test_a_trial_that_fills_the_disk_can_be_stopped(
         stopping = author.run(BIN / "windlass", "stop", "1")
         assert stopping.returncode == 1
         check_is_clear(stopping.stderr, home)
-        assert "told to end" in stopping.stderr
+        assert "is being stopped" in stopping.stderr
         process = json.loads((home / "trials/1/main-0/1/state.json").read_text())["process"]
         eventually(lambda: not is_alive(process["pid"], process["identity"]), "it is gone")
         give_back(disk)

@@ -16,7 +16,7 @@ from harness import BIN, PATIENCE, eventually
 
 pytestmark = pytest.mark.thorough
 
-LOST = "its supervisor died; what was found of it was killed"
+LOST = "its supervisor died; its remaining processes were killed"
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def check_refusal(told: str, server: Version, client: Version) -> None:
     assert "VersionMismatch" in told or told.startswith("Error")
     assert f"is version {server.number}" in told
     assert f"this is Windlass {client.number}" in told
-    assert "windlass server stop (running trials go on)" in told
+    assert "windlass server stop (running trials continue)" in told
 
 
 def test_servers_and_clients_of_two_versions_refuse_each_other_and_can_replace_each_other(

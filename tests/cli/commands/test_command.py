@@ -57,6 +57,6 @@ def test_what_makes_no_sense_is_told_in_the_words_of_the_command_line(shell: She
     done = shell("command", "--cpus", "-1", "--timeout", "soon", "true")
     assert done.returncode == 1
     assert "--cpus: -1.0 is out of range" in done.stderr
-    assert "--timeout: 'soon' is no duration" in done.stderr
+    assert "--timeout: 'soon' is not a duration" in done.stderr
     assert shell("command", "run").returncode == 2
     assert "There is no trial 99999" in shell("command", "--trial", "99999", "true").stderr

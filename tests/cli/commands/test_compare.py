@@ -95,21 +95,29 @@ def test_experiments_are_compared_by_their_names(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["diff", "{0}"], 2, "It takes two: windlass diff {0} OTHER."),
+        (["diff", "{0}"], 2, "A comparison needs two: windlass diff {0} OTHER."),
         (["diff", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["diff", "{0}", "9999"], 1, "There is no trial 9999."),
-        (["diff", "{0}", "train"], 2, "are a trial and an experiment: compare two of a kind."),
+        (
+            ["diff", "{0}", "train"],
+            2,
+            "are a trial and an experiment. Compare two trials or two experiments.",
+        ),
         (["diff", "train", "trian"], 1, "There is no experiment 'trian'."),
-        (["diff", "train", "train"], 1, "is compared with itself."),
-        (["diff", "0", "1"], 2, "'0' is no trial id"),
+        (["diff", "train", "train"], 1, "cannot be compared with itself."),
+        (["diff", "0", "1"], 2, "'0' is not a trial id"),
         (["compare"], 2, "Name trials by their ids, or an experiment with --experiment."),
-        (["compare", "{0}"], 1, "It takes two trials to compare; only {0} is named."),
+        (["compare", "{0}"], 1, "A comparison needs at least two trials; only {0} was named."),
         (["compare", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["compare", "{0}", "9999"], 1, "There is no trial 9999."),
         (["compare", "{0}", "{1}", "--sort", "lrr"], 1, "Did you mean 'lr'?"),
         (["compare", "{0}", "{1}", "-m", "loss"], 1, "No trial here has reported a metric 'loss'."),
         (["compare", "{0}", "-e", "train"], 2, "not both."),
-        (["compare", "{0}", "{1}", "--csv", "--json"], 2, "--csv and --json do not go together."),
+        (
+            ["compare", "{0}", "{1}", "--csv", "--json"],
+            2,
+            "--csv and --json cannot be used together.",
+        ),
         (["code", "9999"], 1, "There is no trial 9999."),
     ],
 )
@@ -137,7 +145,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     (place / "train.py").write_text("mine\n")
     again = module_shell("code", str(ids[0]))
     assert again.returncode == 1
-    assert "'train.py' is another" in again.stderr
+    assert "'train.py' differs" in again.stderr
     assert (place / "train.py").read_text() == "mine\n"
     elsewhere = module_shell.home.parent / "elsewhere"
     done = module_shell("code", "train", str(elsewhere))
@@ -158,7 +166,9 @@ def test_in_a_terminal_it_is_coloured_and_fits(
     with module_shell.terminal("diff", one, two, NO_COLOR="1").closing() as terminal:
         assert terminal.end() == 0
     assert "\x1b[" not in terminal.raw
-    assert terminal.lines[-1] == f"The lines of code that differ: windlass diff {one} {two} --code"
+    assert (
+        terminal.lines[-1] == f"To see the changed lines of code: windlass diff {one} {two} --code"
+    )
     for columns in (40, 60):
         with module_shell.terminal("compare", one, two, other, columns=columns).closing() as narrow:
             assert narrow.end() == 0

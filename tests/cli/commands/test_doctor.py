@@ -19,8 +19,8 @@ def levels(shell: Shell, **env: str) -> dict[str, str]:
 
 def test_all_is_well_where_nothing_has_run(own_shell: Shell) -> None:
     told = own_shell.good("doctor")
-    assert "not running; it starts with the first thing that needs it" in told
-    assert "made when it is first needed" in told
+    assert "not running; the first command that needs it starts it" in told
+    assert "created when it is first needed" in told
     assert set(levels(own_shell)) == {
         "Python", "home", "disk", "server", "machine", "accelerators", "uv", "git",
     }  # fmt: skip
@@ -39,7 +39,7 @@ def test_a_home_that_is_none_is_an_error(own_shell: Shell) -> None:
     own_shell.home.write_text("a file")
     done = own_shell("doctor")
     assert done.returncode == 1
-    assert "it is no directory" in done.stdout
+    assert "it is not a directory" in done.stdout
     assert "Set WINDLASS_HOME" in done.stdout
     own_shell.home.unlink()
 

@@ -134,7 +134,7 @@ def test_what_a_failed_generator_added_is_stopped_with_its_trial(
         trial = exp.add(flawed)
     [child] = trial.children
     said = windlass(project, "stop", trial.id)
-    assert "had ended before: it failed: ValueError: too late." in said
-    assert f"What it left running is being stopped: trial {child.id}." in said
+    assert "had already ended: it failed: ValueError: too late." in said
+    assert f"Also stopping: trial {child.id}." in said
     assert child.wait(60).state == "STOPPED"
     assert trial.refresh().state == "FAILED"

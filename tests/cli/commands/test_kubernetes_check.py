@@ -46,7 +46,7 @@ def test_findings_are_broken_under_their_text_to_fit_a_terminal(nowhere: Shell) 
     terminal = nowhere.terminal("kubernetes", "check", columns=80, NO_COLOR="1")
     assert terminal.end() == 1
     first, *others = terminal.lines
-    assert first.startswith("✗ cluster      No Kubernetes cluster is known here")
+    assert first.startswith("✗ cluster      No Kubernetes cluster is configured")
     assert max(map(len, terminal.lines)) <= 80
     assert others and all(line.startswith(INDENT) and line[15] != " " for line in others)
     login = "wl.TokenAuthentication(token=..., server=...).login()"
@@ -61,10 +61,10 @@ def test_a_command_to_be_copied_is_never_broken(nowhere: Shell) -> None:
     nowhere.home.chmod(0o755)
     terminal = nowhere.terminal("doctor", columns=40, NO_COLOR="1")
     assert terminal.end() == 0
-    at = terminal.lines.index(f"{INDENT}Keep it to yourself:")
+    at = terminal.lines.index(f"{INDENT}Make it private:")
     assert terminal.lines[at + 1] == f"{INDENT}chmod go-rwx {nowhere.home}"
     piped = nowhere.good("doctor").splitlines()
-    assert f"{INDENT}Keep it to yourself: chmod go-rwx {nowhere.home}" in piped
+    assert f"{INDENT}Make it private: chmod go-rwx {nowhere.home}" in piped
 
 
 def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_runs(
@@ -74,15 +74,12 @@ def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_run
     gone = str(tmp_path / "gone")
     [found] = this_shell(served, KUBECONFIG=gone)
     assert found["level"] == "warning"
-    assert (
-        f"it knows no cluster that can be used: There is no kubeconfig file '{gone}'."
-        in (found["text"])
-    )
-    assert "Jobs go where the server looks all the same: https://127.0.0.1:1" in found["text"]
+    assert f"it has no usable cluster: There is no kubeconfig file '{gone}'." in (found["text"])
+    assert "Jobs run on the cluster of the server: https://127.0.0.1:1" in found["text"]
     assert "unset KUBECONFIG" in found["mend"]
     rights = served("kubernetes", "rights", "--account", "ada", KUBECONFIG=gone)
     assert "namespace: of-lab" in rights.stdout
-    assert "Warning: this shell knows no cluster that can be used: " in rights.stderr
+    assert "Warning: this shell has no usable cluster: " in rights.stderr
 
 
 def test_a_kubeconfig_of_this_shell_that_cannot_be_read_is_told_as_well(
@@ -109,7 +106,7 @@ def test_who_prints_a_manifest_is_told_of_it_beside_the_output(
     gone = str(tmp_path / "gone")
     done = nowhere(*words, KUBECONFIG=gone)
     assert done.returncode == 0 and done.stdout == nowhere(*words).stdout
-    assert "Warning: this shell knows no cluster that can be used: " in done.stderr
+    assert "Warning: this shell has no usable cluster: " in done.stderr
     assert f"There is no kubeconfig file '{gone}'" in done.stderr
-    assert ("Jobs go where the server looks all the same: no cluster" in done.stderr) is is_served
+    assert ("Jobs run on the cluster of the server: no cluster" in done.stderr) is is_served
     assert nowhere(*words).stderr == ""

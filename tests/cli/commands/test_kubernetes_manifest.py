@@ -68,7 +68,7 @@ def test_a_job_is_refused_where_no_cluster_is_known(project: Project) -> None:
         cwd=project.path, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert answer.returncode != 0
-    assert "No Kubernetes cluster is known here" in answer.stderr
+    assert "No Kubernetes cluster is configured" in answer.stderr
     assert "wl.TokenAuthentication(" in answer.stderr
 
 
@@ -77,5 +77,5 @@ def test_two_namespaces_are_refused(project: Project) -> None:
     project.write("job.toml", f'command = ["true"]\nexecutor = {executor}')
     answer = manifest(project, "--namespace", "lab")
     assert answer.returncode == 1
-    assert "job.toml says namespace research, and --namespace lab." in answer.stderr
+    assert "job.toml has namespace research, but --namespace is lab." in answer.stderr
     assert manifest(project, "--namespace", "research").returncode == 0

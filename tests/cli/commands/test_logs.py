@@ -100,9 +100,9 @@ def test_a_replica_that_is_not_there_is_an_error(shell: Shell, job: Trial[Any]) 
     assert f"Trial {job.id} (mnist) has no role 'workr'.\n  It has: chief, worker." in done.stderr
     done = shell("logs", str(job.id), "--role", "chief", "--index", "1")
     assert done.returncode == 1
-    assert "has no replica 1 of chief.\n  It has one: 0." in done.stderr
+    assert "has no replica 1 of chief.\n  It has one replica: 0." in done.stderr
     done = shell("logs", str(job.id), "--index", "2")
-    assert "has no replica 2.\n  They are numbered from 0 to 1." in done.stderr
+    assert "has no replica 2.\n  Replicas are numbered from 0 to 1." in done.stderr
     done = shell("logs", str(job.id), "--attempt", "3")
     assert done.stderr == f"Trial {job.id} (mnist) wrote nothing like that.\n"
 
@@ -139,27 +139,28 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
     assert len(shell.good("logs", "--search", "from", "--head", "2").splitlines()) == 2
     assert shell.good(*asked, "--where", f"id = {job.id} and name = 'mnist'") == line
     done = shell(*asked, "--where", "hparams.rate < 1")
-    assert done.stderr.splitlines()[-1] == (
-        "No trial that fulfils --where wrote anything like that."
-    )
+    assert done.stderr.splitlines()[-1] == ("No trial that matches --where wrote a matching line.")
     assert "No trial has a parameter 'rate'." in done.stderr
     assert "Warning" not in done.stderr
     done = shell("logs", "--search", "nobody wrote this")
-    assert (done.stdout, done.stderr) == ("", "No trial wrote anything like that.\n")
+    assert (done.stdout, done.stderr) == ("", "No trial wrote a matching line.\n")
 
 
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ([], "Say which trial: windlass logs 7."),
-        (["--search", "a", "-f"], "--follow is of one trial"),
-        (["--search", "a", "-n", "3"], "--tail is of one trial"),
-        (["--search", "a(", "--regex"], "is no regular expression that can be searched for"),
-        (["1", "--count"], "--count counts the lines of a --search"),
-        (["1", "--head", "1", "--tail", "1"], "the first lines and the last"),
-        (["1", "--since", "soon"], "'soon' is no time"),
-        (["1", "--search", "a", "-e", "mnist"], "leave out --experiment"),
-        (["1", "--search", "a", "--where", "id = 1"], "leave out --where"),
+        ([], "Name a trial: windlass logs 7."),
+        (["--search", "a", "-f"], "--follow works for one trial"),
+        (["--search", "a", "-n", "3"], "--tail works for one trial"),
+        (
+            ["--search", "a(", "--regex"],
+            "is not a valid regular expression",
+        ),
+        (["1", "--count"], "--count needs --search"),
+        (["1", "--head", "1", "--tail", "1"], "head and tail cannot be used together"),
+        (["1", "--since", "soon"], "'soon' is not a time"),
+        (["1", "--search", "a", "-e", "mnist"], "Remove --experiment"),
+        (["1", "--search", "a", "--where", "id = 1"], "Remove --where"),
         (["--search", "a", "--where", "lr <"], "where: "),
     ],
 )
@@ -176,7 +177,7 @@ def test_who_leaves_a_flood_is_told_that_it_goes_on(shell: Shell) -> None:
             terminal.until("flood of lines")
             terminal.type("\x03")
             assert terminal.end() == 130
-        assert f"Trial {job.id} (mnist) goes on." in terminal.raw
+        assert f"Trial {job.id} (mnist) continues to run." in terminal.raw
         assert "Traceback" not in terminal.raw
     finally:
         job.stop(grace=0).wait(timeout=PATIENCE)

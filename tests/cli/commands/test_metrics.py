@@ -80,7 +80,7 @@ def test_a_curve_is_drawn_as_wide_as_the_terminal(
     # The spike is in the middle, and on every line.
     assert all(set(line[spike - 2 : spike + 2]) - {" "} for line in curve)
     assert below.split() == ["0", "199"]
-    assert odd == "NaN or infinite, and not drawn: 1 of the points"
+    assert odd == "Not drawn, because they are NaN or infinite: 1 of the points"
 
 
 def test_a_terminal_without_braille_gets_stars(module_shell: Shell, reported: Trial[Any]) -> None:
@@ -126,8 +126,8 @@ def test_several_trials_and_metrics_are_told_together(
     letters = "".join(line.partition("|")[2] for line in plain.splitlines())
     assert set(letters) == {" ", "A", "B", "D"}
     for wrong, what in (
-        (["loss", both[0]], "'loss' is no trial id"),
-        ([*both, "loss", "-f"], "--follow is of one trial"),
+        (["loss", both[0]], "'loss' is not a trial id"),
+        ([*both, "loss", "-f"], "--follow works for one trial"),
         ([*both, *(f"m{n}" for n in range(14)), "--plot"], "26 curves are the most"),
     ):
         done = module_shell("metrics", *wrong)
@@ -163,11 +163,9 @@ def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) ->
         assert "has no metric 'los'. Did you mean 'loss'?" in done.stderr
         assert "Traceback" not in done.stderr
     done = module_shell("metrics", number, "--plot")
-    assert "Which metric? There is: loss, validation/loss." in " ".join(done.stderr.split())
+    assert "Name a metric. The metrics are: loss, validation/loss." in " ".join(done.stderr.split())
     assert done.returncode == 2
-    assert (
-        "leave out --max-points" in module_shell("metrics", number, "loss", "-f", "-n", "3").stderr
-    )
+    assert "Remove --max-points" in module_shell("metrics", number, "loss", "-f", "-n", "3").stderr
     silent = module_shell.submit_roles(role("pass")).wait(timeout=PATIENCE)
     done = module_shell("metrics", str(silent.id))
     assert (done.returncode, done.stdout) == (0, "")
@@ -188,7 +186,7 @@ def test_a_curve_of_nothing_but_nan_is_told_without_least_and_most(module_shell:
     odd = module_shell.submit_roles(role(program)).wait(timeout=PATIENCE)
     head, *rest = module_shell.good("metrics", str(odd.id), "loss", "--plot").splitlines()
     assert head.endswith("last nan")
-    assert "not drawn: 1 of the points" in rest[-1]
+    assert "NaN or infinite: 1 of the points" in rest[-1]
 
 
 def test_the_metrics_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:

@@ -42,7 +42,7 @@ def test_the_queue_is_shown_and_changed(shell: Shell, line: list[Trial[Any]]) ->
     assert shown[2].endswith(f"needs 16 CPUs, 0 free; after trial {first.id}")
     told = shell.good("queue", "move", str(second.id), "--ahead-of", str(first.id))
     assert told == (
-        f"Trial {second.id} (mnist) is right ahead of trial {first.id}: "
+        f"Trial {second.id} (mnist) is now directly ahead of trial {first.id}: "
         "needs 16 CPUs, 0 free; 1st in queue.\n"
     )
     listed = shell.json("queue")
@@ -56,7 +56,7 @@ def test_the_queue_is_shown_and_changed(shell: Shell, line: list[Trial[Any]]) ->
         f"Trial {second.id} (mnist) has the priority -3: needs 16 CPUs, 0 free; 2nd in queue.\n"
     )
     told = shell.good("priority", str(holder.id), "4")
-    assert "it is running, and that matters when it waits again" in told
+    assert "it is running, so the priority matters when it waits again" in told
     assert f" {first.id} " in shell.good("queue", "-n", "1").splitlines()[-1]
 
 

@@ -300,7 +300,7 @@ def test_result_of_what_has_none_says_why(module_shell: Shell) -> None:
     trial_id = str(shell.submit("--", "sleep", "600"))
     done = shell("result", trial_id)
     assert done.returncode == 1
-    assert "has no value yet" in done.stderr
+    assert "has no return value yet" in done.stderr
     trial = shell.client.get_trial(int(trial_id)).stop(grace=0).wait()
     done = shell("result", trial_id)
     assert done.returncode == 1
@@ -376,7 +376,7 @@ def test_a_server_that_cannot_be_reached_is_an_error(module_shell: Shell) -> Non
     assert "Error: The server at http://127.0.0.1:9 cannot be reached" in done.stderr
     done = shell("ls", WINDLASS_SERVER="lab")
     assert done.returncode == 1
-    assert "'lab' is no server address." in done.stderr
+    assert "'lab' is not a valid server address." in done.stderr
 
 
 def test_trial_ids_are_completed(module_shell: Shell) -> None:

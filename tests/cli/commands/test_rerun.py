@@ -145,18 +145,18 @@ def test_of_several_roles_the_role_is_named_first(shell: Shell) -> None:
     assert (learner.env, actor.env) == ({}, {"MOOD": "x"})
     done = shell("rerun", trial_id, "--arg", "lr=2")
     assert done.returncode == 2
-    assert "does not say of which role it is (learner, actor)" in done.stderr
+    assert "does not name a role (learner, actor)" in done.stderr
     assert "--arg learner.lr=2" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["lr=0.1"], "An argument is changed with --arg NAME=VALUE"),
+        (["lr=0.1"], "To change an argument, use --arg NAME=VALUE"),
         (["--arg", "lr"], "'lr' is not NAME=VALUE"),
-        (["--arg", "a=1", "--arg", "a=2"], "a is given twice"),
-        (["--arg", "a=1", "--", "x"], "use one"),
-        (["--json"], "--json goes with --detach"),
+        (["--arg", "a=1", "--arg", "a=2"], "a is set twice"),
+        (["--arg", "a=1", "--", "x"], "Use one"),
+        (["--json"], "--json needs --detach"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_told(

@@ -16,8 +16,8 @@ def unique(what: str) -> str:
 
 def test_workspaces_and_projects_are_made_changed_listed_and_deleted(shell: Shell) -> None:
     lab, hall = unique("lab"), unique("hall")
-    assert f"Workspace {lab} is made." in shell.good("workspace", "create", lab)
-    assert f"Project {lab}/vision is made." in shell.good("project", "create", f"{lab}/vision")
+    assert f"Workspace {lab} is created." in shell.good("workspace", "create", lab)
+    assert f"Project {lab}/vision is created." in shell.good("project", "create", f"{lab}/vision")
     assert shell.good("project", "rename", f"{lab}/vision", "sight").endswith(f"{lab}/sight now.\n")
     shell.good("workspace", "rename", lab, hall)
     [project] = shell.json("project", "ls", hall)
@@ -100,12 +100,12 @@ def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, ke
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["edit", "1"], "Say what to change"),
-        (["edit", "--name", "x"], "Say which"),
-        (["edit", "1", "-e", "x", "--name", "x"], "Say which"),
-        (["edit", "1", "--archive"], "--archive is said of an experiment"),
-        (["edit", "1", "--project", "x"], "--project is said of an experiment"),
-        (["model", "alias", "net", "best"], "Give a version, or --remove"),
+        (["edit", "1"], "Name a change"),
+        (["edit", "--name", "x"], "Name the trials by their ids"),
+        (["edit", "1", "-e", "x", "--name", "x"], "Name the trials by their ids"),
+        (["edit", "1", "--archive"], "--archive applies to experiments"),
+        (["edit", "1", "--project", "x"], "--project applies to experiments"),
+        (["model", "alias", "net", "best"], "Name a version, or add --remove"),
         (["template", "create", "x", "cpus"], "'cpus' is not FIELD=VALUE"),
         (["template", "rm"], "Missing argument"),
     ],
@@ -211,7 +211,7 @@ def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
         {"accuracy": 0.9, "sizes": [3, 4]},
     )
     again = shell("model", "register", name, str(checkpoint.id), "--notes", "Other.")
-    assert "already, and stays as it is" in again.stderr
+    assert "which stays unchanged" in again.stderr
     assert f"windlass model edit {name}@1" in again.stderr
     shell.good(
         "model", "edit", f"{name}@1", "--name", "one", "--notes", "Other.", "-l", "kept",
@@ -232,8 +232,8 @@ def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
         "Cats.", "Why.", ["b"], {"team": None},
     ]  # fmt: skip
     for wrong, what in (
-        (["edit", new], "Say what to change"),
-        (["edit", f"{new}@1", "--description", "x"], "A version has notes"),
+        (["edit", new], "Name a change"),
+        (["edit", f"{new}@1", "--description", "x"], "A version has no description"),
         (["edit", new, "-m", "accuracy"], "is not NAME=VALUE"),
         (["register", new, str(checkpoint.id), "-m", "=1"], "is not NAME=VALUE"),
     ):
@@ -277,7 +277,7 @@ def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> 
     for folder in ("fetched", "as-before", f"{name}-1"):
         assert (shell.folder / folder / "model.txt").read_text() == "weights"
     done = shell("model", "download", name, "one", "--to", "other")
-    assert done.returncode == 2 and "Say one folder" in done.stderr
+    assert done.returncode == 2 and "Name the folder once" in done.stderr
     done = shell("model", "rm", f"{name}@1", "--yes")
     assert done.returncode == 1 and "Version 1 is 'best', 'production'" in done.stderr
     done = shell("model", "show", f"{name}@2")

@@ -187,11 +187,11 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     done = shell("run", "--spot", "--cluster", "c", "--container-image", "i", "echo.py")
     assert done.returncode == 1
     assert "3 problems" in done.stderr
-    assert "Use --package" in done.stderr
+    assert "required packages in --package" in done.stderr
     of_cluster = ("--namespace", "--queue", "--priority-class", "--service-account")
     done = shell("run", *(word for each in of_cluster for word in (each, "lab")), "echo.py")
     for option in of_cluster:
-        assert f"{option}: it is said of a cluster; add --backend kubernetes" in done.stderr
+        assert f"{option}: it is an option of a cluster; add --backend kubernetes" in done.stderr
     done = shell("run", "--backend", "kubernetes", "--priority", "5", "echo.py")
     assert "Name a priority class of the cluster: --priority-class" in done.stderr
     assert "wl.Kubernetes" not in done.stderr
@@ -200,7 +200,7 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     assert "'NOT_SET' is not set" in done.stderr
     done = shell("run", "--package", "numpy=1", "echo.py")
     assert done.returncode == 1
-    assert "'numpy=1' is no requirement" in done.stderr
+    assert "'numpy=1' is not a valid requirement" in done.stderr
     assert shell.newest().id == newest
 
 
@@ -231,7 +231,7 @@ def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
         ("./no-such-program", "There is no program './no-such-program'."),
         ("plain.sh", "chmod +x plain.sh"),
         ("pkg", "There is no script and no command 'pkg'."),
-        ("\udcff.py", "is no UTF-8 text"),
+        ("\udcff.py", "is not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_a_way_out(
@@ -277,8 +277,8 @@ def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: She
 
 def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
-        ([], "Name a script, or a command after --; or a job: --file."),
-        (["--json", "echo.py"], "--json goes with --detach"),
+        ([], "Name a script, a command after --, or a job file with --file."),
+        (["--json", "echo.py"], "--json needs --detach"),
         (["--env", "NAME", "echo.py"], "'NAME' is not NAME=VALUE"),
         (["--requirements", "none.txt", "echo.py"], "'none.txt' does not exist"),
     ):

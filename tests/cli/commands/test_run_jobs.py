@@ -81,7 +81,7 @@ def test_a_job_that_is_started_again_in_vain_says_how_to_fail_at_once(shell: She
     done = shell("run", "--replicas", "2", "--cpus", "0.5", "--backoff-limit", "1", "quit.py", "7")
     assert done.returncode == 7
     assert done.stderr.endswith(
-        "  Tip: it is started again by --restart-policy OnFailure; --restart-policy Never fails at "
+        "  Tip: it restarts because of --restart-policy OnFailure; --restart-policy Never fails at "
         "once\n"
     )
     done = shell("run", "--timeout", "300ms", "--", "sleep", "600")
@@ -110,7 +110,7 @@ def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> No
     told = shell.good("run", "--suspend", "who.py")
     trial = shell.newest()
     assert told.splitlines()[:2] == [
-        f"Trial {trial.id} (who) is submitted, and waits to be resumed.",
+        f"Trial {trial.id} (who) is submitted and suspended.",
         f"  windlass resume {trial.id:<5} let it run",
     ]
     assert (trial.state.value, trial.attempts) == ("SUSPENDED", ())
@@ -124,19 +124,19 @@ def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> No
 def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shell: Shell) -> None:
     newest = shell.newest().id
     wrong = {
-        "--replicas": ("0", "0 is no number of replicas"),
+        "--replicas": ("0", "0 is not a valid number of replicas"),
         "--framework": ("torc", "did you mean 'torch'?"),
         "--restart-policy": ("Sometims", "there is no 'Sometims'"),
         "--restart-scope": ("jbo", "did you mean 'job'?"),
-        "--backoff-limit": ("-1", "-1 is no number"),
-        "--priority": ("99999999", "is no priority"),
-        "--ttl-after-finished": ("soon", "'soon' is no duration"),
+        "--backoff-limit": ("-1", "-1 is not a number"),
+        "--priority": ("99999999", "is not a valid priority"),
+        "--ttl-after-finished": ("soon", "'soon' is not a duration"),
         "--clean-policy": ("Runing", "did you mean 'Running'?"),
         "--success-policy": ("AllWorker", "did you mean 'AllWorkers'?"),
-        "--timeout": ("soon", "'soon' is no duration"),
+        "--timeout": ("soon", "'soon' is not a duration"),
         "--cpus": ("-1", "out of range"),
-        "--memory": ("4XB", "'4XB' is no size"),
-        "--package": ("numpy=1", "'numpy=1' is no requirement"),
+        "--memory": ("4XB", "'4XB' is not a size"),
+        "--package": ("numpy=1", "'numpy=1' is not a valid requirement"),
     }
     given = [word for option, (value, _) in wrong.items() for word in (option, value)]
     done = shell("run", *given, "who.py")
@@ -172,19 +172,22 @@ def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell
         ),
         (
             ["--retries", "0", "--backoff-limit", "3"],
-            "--retries: it means Never; leave it out, or --backoff-limit",
+            "--retries: it means Never; remove it, or remove --backoff-limit",
         ),
         (
             ["--success-policy", "AllWorkers"],
             "--success-policy AllWorkers is for --framework tensorflow",
         ),
-        (["--replicas", "64"], "(fractions are fine: CPUs are set aside, not enforced), or fewer"),
-        (["--replicas", "64"], "Ask for less: --cpus 0.25 ("),
+        (
+            ["--replicas", "64"],
+            "(fractions are allowed: CPUs are reserved, not enforced), or fewer",
+        ),
+        (["--replicas", "64"], "Request less: --cpus 0.25 ("),
         (
             ["--replicas", "64", "--cpus", "0.01", "--memory", "1TB"],
-            "Ask for less memory, or fewer",
+            "Request less memory, or fewer",
         ),
-        (["--replicas", "64", "--accelerator", "a100"], "see what there is: windlass accelerators"),
+        (["--replicas", "64", "--accelerator", "a100"], "see: windlass accelerators"),
         (["--package", "windlass-of-nobody==1"], "--package windlass-of-nobody==1"),
         (["--secret", "NOT_SET"], "export NOT_SET=...)\n"),
     ],
@@ -277,7 +280,7 @@ def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None
     done = shell("run", "-f", "job.toml", "--cpus", "2", "--replicas", "1", "--spot", "who.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        "With --file the job is what job.toml says. These do not go with it: --cpus, --spot, "
+        "With --file, job.toml describes the whole job. Remove --cpus, --spot, "
         "--replicas, the words 'who.py'." in done.stderr
     )
 
@@ -287,7 +290,7 @@ def test_advice_for_a_file_is_in_the_words_of_the_file(shell: Shell) -> None:
     shell.write("fails.toml", f'script = "quit.py"\nargs = ["7"]\n{rules}')
     done = shell("run", "-f", "fails.toml")
     assert done.returncode == 7
-    tip = 'Tip: it is started again by restart_policy="OnFailure"; restart_policy="Never" fails'
+    tip = 'Tip: it restarts because of restart_policy="OnFailure"; restart_policy="Never" fails'
     assert tip in done.stderr
     shell.write("late.toml", 'command = ["sleep", "600"]\nactive_deadline = "300ms"\n')
     done = shell("run", "-f", "late.toml")

@@ -45,7 +45,7 @@ def test_it_is_started_looked_at_and_stopped(own_shell: Shell) -> None:
         assert follower.end() == 130
 
     assert shell.good("server", "stop") == (
-        f"The server (pid {pid}) is stopped. Running trials go on.\n"
+        f"The server (pid {pid}) is stopped. Running trials continue.\n"
     )
     assert process_identity(pid) == ""
     after = shell("server", "status", "--json")

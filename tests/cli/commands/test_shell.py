@@ -82,7 +82,7 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     terminal.type("kept=here; echo re''ady\r").until("ready").type(DETACH).until("code=0")
     terminal.end()
     which = shell_id(terminal)
-    assert f"Detached from shell {which}, which goes on." in terminal.text
+    assert f"Detached from shell {which}, which continues to run." in terminal.text
     assert f"windlass shell kill {which}" in terminal.text
     assert left_as_it_was(terminal)
     running = re.compile(rf"^ *{which}  +\$SHELL +- +RUNNING", re.MULTILINE)
@@ -90,7 +90,7 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     with shell.terminal("shell", "attach", which).closing() as again:
         again.until("ready").type('echo "<$kept>"\r').until("<here>").type("exit 4\r")
         assert again.end() == 4
-    assert f"Shell {which} has ended: exit 4" in shell("shell", "attach", which).stderr
+    assert f"Shell {which} ended: exit 4" in shell("shell", "attach", which).stderr
     shown = shell.good("shell", "show", which)
     assert "<here>" in shown
     assert "\x1b" not in shown
@@ -157,7 +157,7 @@ def test_whoever_sits_at_a_shell_that_is_killed_is_told(shell: Shell) -> None:
     terminal.until(f"Shell {which} was stopped.")
     terminal.end()
     assert left_as_it_was(terminal)
-    assert f"Shell {which} had ended before: killed." in shell.good("shell", "kill", which)
+    assert f"Shell {which} had already ended: killed." in shell.good("shell", "kill", which)
 
 
 def test_sitting_at_a_shell_survives_the_server(shell: Shell) -> None:

@@ -35,7 +35,7 @@ def test_one_that_had_ended_stays_as_it_is(shell: Shell) -> None:
     shell.good("run", "--name", "done", "--", "true")
     trial_id = shell.newest().id
     told = shell.good("stop", str(trial_id))
-    assert told == f"Trial {trial_id} (done) had ended before: it succeeded.\n"
+    assert told == f"Trial {trial_id} (done) had already ended: it succeeded.\n"
 
 
 def test_one_that_is_not_there_does_not_keep_the_others_from_being_stopped(shell: Shell) -> None:
@@ -90,7 +90,7 @@ def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
     shell.write("asking.py", ASKING)
     trial_id = str(shell.submit("asking.py"))
     told = shell.good("stop", "--ask", trial_id)
-    assert told == f"Trial {trial_id} (asking) is asked to end by itself.\n"
+    assert told == f"Trial {trial_id} (asking) was asked to stop by itself.\n"
     assert shell.good("logs", "-f", trial_id) == "ended by itself\n"
     trial = shell.trial(trial_id)
     assert (trial.state.value, trial.asked_to_stop) == ("SUCCEEDED", "windlass stop --ask")
@@ -98,4 +98,4 @@ def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
     assert shell.good("ls", "-n", "1").endswith("asked to stop: windlass stop --ask\n")
     refused = shell("stop", "--ask", "--grace", "3s", trial_id)
     assert refused.returncode == 2
-    assert "With --ask nothing is forced, nor waited for." in refused.stderr
+    assert "--ask cannot be used with --force, --grace or --no-wait." in refused.stderr

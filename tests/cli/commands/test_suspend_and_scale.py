@@ -35,10 +35,10 @@ def until_running(trial: Trial[Any], count: int) -> None:
 def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None:
     told = shell.good("suspend", str(job.id), str(job.id))
     assert told == (
-        f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop. "
-        f"To go on: windlass resume {job.id}\n"
+        f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping. "
+        f"To continue: windlass resume {job.id}\n"
     )
-    assert shell.good("suspend", str(job.id)) == f"Trial {job.id} (mnist) was suspended before.\n"
+    assert shell.good("suspend", str(job.id)) == f"Trial {job.id} (mnist) is already suspended.\n"
     eventually(lambda: "SUSPENDED 0/2" in shell.good("ls", "-n", "1"), "none of them runs")
     record = shell.trial(job.id)
     ran, so_far = seconds_run(record, time.time()), seconds_run(record, time.time() + 3600)
@@ -62,14 +62,14 @@ def test_one_that_cannot_be_suspended_does_not_keep_the_others_from_it(
     assert done.returncode == 1
     assert "There is no trial 9999." in done.stderr
     assert f"Trial {ended} (done) has ended (SUCCEEDED)." in done.stderr
-    assert f"Trial {job.id} (mnist) is suspended; 2 replicas are told to stop." in done.stdout
+    assert f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping." in done.stdout
 
 
 def test_what_never_started_is_told_nothing(shell: Shell) -> None:
     trial_id = shell.submit("--cpus", "16", "--", "sleep", "600")
     waiting = shell.submit("--cpus", "16", "--", "sleep", "600")
     told = shell.good("suspend", str(waiting))
-    assert told == f"Trial {waiting} (sleep) is suspended. To go on: windlass resume {waiting}\n"
+    assert told == f"Trial {waiting} (sleep) is suspended. To continue: windlass resume {waiting}\n"
     shell.good("stop", "--grace", "0", str(trial_id), str(waiting))
 
 
@@ -80,7 +80,7 @@ def test_a_trial_is_scaled_by_a_number_if_it_has_one_role(shell: Shell, job: Tri
     until_running(job, 3)
     assert "RUNNING 3/3" in shell.good("ls", "-n", "1")
     assert shell.good("scale", str(job.id), "worker=3") == (
-        f"Trial {job.id} (mnist) had that size before: worker 3.\n"
+        f"Trial {job.id} (mnist) already has this size: worker 3.\n"
     )
     shell.good("scale", str(job.id), "worker=1")
     until_running(job, 1)
@@ -95,12 +95,12 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
     done = shell("scale", str(job.id), "3")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"Error: Trial {job.id} (mnist) has the roles chief, worker: say which is to have 3.\n"
+        f"Error: Trial {job.id} (mnist) has the roles chief, worker. Name the role for 3.\n"
         f"  windlass scale {job.id} chief=N worker=N\n"
     )
     assert "worker 1 -> 2" in shell.good("scale", str(job.id), "worker=2", "chief=1")
     done = shell("scale", str(job.id), "worker=0", "chief=0")
-    stop = f"To stop all of it: windlass suspend {job.id}, or windlass stop {job.id}"
+    stop = f"To stop the whole trial: windlass suspend {job.id}, or windlass stop {job.id}"
     assert (done.returncode, stop in done.stderr) == (1, True)
     done = shell("scale", str(job.id), "wroker=2")
     assert done.returncode == 1
@@ -113,8 +113,8 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
         (["many"], "'many' is neither a number nor ROLE=N."),
         (["worker=-1"], "'worker=-1' is neither a number nor ROLE=N."),
         (["=3"], "'=3' is neither a number nor ROLE=N."),
-        (["worker=1", "worker=2"], "How many of the role 'worker'? It is given twice."),
-        (["1", "2"], "It is given twice."),
+        (["worker=1", "worker=2"], "The number of replicas of the role 'worker' is set twice."),
+        (["1", "2"], "is set twice."),
         ([], "Missing argument"),
     ],
 )

@@ -114,9 +114,9 @@ def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_wri
     shell: Shell,
 ) -> None:
     for args, why in (
-        (["continue", "7", "--epochs", "5"], "with --arg: --arg epochs=5\n"),
-        (["rerun", "7", "--max-epochs=a b"], "with --arg: --arg 'max_epochs=a b'\n"),
-        (["rerun", "7", "--amp"], "with --arg: --arg amp=VALUE\n"),
+        (["continue", "7", "--epochs", "5"], "use --arg: --arg epochs=5\n"),
+        (["rerun", "7", "--max-epochs=a b"], "use --arg: --arg 'max_epochs=a b'\n"),
+        (["rerun", "7", "--amp"], "use --arg: --arg amp=VALUE\n"),
         (["rerun", "7", "--detahc"], "No such option '--detahc'. Did you mean '--detach'?\n"),
     ):
         done = shell(*args)
@@ -126,14 +126,17 @@ def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_wri
 
 def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
-        (["show", "train"], "'train' is no trial id"),
+        (["show", "train"], "'train' is not a trial id"),
         (["ls", "--state", "faild"], "did you mean failed?"),
         (["ls", "--limt", "3"], "--limit"),
-        (["stop", "1", "--grace", "soon"], "'soon' is no duration"),
-        (["result", "1", "--raw", "--json"], "do not go together"),
+        (["stop", "1", "--grace", "soon"], "'soon' is not a duration"),
+        (["result", "1", "--raw", "--json"], "cannot be used together"),
         (["priority", "1", "high"], "'high' is not a valid whole number."),
         (["logs", "1", "--tail", "some"], "'some' is not a valid whole number."),
-        (["edit", "1", "-e", "rates"], "the ids of trials, or --experiment NAME, not both."),
+        (
+            ["edit", "1", "-e", "rates"],
+            "Name the trials by their ids, or an experiment: --experiment NAME, not both.",
+        ),
     ):
         done = shell(*args)
         assert (done.returncode, done.stdout) == (2, "")

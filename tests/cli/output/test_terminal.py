@@ -172,7 +172,7 @@ def test_ctrl_c_while_following_stops_nothing(shell: Shell, gate: str) -> None:
     trial_id = shell.submit("wait.py", gate)
     terminal = shell.terminal("logs", "-f", str(trial_id)).until("begun").type(CTRL_C)
     assert terminal.end() == 130
-    assert f"Trial {trial_id} (wait) goes on." in terminal.text
+    assert f"Trial {trial_id} (wait) continues to run." in terminal.text
     assert "Traceback" not in terminal.text
     follower = shell.terminal("logs", "-f", "-n", "0", str(trial_id))
     with open(gate, "w"):

@@ -166,7 +166,7 @@ def test_a_wait_for_room_is_told_if_it_was_one() -> None:
         )  # fmt: skip
         return told(record_of(TrialState.STARTING, conditions=(queued,)))[1:-1]
 
-    assert waited(75) == [("NOTE", "had room, after 1m 15s in the queue")]
+    assert waited(75) == [("NOTE", "got capacity, after 1m 15s in the queue")]
     assert waited(0.01) == []
 
 

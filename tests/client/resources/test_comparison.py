@@ -161,11 +161,13 @@ def test_a_list_of_files_that_is_damaged_is_an_error_that_says_so(home: Path) ->
 
 def test_what_is_no_other_trial_is_refused(home: Path) -> None:
     trial = submit()
-    with pytest.raises(wl.InvalidArgument, match=f"Trial {trial.id} is compared with itself"):
+    with pytest.raises(
+        wl.InvalidArgument, match=f"Trial {trial.id} cannot be compared with itself"
+    ):
         trial.diff(trial.id)
     with pytest.raises(wl.NotFound, match="There is no trial 99999"):
         trial.diff(99999)
-    with pytest.raises(wl.InvalidArgument, match="'7' is no trial"):
+    with pytest.raises(wl.InvalidArgument, match="'7' is not a trial"):
         trial.diff("7")  # type: ignore[arg-type]
 
 

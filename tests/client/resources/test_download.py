@@ -83,12 +83,12 @@ def test_a_folder_that_holds_the_same_is_left_as_it_is_and_one_that_lacks_some_i
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda p: (p / "a.py").write_text("x\n"), "'a.py' is another"),
-        (lambda p: (p / "a.py").chmod(0o755), "'a.py' is another"),
-        (lambda p: (p / "mine.txt").touch(), "'mine.txt' is not of it"),
-        (lambda p: (p / "b" / "mine").mkdir(), "'b/mine' is not of it"),
-        (lambda p: ((p / "b" / "l").unlink(), (p / "b" / "l").symlink_to("x")), "'b/l' is another"),
-        (lambda p: ((p / "a.py").unlink(), (p / "a.py").symlink_to("b/c.py")), "'a.py' is another"),
+        (lambda p: (p / "a.py").write_text("x\n"), "'a.py' differs"),
+        (lambda p: (p / "a.py").chmod(0o755), "'a.py' differs"),
+        (lambda p: (p / "mine.txt").touch(), "'mine.txt' does not belong to it"),
+        (lambda p: (p / "b" / "mine").mkdir(), "'b/mine' does not belong to it"),
+        (lambda p: ((p / "b" / "l").unlink(), (p / "b" / "l").symlink_to("x")), "'b/l' differs"),
+        (lambda p: ((p / "a.py").unlink(), (p / "a.py").symlink_to("b/c.py")), "'a.py' differs"),
     ],
 )
 def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
@@ -99,7 +99,7 @@ def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
     change(place)  # type: ignore[operator]
     (place / "b" / "c.py").unlink()
     before = look(place)
-    with pytest.raises(wl.Conflict, match="is not empty, and holds something else") as refused:
+    with pytest.raises(wl.Conflict, match="contains other files") as refused:
         trial.download_code(place)
     assert told in str(refused.value)
     assert look(place) == before
@@ -108,12 +108,12 @@ def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
 def test_what_is_no_folder_is_refused(tree: str, tmp_path: Path) -> None:
     trial = submit(tree)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(wl.InvalidArgument, match="is no folder"):
+    with pytest.raises(wl.InvalidArgument, match="is not a folder"):
         trial.download_code(tmp_path / "file")
-    with pytest.raises(wl.InvalidArgument, match="is no folder"):
+    with pytest.raises(wl.InvalidArgument, match="is not a folder"):
         trial.download_code(tmp_path / "file" / "below")
     for odd in ("", 3, None, "a\0b"):
-        with pytest.raises(wl.InvalidArgument, match="is no folder"):
+        with pytest.raises(wl.InvalidArgument, match="is not a folder"):
             trial.download_code(odd)  # type: ignore[arg-type]
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -172,7 +172,7 @@ def test_a_link_that_somebody_put_in_the_way_is_not_followed(home: Path, tmp_pat
 def test_what_the_server_lost_is_named_and_the_rest_is_there(home: Path, tmp_path: Path) -> None:
     trial = submit(upload_tree({"a.py": b"still here\n", "b.py": b"soon lost\n"}))
     forget_blob(home, b"soon lost\n")
-    with pytest.raises(wl.NotFound, match=r"not whole: the server no longer has 'b\.py'"):
+    with pytest.raises(wl.NotFound, match=r"incomplete: the server no longer has 'b\.py'"):
         trial.download_code(tmp_path / "code")
     assert look(tmp_path / "code") == {"a.py": ("f", b"still here\n")}
 
@@ -191,7 +191,7 @@ def test_roles_with_code_of_their_own_get_folders_of_their_own(home: Path, tmp_p
     assert look(tmp_path / "code") == both
     trial.download_code(tmp_path / "code")
     (tmp_path / "code" / "mine").touch()
-    with pytest.raises(wl.Conflict, match="'mine' is not of it"):
+    with pytest.raises(wl.Conflict, match="'mine' does not belong to it"):
         trial.download_code(tmp_path / "code")
     same = submit(one, call("learner"), call("actor", code=Code(tree=one)))
     same.download_code(tmp_path / "same")

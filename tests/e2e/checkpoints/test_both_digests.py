@@ -48,7 +48,7 @@ def test_they_are_downloaded_as_they_were_and_damage_is_noticed(
     checkpoint.download(folder)  # what is there is known again
     assert (folder / "large").stat().st_size == LARGE
     (folder / "small").write_bytes(b"0123456789")
-    with pytest.raises(wl.Conflict, match="'small' is another"):
+    with pytest.raises(wl.Conflict, match="'small' differs"):
         checkpoint.download(folder)
     model = wl.create_model("detector")
     version = model.register_version(checkpoint)

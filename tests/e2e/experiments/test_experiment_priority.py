@@ -28,7 +28,7 @@ def test_the_priority_applies_to_queued_and_added_trials(
     assert [each.trial.id for each in wl.list_queue()] == order
     assert (first.refresh().priority, other.refresh().priority) == (0, 0)
     assert exp.refresh().priority == 7
-    with pytest.raises(wl.InvalidArgument, match="is no priority"):
+    with pytest.raises(wl.InvalidArgument, match="is not a valid priority"):
         exp.set_priority(10**7)
     gate.touch()
     for trial in (*waiting, added, own, other):

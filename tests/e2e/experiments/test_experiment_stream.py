@@ -123,5 +123,5 @@ def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) ->
 
 def test_a_wait_that_times_out_raises_wait_timeout(home: Path) -> None:
     experiment = wl.create_experiment("late")
-    with pytest.raises(wl.WaitTimeout, match="has not ended within 10ms"):
+    with pytest.raises(wl.WaitTimeout, match="did not end within 10ms"):
         list(news_of(experiment, timeout=0.01))

@@ -325,7 +325,7 @@ def test_stopping_the_trial_stops_all_of_it(home: Path, gate: Path) -> None:
         assert trial.wait().state == "STOPPED"
         is_stopped.set()
     assert {child.state for child in trial.children} == {"STOPPED"}
-    assert "nothing can be added to it any more" in str(refused[0])
+    assert "so nothing can be added to it" in str(refused[0])
     assert trial.message == "enough"
 
 
@@ -376,17 +376,17 @@ def test_an_invalid_generator_is_refused_with_a_hint(home: Path) -> None:
     def takes(trial: wl.Trial[Any], lr: float) -> None: ...
 
     exp = wl.create_experiment("refused")
-    with pytest.raises(wl.Unsupported, match="has a yield in it"):
+    with pytest.raises(wl.Unsupported, match="contains a yield"):
         exp.add(yields)
     with pytest.raises(wl.InvalidArgument, match="by name"):
         exp.add(takes, args=[0.1])
-    with pytest.raises(wl.InvalidArgument, match="give env= to trial"):
+    with pytest.raises(wl.InvalidArgument, match="pass env= to trial"):
         exp.add(takes, args={"lr": 1}, env={"A": "b"})
     with pytest.raises(wl.InvalidArgument, match="missing a required argument: 'lr'"):
         exp.add(takes)
     with pytest.raises(wl.InvalidArgument) as mistaken:  # it was to be the trial itself
         exp.add(lambda lr: lr, args={"lr": 0.1})
-    assert "it is given its trial first" in (mistaken.value.hint or "")
+    assert "with its trial as the first argument" in (mistaken.value.hint or "")
     assert "wl.PythonFunction(lambda)" in (mistaken.value.hint or "")
     with pytest.raises(wl.InvalidArgument, match="is a class"):
         exp.add(dict)
@@ -506,7 +506,7 @@ def test_ctrl_c_in_a_generator_detaches_and_lists_the_running_trials(
     assert terminal.finish() == -signal.SIGINT
     [trial] = wl.list_trials(name="build", experiment="author-left")
     said = " ".join(terminal.lines)
-    assert f"in the midst of building trial {trial.id}; what was added goes on." in said
+    assert f"while building trial {trial.id}; trials that were already added continue." in said
     assert f"windlass stop --experiment {trial.record.experiment_id}" in said
     assert trial.state == "FAILED"  # at once: it said so when it left
     assert trial.message == "KeyboardInterrupt: interrupted"

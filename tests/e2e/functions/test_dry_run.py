@@ -334,11 +334,11 @@ def test_the_preview_of_a_generator_shows_its_known_jobs(here: Project, fresh_ho
         "command python witness.py --lr=0.5",
         "command python witness.py --lr=0.25",
         "parameters {'lr': 0.5} {'lr': 0.25}",
-        "What build adds next depends on what runs: the dry run of it ends.",
+        "The dry run of build ends here: its next jobs depend on results.",
         "command python witness.py --later=0.5",
-        "What build_later adds next depends on what runs: the dry run of it ends.",
+        "The dry run of build_later ends here: its next jobs depend on results.",
         "command python witness.py --on=0.5",
-        "What build_on adds next depends on what runs: the dry run of it ends.",
+        "The dry run of build_on ends here: its next jobs depend on results.",
     ]
     assert os.listdir(fresh_home) == ["cache"]
 

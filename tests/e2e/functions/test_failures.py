@@ -171,7 +171,7 @@ def test_the_last_twenty_lines_come_along_a_progress_bar_as_it_last_stood(
     [
         ("no_module", 'packages=["sklearn_that_nobody_has"]'),
         ("known_package", 'packages=["opencv-python-headless"]'),
-        ("no_name", "'json' is there but has no 'no_such_name'"),
+        ("no_name", "'json' exists but has no 'no_such_name'"),
         ("memory_error", "memory="),
         ("killed", "memory="),
         ("port_taken", "the port is taken"),

@@ -80,8 +80,8 @@ class Model:
         (coroutine, "coroutine is a coroutine", "return asyncio.run("),
         (Model.fit, "Model.fit is a method", "pass the object as an argument"),
         (Model().fit, "Model.fit is a method", "pass the object as an argument"),
-        (Model.__dict__["score"], "Model.score is a method", "Move it out of the class"),
-        (classmethod(generator), "is a method", "Move it out of the class"),
+        (Model.__dict__["score"], "Model.score is a method", "Move the function out of the class"),
+        (classmethod(generator), "is a method", "Move the function out of the class"),
     ],
     ids=["generator", "partial", "async-generator", "coroutine", "method", "bound", "static",
          "classmethod"],
@@ -109,7 +109,7 @@ def test_a_method_is_refused_while_its_class_is_made() -> None:
     [
         (Model, "decorates functions; Model is a type"),
         (3, "decorates functions; 3 is a"),
-        (double, "double is decorated with wl.run already"),
+        (double, "double is already decorated with wl.run"),
     ],
     ids=["class", "number", "decorated"],
 )

@@ -202,7 +202,7 @@ def test_a_tree_over_the_limit_is_refused_with_the_biggest_and_how_to_ignore_the
     before = [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)]
     done = project.python("main.py")
     assert done.returncode == 0, done.stderr
-    assert "is 300.0 MB in 3 files; a snapshot takes at most 200.0 MB" in done.stdout
+    assert "is 300.0 MB in 3 files. A snapshot may have at most 200.0 MB" in done.stdout
     assert "300.0 MB  data/raw/video.bin" in done.stdout
     assert f"Add lines to {project.path}/.windlassignore" in done.stdout
     assert [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)] == before

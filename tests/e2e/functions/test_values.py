@@ -188,7 +188,7 @@ def test_an_unpicklable_argument_is_named_and_nothing_is_sent(home: Path, way: s
     with pytest.raises(wl.SerializationError) as caught:
         call(config)
     assert "argument 'config'['locks'][1] (a _thread.lock)" in caught.value.message
-    assert "Make it inside the function" in (caught.value.hint or "")
+    assert "Create it inside the function" in (caught.value.hint or "")
     assert newest() == before
 
 

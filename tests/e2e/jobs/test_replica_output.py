@@ -231,7 +231,7 @@ def test_suspension_and_other_sizes_leave_a_line_each(
     trial.scale(worker=3)
     terminal.wait_for(f"{called} is scaled: worker 2 -> 3")
     trial.suspend()
-    terminal.wait_for(f"{called} is suspended; to go on: windlass resume {trial.id}")
+    terminal.wait_for(f"{called} is suspended. To continue: windlass resume {trial.id}")
     trial.resume()
     terminal.wait_for(f"{called} is resumed")
     (tmp_path / "end").touch()

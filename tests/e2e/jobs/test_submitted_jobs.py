@@ -56,7 +56,7 @@ def test_every_replica_of_a_script_runs_with_its_arguments(project: Project, hom
     assert params == {"lr": -0.1, "amp": True, "seed": None}
     words = ["--lr=-0.1", "--amp"]
     assert lines == [["main", index, words, "hello"] for index in range(2)]
-    assert warned == [["args: seed is None and was left out", True]]
+    assert warned == [["args: seed is None and was omitted", True]]
 
 
 def test_the_roles_of_a_group_run_their_own_executables_and_arguments(

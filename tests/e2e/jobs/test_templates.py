@@ -102,16 +102,16 @@ def test_a_template_that_changes_or_goes_changes_no_trial(home: Path) -> None:
         ({"cpu": 2}, "there is no option 'cpu'; did you mean 'cpus'?"),
         ({"gpus": 2}, "did you mean 'accelerator'?"),
         ({"cpus": -1}, "cpus: -1 is out of range"),
-        ({"retries": -1}, "retries: -1 is no number of retries"),
-        ({"timeout": "soon"}, "timeout: 'soon' is no duration"),
-        ({"retries": 1, "backoff_limit": 2}, "retries says the same as backoff_limit"),
-        ({"secrets": {"TOKEN": "x"}}, "holds no values; write a list of names"),
+        ({"retries": -1}, "retries: -1 is not a valid number of retries"),
+        ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
+        ({"retries": 1, "backoff_limit": 2}, "retries is the same as backoff_limit"),
+        ({"secrets": {"TOKEN": "x"}}, "stores no secret values; write a list of names"),
         ({"framework": "torhc"}, "did you mean 'torch'?"),
         ({"env": {"A": 1}}, "env: A is 1"),
         ({"packages": "numpy"}, "packages: write a list"),
-        ({"labels": ["two\nlines"]}, "is no label; write a text on one line"),
+        ({"labels": ["two\nlines"]}, "is not a valid label; write a string on one line"),
         ({"executable": "train.py"}, "there is no option 'executable'"),
-        ({"volumes": {"data": "/not/there"}}, "volumes: there is no '/not/there'"),
+        ({"volumes": {"data": "/not/there"}}, "volumes: '/not/there' does not exist"),
     ],
     ids=repr,
 )
@@ -136,11 +136,11 @@ def test_one_error_lists_all_problems_of_a_template(home: Path) -> None:
 
 def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
     template = wl.create_template(unique("medium"), cpus=1)
-    with pytest.raises(wl.Conflict, match=r"There is a template .* already"):
+    with pytest.raises(wl.Conflict, match=r"A template .* already exists"):
         wl.create_template(template.name)
     with pytest.raises(wl.NotFound, match=f"Did you mean '{template.name}'"):
         wl.Job(wl.Command(["true"]), template=template.name.replace("med", "mde")).submit()
-    with pytest.raises(wl.InvalidArgument, match="template: '' is no name"):
+    with pytest.raises(wl.InvalidArgument, match="template: '' is not a valid name"):
         double.options(template="")
     assert pickle.loads(pickle.dumps(template)).refresh().record == template.record
     assert repr(template) == f"<Template {template.name}: cpus=1>"

@@ -315,8 +315,8 @@ wait_for({str(gates[1])!r})
         "progress: -0.1 is not between 0 and 1.",
         "progress: 1.1 is not between 0 and 1.",
         "progress: nan is not between 0 and 1.",
-        "progress: 'half' is no number.",
-        "progress: None is no number.",
+        "progress: 'half' is not a number.",
+        "progress: None is not a number.",
     ]
 
 
@@ -350,7 +350,7 @@ for number in range(3000):
     try:
         wl.report(3, **{f"n{number}": 1})
     except ValueError as error:
-        assert "1000 metrics are the most" in str(error)
+        assert "at most 1000 metrics" in str(error)
         refused += 1
 assert refused == 2001, refused
 wl.report(4, loss=0.25)

@@ -67,20 +67,20 @@ def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> 
     assert [point.value for point in kinds] == [1, 1, 0.5, 0.25, 2, 3, 4, 5, 6.5]
     assert {point.step for point in kinds} == {5}
     assert list(trial.summary_metrics) == ["kind"]
-    hint = "Report numbers: of a tensor of many, their mean or norm."
+    hint = "Report numbers: for a tensor with many elements, their mean or norm."
     assert said[:10] == [
-        f"TypeError: loss: '0.5' is no number.\n  {hint}",
-        f"TypeError: loss: None is no number.\n  {hint}",
-        f"TypeError: loss: array([1, 2]) is no number.\n  {hint}",
+        f"TypeError: loss: '0.5' is not a number.\n  {hint}",
+        f"TypeError: loss: None is not a number.\n  {hint}",
+        f"TypeError: loss: array([1, 2]) is not a number.\n  {hint}",
         f"ValueError: loss: {'1' + '0' * 98}… is too large for a float.\n  Report its logarithm.",
         "TypeError: report: no metric is named.\n"
         "  A metric is written as an argument: wl.report(0, loss=0.5)",
         "TypeError: report: no metric is named. {'loss': 1} stands where its group does.\n"
         "  A metric is written as an argument: wl.report(1, loss=1)",
-        "TypeError: step: 'loss' is no whole number.\n"
-        "  The step comes first, a metric is written as an argument: wl.report(1, loss=0.25)",
-        f"TypeError: loss: array([], dtype=float64) is no number.\n  {hint}",
-        f"TypeError: loss: array(['1'], dtype='<U1') is no number.\n  {hint}",
+        "TypeError: step: 'loss' is not a whole number.\n"
+        "  The step comes first, then metrics as keyword arguments: wl.report(1, loss=0.25)",
+        f"TypeError: loss: array([], dtype=float64) is not a number.\n  {hint}",
+        f"TypeError: loss: array(['1'], dtype='<U1') is not a number.\n  {hint}",
         "ValueError: step: -1 is not between 0 and 2**63 - 1.\n"
         "  Count from 0: wl.report(0, loss=0.1).",
     ]
@@ -90,18 +90,18 @@ def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> 
 
 def test_an_invalid_metric_value_raises_invalid_argument_for_the_author(home: Path) -> None:
     trial = report_all.submit(["low"]).wait(timeout=PATIENCE)
-    with pytest.raises(wl.InvalidArgument, match="loss: 'low' is no number") as caught:
+    with pytest.raises(wl.InvalidArgument, match="loss: 'low' is not a number") as caught:
         trial.result()
     assert isinstance(caught.value, TypeError)
     assert caught.value.hint is not None
     told = list(trial.logs())
-    assert told[-2] == "windlass.InvalidArgument: loss: 'low' is no number."
+    assert told[-2] == "windlass.InvalidArgument: loss: 'low' is not a number."
     assert trial.error is not None and trial.error.type == "windlass.InvalidArgument"
 
 
 def test_a_metric_too_many_is_refused(home: Path) -> None:
     trial = report_names.submit(1001)
-    assert trial.result(timeout=PATIENCE).startswith("m1000: 1000 metrics are the most")
+    assert trial.result(timeout=PATIENCE).startswith("m1000: a trial has at most 1000 metrics")
     assert len(trial.summary_metrics) == 1000
 
 

@@ -147,7 +147,7 @@ def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine)
     inner = next(trial for trial in wl.list_trials() if trial.name == "inner")
     assert list(outer.logs()) == [
         f"Trial {inner.id} (inner) queued: needs 2 CPUs, 1 free; 1st in queue. "
-        f"Trial {outer.id}, which waits for it, keeps its own room meanwhile."
+        f"Trial {outer.id}, which waits for it, keeps its own resources meanwhile."
     ]
     outer.stop()
     assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"
@@ -235,18 +235,18 @@ def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed
 def test_an_oversized_trial_is_refused_at_once_with_the_available_capacity(
     machine: Machine, project: Project
 ) -> None:
-    look = "see what there is: windlass accelerators"
+    look = "see: windlass accelerators"
     refused = {
-        "cpus=3": ("needs 3 CPUs on one machine; there are 2", "Ask for less: cpus=2 ("),
+        "cpus=3": ("needs 3 CPUs on one machine; there are 2", "Request less: cpus=2 ("),
         "memory='5GB'": (
             "needs 5.0 GB of memory on one machine; there is 4.0 GB",
-            "Ask for less memory.",
+            "Request less memory.",
         ),
         "accelerator='a100x3'": ("needs 3 GPUs (a100) on one machine; there are 2", look),
         "accelerator='h100'": ("needs 1 GPU (h100) on one machine; there are 0", look),
         "cpus=1, replicas=4": (
             "needs 4 CPUs for its 4 replicas; there are 2",
-            "Ask for less: cpus=0.5 (fractions are fine: CPUs are set aside, not enforced), "
+            "Request less: cpus=0.5 (fractions are allowed: CPUs are reserved, not enforced), "
             "or fewer replicas.",
         ),
     }

@@ -142,9 +142,9 @@ def test_only_queued_trials_can_be_moved(crowd: Crowd) -> None:
         queued.move_ahead_of(queued)
     with pytest.raises(wl.NotFound):
         queued.move_ahead_of(10_000_000)
-    with pytest.raises(wl.InvalidArgument, match="is a trial or its id"):
+    with pytest.raises(wl.InvalidArgument, match="is neither a trial nor a trial id"):
         queued.move_ahead_of("train")  # type: ignore[arg-type]
-    with pytest.raises(wl.InvalidArgument, match="no whole number"):
+    with pytest.raises(wl.InvalidArgument, match="not a whole number"):
         queued.set_priority(1.5)  # type: ignore[arg-type]
     queued.stop().wait(PATIENCE)
     with pytest.raises(wl.Conflict, match="has ended"):

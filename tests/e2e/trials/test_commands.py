@@ -143,7 +143,7 @@ def test_an_invalid_command_is_refused_with_all_problems_before_a_run() -> None:
     for part in ("cpus", "timeout", "env", "trial and code: it runs in one place"):
         assert part in str(caught.value)
     for nothing in ([], "", "  ", [""], 7, ["a", 1]):
-        with pytest.raises(wl.InvalidArgument, match="is no command"):
+        with pytest.raises(wl.InvalidArgument, match="is not a command"):
             wl.run_command(nothing)  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument, match="did you mean 'cpus'"):
         wl.run_command(["true"], cpu=1)  # type: ignore[call-arg]
@@ -153,7 +153,7 @@ def test_an_invalid_command_is_refused_with_all_problems_before_a_run() -> None:
 
 def test_an_experiment_without_a_trial_has_no_code_to_run_in() -> None:
     empty = wl.create_experiment("empty")
-    with pytest.raises(wl.InvalidArgument, match="has no trial whose code"):
+    with pytest.raises(wl.InvalidArgument, match="has no trial with recorded code"):
         wl.run_command(["true"], experiment=empty)
 
 

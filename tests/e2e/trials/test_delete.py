@@ -195,7 +195,7 @@ def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
         trial.delete()
     first, second, third, rest = str(error.value).splitlines()[0].split(". ")
     of_it = f"of trial {trial.id} cannot be deleted:"
-    assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} began with it"
+    assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} started from it"
     assert second == f"Checkpoint {two.id} {of_it} it is version 1 of the model 'net'"
     assert third == f"Checkpoint {others[0].id} {of_it} it is version 2 of the model 'net'"
     assert rest == "Nor can 2 more of its checkpoints."
@@ -223,7 +223,7 @@ def test_rm_deletes_the_trials_that_match_a_condition(home: Path, project: Proje
         done = project.run(BIN / "windlass", "rm", "--where", *words)
         return done.returncode, done.stdout + done.stderr
 
-    assert rm("hparams.x > 7199", "--yes") == (0, "No trial fulfils that: nothing is deleted.\n")
+    assert rm("hparams.x > 7199", "--yes") == (0, "No trial matches. Nothing is deleted.\n")
     assert rm("hparams.x > 7101", "-e", "rm-two")[0] == 2, "there is nobody to ask"
     assert rm("hparams.x >", "--yes")[0] == 1
     assert rm("hparams.x > 7101", str(trials[0].id), "--yes")[0] == 2
@@ -252,7 +252,7 @@ def test_rm_needs_a_confirmation_and_gc_prints_the_freed_space(
     assert f"Trial {trial.id} (noise) is deleted." in done.stdout
     assert "There is no trial 999999." in done.stderr
     dry = project.run(BIN / "windlass", "gc", "-n", "--older-than", "0")
-    assert re.match(r"Would free 1\d\d\.\d kB: \d contents? that nothing needs\.", dry.stdout)
+    assert re.match(r"Would free 1\d\d\.\d kB: \d unused contents?\.", dry.stdout)
     freed = project.run(BIN / "windlass", "gc", "--older-than", "0")
     assert freed.stdout.startswith("Freed 1"), freed.stdout
-    assert project.run(BIN / "windlass", "gc").stdout.startswith("Freed 0 B: 0 contents")
+    assert project.run(BIN / "windlass", "gc").stdout.startswith("Freed 0 B: 0 unused contents")

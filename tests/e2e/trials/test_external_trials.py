@@ -140,7 +140,7 @@ def test_a_process_is_one_trial_at_a_time_and_invalid_calls_raise() -> None:
 def test_inside_a_launched_trial_none_is_started(project: Project) -> None:
     project.write("program.py", "import windlass as wl\nwl.start_trial('inner')\n")
     done = project.run(BIN / "windlass", "run", "program.py")
-    assert "which Windlass started: it needs no other" in done.stdout + done.stderr
+    assert "which Windlass started" in done.stdout + done.stderr
 
 
 def test_functions_called_in_it_are_trials_of_their_own(project: Project) -> None:
@@ -189,7 +189,7 @@ def test_a_killed_external_trial_is_lost_within_a_minute(started: Any) -> None:
     program.kill()
     assert until_ended(trial) < A_MINUTE
     assert trial.state == "FAILED"
-    assert trial.message == "Lost: its process ended without a word"
+    assert trial.message == "Lost: its process ended without a report"
     assert trial.cause is not None and trial.cause.reason == "Lost"
     assert trial.summary_metrics["loss"].last == 0.5, "what it reported is there"
 
@@ -335,7 +335,7 @@ def test_should_stop_reports_a_stop_of_an_external_trial(started: Any) -> None:
     trial = named("runs")
     trial.stop(grace=0).wait(PATIENCE)
     assert trial.state == "STOPPED"
-    assert trial.attempts[-1].message.startswith("it was told to stop and went on")
+    assert trial.attempts[-1].message.startswith("it did not stop when asked")
     assert deaf.poll() is None, "its process is not ours to kill"
 
 
@@ -389,7 +389,7 @@ def test_one_whose_process_never_came_is_lost(home: Path) -> None:
     record = wl.Client().transport.ask("POST", "/trials", TrialRecord, body=asked)
     trial = wl.get_trial(record.id)
     assert until_ended(trial) < A_MINUTE
-    assert trial.message == "Lost: its process never said that it runs"
+    assert trial.message == "Lost: its process never reported its start"
 
 
 def test_the_command_line_shows_it(project: Project) -> None:
@@ -400,7 +400,7 @@ def test_the_command_line_shows_it(project: Project) -> None:
         assert "external: Windlass did not start it" in page
         assert "CPU" not in page
         silent = project.run(BIN / "windlass", "logs", str(trial.id)).stderr
-        assert "what it prints is not recorded" in silent
+        assert "so its output is not recorded" in silent
 
 
 def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
@@ -410,12 +410,18 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
         pass
     number = str(trial.id)
     for call in (trial.rerun, trial.continue_, trial.fork):
-        with pytest.raises(wl.Unsupported, match="it cannot be started again") as caught:
+        with pytest.raises(wl.Unsupported, match="so Windlass cannot start it again") as caught:
             call()
-        assert caught.value.hint == "Run its program again, or as a trial: windlass run SCRIPT"
+        assert (
+            caught.value.hint
+            == "Run the program again, or launch it as a trial: windlass run SCRIPT"
+        )
     for words, hint in (
-        (("continue", number), "Run its program again, or as a trial: windlass run SCRIPT"),
-        (("result", number), f"What is known of it: windlass show {number}"),
+        (
+            ("continue", number),
+            "Run the program again, or launch it as a trial: windlass run SCRIPT",
+        ),
+        (("result", number), f"See its record: windlass show {number}"),
         (("shell", number), "Run it in a snapshot of this project instead: --code"),
         (("command", "--trial", number, "ls"), "in a snapshot of this project instead: --code"),
         (("command", "-e", "by-hand", "ls"), "or run it in this project's code: --code"),

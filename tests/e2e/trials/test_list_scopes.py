@@ -115,7 +115,7 @@ def test_a_list_of_an_unknown_workspace_or_trial_raises_not_found(named: None) -
         list(wl.list_projects(workspace=99))
     with pytest.raises(wl.NotFound, match="There is no trial 99"):
         list(wl.list_checkpoints(trial=99))
-    with pytest.raises(wl.InvalidArgument, match="trial='x': it is a trial, its id"):
+    with pytest.raises(wl.InvalidArgument, match="trial='x': write a trial, its id"):
         wl.list_checkpoints(trial="x")
 
 
@@ -157,7 +157,7 @@ def test_an_id_may_be_a_text_wherever_one_is_got(named: None) -> None:
     run = wl.run_command(["true"], wait=True)
     assert wl.get_command(str(run.id)).id == run.id
     for wrong in ("x", "", "1.5", "-1", True, None, "²"):
-        with pytest.raises(wl.InvalidArgument, match="is no trial id: it is a whole number"):
+        with pytest.raises(wl.InvalidArgument, match="is not a trial id. Write a whole number"):
             wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 

@@ -77,7 +77,7 @@ def test_an_unknown_sort_key_or_filter_is_refused_with_suggestions(crowd: None) 
         next(wl.list_trials(sort_by="colour"))
     assert "Cannot sort by 'colour'." in str(caught.value)
     assert "created" in (caught.value.hint or "")
-    assert "hparams.colour, a metric metrics.colour" in (caught.value.hint or "")
+    assert "hparams.colour, a metric as metrics.colour" in (caught.value.hint or "")
     with pytest.raises(wl.InvalidArgument, match="Did you mean started"):
         next(wl.list_trials(sort_by="-startd"))
     with pytest.raises(wl.InvalidArgument) as caught:

@@ -84,16 +84,16 @@ def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
     ("asked", "why"),
     [
         ({"search": "a("}, None),
-        ({"search": "a(", "regex": True}, r"'a\(' is no regular expression .* missing \)"),
+        ({"search": "a(", "regex": True}, r"'a\(' is not a valid regular expression .* missing \)"),
         ({"search": r"(a)\1", "regex": True}, "without look-around and back-references"),
-        ({"regex": "a"}, "goes into search"),
+        ({"regex": "a"}, "Pass the expression as search"),
         ({"regex": True}, "nothing to search for"),
         ({"search": ""}, "nothing to search for"),
-        ({"search": "a\nb"}, "one line at a time"),
-        ({"head": 1, "tail": 1}, "the first lines and the last"),
+        ({"search": "a\nb"}, "single lines"),
+        ({"head": 1, "tail": 1}, "head and tail cannot be used together"),
         ({"head": -1}, "number of lines"),
         ({"tail": True}, "number of lines"),
-        ({"since": "yesterday"}, "'yesterday' is no time"),
+        ({"since": "yesterday"}, "'yesterday' is not a time"),
         ({"stream": "stdlog"}, "stdout or stderr"),
         ({"role": "chief"}, "has no role 'chief'"),
     ],
@@ -220,7 +220,7 @@ def test_the_logs_of_many_trials_are_searched(trial: wl.Trial[Any]) -> None:
     assert wl.search_logs("step").count() == 101
     assert wl.search_logs("loss=(nan|inf)", regex=True, role="worker", index=1).count() == 1
     assert list(wl.search_logs("step", until="1h")) == []
-    with pytest.raises(wl.InvalidArgument, match="it is a text"):
+    with pytest.raises(wl.InvalidArgument, match="write a string"):
         wl.search_logs(7)  # type: ignore[arg-type]
 
 

@@ -111,25 +111,25 @@ def test_an_empty_file_is_a_file(home: Path, tmp_path: Path) -> None:
 def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], str]]:
     """Return invalid metadata and the errors that it raises."""
     return {
-        "label no text": (lambda e: e.add_label(3), "labels: 3 is no label"),
+        "label no text": (lambda e: e.add_label(3), "labels: 3 is not a label"),
         "label text": (
             lambda e: e.set_labels("paper"),
             r"labels: write a list: labels=\['paper'\]",
         ),
-        "label empty": (lambda e: e.add_label(" "), "labels: ' ' is no label"),
+        "label empty": (lambda e: e.add_label(" "), "labels: ' ' is not a label"),
         "label long": (lambda e: e.add_label("x" * 201), "at most 200 characters"),
         "labels many": (
             lambda e: e.set_labels([str(n) for n in range(101)]),
             "at most 100 are kept",
         ),
-        "notes": (lambda e: e.set_notes(3), "notes: 3 is no text"),
+        "notes": (lambda e: e.set_notes(3), "notes: 3 is not a string"),
         "notes long": (lambda e: e.set_notes("x" * 100_001), "100001 characters are too many"),
         "url": (lambda e: e.add_link("p", "arxiv.org/abs/1"), "'https://arxiv.org/abs/1'"),
-        "url host": (lambda e: e.add_link("p", "localhost:6006"), "'localhost:6006' is no URL"),
+        "url host": (lambda e: e.add_link("p", "localhost:6006"), "'localhost:6006' is not a URL"),
         "url path": (lambda e: e.add_link("p", "/tmp/x"), "add_artifact"),
         "url script": (lambda e: e.add_link("p", "javascript://x"), "is a script"),
-        "link name": (lambda e: e.add_link("a\nb", "http://x"), "is no link"),
-        "config": (lambda e: e.set_config([1]), r"config: \[1\] is no mapping"),
+        "link name": (lambda e: e.add_link("a\nb", "http://x"), "is not a link"),
+        "config": (lambda e: e.set_config([1]), r"config: \[1\] is not a mapping"),
         "config nan": (
             lambda e: e.set_config({"a": {"b": [0, float("nan")]}}),
             r"config: a.b\[1\] is nan, which cannot be recorded",
@@ -138,14 +138,17 @@ def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], 
             lambda e: e.set_config({"model": {"act": len}}),
             r"config: model.act is <built-in function len>, which cannot be recorded",
         ),
-        "config key": (lambda e: e.set_config({"a": {1: 2}}), "a has the key 1, which is no text"),
+        "config key": (
+            lambda e: e.set_config({"a": {1: 2}}),
+            "a has the key 1, which is not a string",
+        ),
         "config big": (lambda e: e.set_config({"a": 2**64}), "a is 18446744073709551616"),
         "config long": (lambda e: e.set_config({"a": ["x" * 1000] * 2000}), "too large"),
         "no file": (lambda e: e.add_artifact("x", tmp_path / "x"), "No such file"),
         "folder": (lambda e: e.add_artifact("x", tmp_path), "is a folder; an artifact is one file"),
-        "pipe": (lambda e: e.add_artifact("x", "/dev/null"), "'/dev/null' is no file"),
-        "slash": (lambda e: e.add_artifact("a/b", __file__), "Leave the folders out: 'b'"),
-        "dots": (lambda e: e.add_artifact("..", __file__), "'..' is no name of a file"),
+        "pipe": (lambda e: e.add_artifact("x", "/dev/null"), "'/dev/null' is not a file"),
+        "slash": (lambda e: e.add_artifact("a/b", __file__), "Write the name without folders: 'b'"),
+        "dots": (lambda e: e.add_artifact("..", __file__), "'..' is not a valid file name"),
     }
 
 
@@ -183,7 +186,7 @@ def test_the_server_itself_refuses_malformed_metadata(body: str, home: Path) -> 
 
 def test_there_is_an_end_to_how_much_can_be_noted(home: Path) -> None:
     experiment = make().set_labels([str(number) for number in range(100)])
-    with pytest.raises(wl.InvalidArgument, match="These would be 101 labels; there can be 100"):
+    with pytest.raises(wl.InvalidArgument, match="These would be 101 labels; the limits are 100"):
         experiment.add_label("one more")
     assert len(again(experiment).labels) == 100
 
@@ -261,7 +264,7 @@ def test_labels_of_a_trial_change_while_it_runs_and_after(home: Path) -> None:
     assert wl.get_trial(trial.id).labels == ("late",)
     assert (trial.state, wl.get_trial(trial.id).result()) == ("SUCCEEDED", 4)
     assert trial.set_labels(["a", "b"]).labels == ("a", "b")
-    with pytest.raises(wl.InvalidArgument, match="is no label"):
+    with pytest.raises(wl.InvalidArgument, match="is not a label"):
         trial.add_label("")
 
 

@@ -123,13 +123,13 @@ def test_a_list_is_replaced_whole_and_added_to(home: Path, tmp_path: Path) -> No
     with pytest.raises(wl.InvalidArgument) as caught:
         trial.rerun({"lr": 0.3})
     said = str(caught.value)
-    assert "as a list of words, which has lr already: --lr 0.1 data" in said
+    assert "as a list of words, which already has lr: --lr 0.1 data" in said
     assert f"windlass rerun {trial.id} -- --lr=0.3 data" in said
 
 
 def test_a_flag_of_the_command_itself_is_not_an_argument(home: Path) -> None:
     trial = wl.Job(wl.Command(["echo", "--lr=1"]), args={"seed": 1}, executor=HALF).submit()
-    with pytest.raises(wl.InvalidArgument, match="the command has the flag --lr already"):
+    with pytest.raises(wl.InvalidArgument, match="the command already has the flag --lr"):
         trial.rerun({"lr": 2})
 
 
@@ -148,7 +148,7 @@ def create(spec: JobSpec, **fields: Any) -> wl.Trial[Any]:
 
 def test_of_an_older_trial_all_behind_a_script_is_a_list(home: Path) -> None:
     trial = without_recipe("python", "-c", "print(1)")
-    with pytest.raises(wl.InvalidArgument, match="does not say which words of its command were"):
+    with pytest.raises(wl.InvalidArgument, match="has no record of the words of its command"):
         trial.rerun({"lr": 1})
     assert lines(trial.rerun()) == ["1"]
     module = without_recipe("python", "-m", "json.tool", "--indent", "3", "none.json")
@@ -216,8 +216,8 @@ def test_of_several_roles_each_is_changed_by_name(home: Path) -> None:
     assert third.params["actor"] == {"lr": 6, "rest": [], "epochs": 9, "options": {}}
     for wrong, said in (
         ({"args": {"lerner": {}}}, "there is no role 'lerner'; did you mean 'learner'?"),
-        ({"args": ["x"]}, "args: it has several roles"),
-        ({"executor": HALF}, "executor: it has several roles"),
+        ({"args": ["x"]}, "args: the trial has several roles"),
+        ({"executor": HALF}, "executor: the trial has several roles"),
     ):
         with pytest.raises(wl.InvalidArgument, match=re.escape(said)):
             trial.rerun(**wrong)  # type: ignore[arg-type]
@@ -236,7 +236,9 @@ def test_one_error_lists_all_problems_of_a_rerun(home: Path) -> None:
     assert "5 problems" in str(caught.value)
     with pytest.raises(wl.InvalidArgument, match="Did you mean 'recorded'"):
         trial.rerun(environment="recoded")
-    with pytest.raises(wl.InvalidArgument, match="is nothing that a server runs trials on yet"):
+    with pytest.raises(
+        wl.InvalidArgument, match="is not an executor that Windlass can run trials on"
+    ):
         trial.rerun(executor=wl.Ray(cluster="x"))  # type: ignore[arg-type]
 
 
@@ -275,7 +277,7 @@ def test_the_trials_of_a_generator_are_rerun_one_by_one(home: Path) -> None:
     with wl.create_experiment("generated") as experiment:
         parent = experiment.add(sweep, {"lr": 0.1})
     parent.wait()
-    with pytest.raises(wl.Unsupported, match="is what its generator added"):
+    with pytest.raises(wl.Unsupported, match="is a generator"):
         parent.rerun()
     child = next(each for each in experiment.list_trials() if each.params.get("seed") == 2)
     again = child.rerun()

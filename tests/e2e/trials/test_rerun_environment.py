@@ -120,7 +120,7 @@ def test_a_rerun_reports_changed_packages_and_can_rebuild_the_recorded_ones(auth
     assert recorded["value"][0] == "2.0.0"
     assert "/envs/" in recorded["value"][1]
     assert recorded["said"] == [
-        f"What trial {first['id']} was made with is rebuilt, but for this: "
+        f"The environment of trial {first['id']} is rebuilt, except for: "
         "1 package: sniffio 1.3.1 is new"
     ]
 
@@ -153,13 +153,13 @@ def test_a_deleted_interpreter_raises_an_error_and_another_one_can_replace_it(
     shutil.rmtree(author.folder)
     other = Author(author.project, make_environment(tmp_path / "other", tmp_path / "other-lib"))
     said = other.fails("rerun", str(first["id"]), "{}")
-    assert f"ran with {python}, which is not there any more." in said
-    assert 'Have its packages rebuilt on this Python: environment="recorded"' in said
+    assert f"ran with {python}, which no longer exists." in said
+    assert 'Rebuild its packages on this Python: environment="recorded"' in said
     again = other.does("rerun", str(first["id"]), '{"environment": "recorded"}')
     assert again["value"][0] == "2.0.0"
     assert again["said"] == [
-        f"Trial {first['id']} (versions) ran with {python}, which is not there any more. "
-        f"This one is used: {other.python}"
+        f"Trial {first['id']} (versions) ran with {python}, which no longer exists. "
+        f"Windlass uses this one: {other.python}"
     ]
     assert wl.get_trial(again["id"]).record.spec.python.executable == str(other.python)
 

@@ -263,7 +263,7 @@ def test_reading_in_vain_is_a_timeout_and_nothing_is_lost() -> None:
 def test_input_to_a_program_that_does_not_read_is_refused_at_the_limit() -> None:
     shell = wl.open_shell(["/bin/sh", "-c", "stty raw -echo; echo ready; sleep 1000"])
     shell.read(until="ready", timeout=PATIENCE)
-    with pytest.raises(wl.Conflict, match="does not read what is typed"):
+    with pytest.raises(wl.Conflict, match="does not read its input"):
         shell.send("x" * 1_000_000)
 
 
@@ -282,7 +282,7 @@ def test_shells_are_in_no_list_of_trials_and_no_part_of_an_experiment() -> None:
     with pytest.raises(wl.NotFound, match=f"no shell {trial.id}"):
         wl.get_shell(trial.id)
     for change in (found.suspend, lambda: found.scale(2)):
-        with pytest.raises(wl.Conflict, match=f"Shell {shell.id} cannot be started again"):
+        with pytest.raises(wl.Conflict, match=f"Shell {shell.id} cannot be suspended"):
             change()
     with pytest.raises(wl.Unsupported, match="is a shell"):
         found.rerun()

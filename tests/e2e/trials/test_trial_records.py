@@ -253,14 +253,14 @@ def test_a_missing_trial_or_experiment_is_not_found_and_others_are_suggested(
         assert f"The newest trial is {trial.id}." in str(caught.value)
     assert wl.get_trial(str(trial.id)).id == trial.id
     for wrong in ("one", 1.0, None, True):
-        with pytest.raises(wl.InvalidArgument, match="is no trial id"):
+        with pytest.raises(wl.InvalidArgument, match="is not a trial id"):
             wl.get_trial(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
     with pytest.raises(wl.NotFound) as caught:
         wl.get_experiment("duoble")
     assert "There is no experiment 'duoble'." in str(caught.value)
     assert "Did you mean 'double'?" in str(caught.value)
-    with pytest.raises(wl.InvalidArgument, match="has a name"):
+    with pytest.raises(wl.InvalidArgument, match="cannot be empty"):
         wl.get_experiment("")
     for missing_name in ("zzz/ü?#", 999, 2**70, -1):
         with pytest.raises(wl.NotFound, match="There is no experiment"):

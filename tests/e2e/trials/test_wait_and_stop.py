@@ -26,7 +26,7 @@ def test_a_wait_that_times_out_raises_and_the_trial_continues(home: Path, tmp_pa
         for timeout in (0, 0.05, "50ms", -1):
             with pytest.raises(wl.WaitTimeout) as caught:
                 wait(timeout=timeout)
-            assert f"Trial {trial.id} has not ended within" in str(caught.value)
+            assert f"Trial {trial.id} did not end within" in str(caught.value)
             assert f"windlass stop {trial.id}" in (caught.value.hint or "")
             assert isinstance(caught.value, TimeoutError)
     assert not trial.refresh().is_finished

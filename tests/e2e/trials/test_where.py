@@ -177,7 +177,7 @@ def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
     assert ids(created_before=datetime(2001, 1, 1)) == []
     assert ids(created_after="1h", created_before=time.time() + 60) == [1, 2, 3, 4, 5]
     assert ids(created_before="1h") == ids(created_after="2100-01-01") == []
-    with pytest.raises(wl.InvalidArgument, match="created_after: 'soon' is no time"):
+    with pytest.raises(wl.InvalidArgument, match="created_after: 'soon' is not a time"):
         wl.list_trials(created_after="soon")
     with pytest.raises(wl.InvalidArgument, match="There is no kind 'pod'"):
         next(wl.list_trials(kind="pod"))
@@ -197,12 +197,12 @@ def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
         ("state = 'FAILD'", "there is no state 'FAILD'", "^" * 15, "Did you mean FAILED?"),
         ("state < 'FAILED'", "=, != and in", "^" * 16, ""),
         ("hparams.lr <", "a value is missing", " " * 12 + "^", ""),
-        ("hparams.lr ~ 3", "'~' means nothing here", " " * 11 + "^", "quotes"),
+        ("hparams.lr ~ 3", "'~' is not allowed here", " " * 11 + "^", "quotes"),
         ("name = 'x", "this quote is not closed", " " * 7 + "^", ""),
         ("(id = 3", "this parenthesis is not closed", "^", ""),
         ("id = 3 id = 4", "'id' is not understood here", " " * 7 + "^^", "and, or"),
         ("metrics.loss = 'low'", "metrics.loss is a number", "^" * 20, ""),
-        ("metrics.loss contains 'a'", "is a number: contains is for texts", "^" * 25, ""),
+        ("metrics.loss contains 'a'", "is a number: contains is for strings", "^" * 25, ""),
         ("created > 2h", "created is a time", "^" * 12, "2h ago"),
         ("hparams.lr > null", "null can only be compared", "^" * 17, ""),
         ("", "a name is missing here", "^", "hparams.NAME"),
@@ -257,7 +257,7 @@ def test_an_unknown_name_in_where_warns_with_a_suggestion(found: None) -> None:
 
 
 def test_a_number_in_quotes_is_a_text_and_warns(found: None) -> None:
-    with pytest.warns(UserWarning, match=r"'lr' is a number.*Leave out the quotes: hparams.lr = 0"):
+    with pytest.warns(UserWarning, match=r"'lr' is a number.*Remove the quotes: hparams.lr = 0"):
         assert list(wl.list_trials(where="params.lr = '0.1'")) == []
     with pytest.warns(UserWarning, match="'lr' is a number"):
         assert list(wl.search_logs("x", where="params.lr in ('0.1', '7')")) == []
@@ -268,8 +268,8 @@ def test_an_error_of_where_names_the_field_as_written(found: None) -> None:
         ("metrics.loss = 'x'", "where: metrics.loss is a number"),
         ("metrics.loss.last = 'x'", "where: metrics.loss.last is a number"),
         ("metrics.loss < nan", "where: nan can only be compared with =, != and is."),
-        ("params.lr ~ 3", "'~' means nothing here"),
-        ("params.lr 3", "where: after params.lr there has to be a comparison"),
+        ("params.lr ~ 3", "'~' is not allowed here"),
+        ("params.lr 3", "where: after params.lr a comparison must follow"),
     ):
         with pytest.raises(wl.InvalidArgument) as refused:
             next(wl.list_trials(where=where))
@@ -278,7 +278,7 @@ def test_an_error_of_where_names_the_field_as_written(found: None) -> None:
 
 def test_a_minus_sign_sets_the_sort_direction_and_words_are_refused(found: None) -> None:
     for wrong, told in (
-        ("metrics.loss desc", "Write '-metrics.loss': a - before it is downwards."),
+        ("metrics.loss desc", "Write '-metrics.loss'; a leading - means descending order."),
         ("loss DESC", "Write '-loss'"),
         ("created asc", "Write 'created'"),
     ):
@@ -289,7 +289,7 @@ def test_a_minus_sign_sets_the_sort_direction_and_words_are_refused(found: None)
         next(wl.list_experiments(sort_by="created desc"))
     listed: list[Callable[..., object]] = [wl.list_trials, wl.list_checkpoints, wl.list_models]
     for each in listed:
-        with pytest.raises(wl.InvalidArgument, match="it is a text, one name to sort by"):
+        with pytest.raises(wl.InvalidArgument, match="write one name as a string"):
             each(sort_by=["metrics.loss"])
 
 

@@ -116,7 +116,7 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     model.archive()
     assert model.id not in [each.id for each in wl.list_models()]
     assert model.id in [each.id for each in wl.list_models(archived=True)]
-    with pytest.raises(wl.Conflict, match="is archived: nothing new is registered"):
+    with pytest.raises(wl.Conflict, match="is archived, so no version can be registered"):
         model.register_version(checkpoint)
     model.unarchive()
     project.archive()

@@ -35,7 +35,7 @@ def test_a_default_of_each_exists_and_stays(home: Path) -> None:
         project.delete,
         lambda: project.move_to(wl.create_workspace(unique("lab"))),
     ):
-        with pytest.raises(wl.Conflict, match=r"'default' is what is used where none is named"):
+        with pytest.raises(wl.Conflict, match=r"'default' is the default"):
             refused()
     assert wl.get_project(1).set_description("All sorts.").description == "All sorts."
 
@@ -71,7 +71,7 @@ def test_names_are_unique_where_they_name_something(home: Path) -> None:
     lab, other = (wl.create_workspace(unique("lab")) for _ in range(2))
     with pytest.raises(wl.Conflict, match=rf"There is a workspace '{lab.name}' already") as caught:
         wl.create_workspace(lab.name)
-    assert caught.value.hint == "Take it as it is, exist_ok=True, or choose another name."
+    assert caught.value.hint == "Use the existing one, exist_ok=True, or choose another name."
     assert wl.create_workspace(lab.name, exist_ok=True).id == lab.id
     first, second = lab.create_project("vision"), other.create_project("vision")
     assert (first.place, second.place) == (f"{lab.name}/vision", f"{other.name}/vision")
@@ -209,7 +209,9 @@ def test_odd_names_are_refused_with_the_rule(home: Path, name: str) -> None:
         lambda: lab.create_project(name),
         lambda: lab.create_project(unique("p")).set_name(name),
     ):
-        with pytest.raises(wl.InvalidArgument, match=r"is no (name|workspace|project)|at most"):
+        with pytest.raises(
+            wl.InvalidArgument, match=r"is not a valid (name|workspace|project)|at most"
+        ):
             refused()
 
 

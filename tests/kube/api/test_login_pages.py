@@ -54,7 +54,7 @@ def proxy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Proxy]]
 @pytest.mark.parametrize("page", [PAGE, b"404 page not found\n", b""])
 def test_what_a_proxy_does_not_find_is_not_taken_for_gone(proxy: type[Proxy], page: bytes) -> None:
     proxy.status, proxy.page = 404, page
-    with pytest.raises(wl.KubernetesError, match="is no API of a cluster") as caught:
+    with pytest.raises(wl.KubernetesError, match="is not from a Kubernetes API") as caught:
         find(connect(), SECRETS, "lab", "wl-7")
     assert caught.value.status == 0
 
@@ -82,7 +82,7 @@ def test_a_login_page_is_told_for_what_it_is(proxy: type[Proxy], kind: str) -> N
     proxy.kind = kind
     with pytest.raises(wl.KubernetesError) as caught:
         connect().request("GET", "/version")
-    assert "is no API of a cluster: <!DOCTYPE html> <title>Log in to the network" in str(
+    assert "is not from a Kubernetes API: <!DOCTYPE html> <title>Log in to the network" in str(
         caught.value
     )
     assert "A proxy may answer in its place" in str(caught.value)
@@ -94,7 +94,7 @@ def test_a_check_that_finds_a_login_page_says_so_and_ends_there(proxy: type[Prox
         ("cluster", "ok"),
         ("reachable", "error"),
     ]
-    assert "is no API of a cluster" in seen.findings[-1].text
+    assert "is not from a Kubernetes API" in seen.findings[-1].text
 
 
 @pytest.mark.parametrize("is_let_through", [False, True])
@@ -105,6 +105,6 @@ def test_a_watch_that_is_answered_by_a_login_page_is_in_trouble(
     watcher = Watcher(connect(), PODS, namespace="lab")
     watcher.start()
     try:
-        eventually(lambda: "no API of a cluster" in str(watcher.trouble), "it says so")
+        eventually(lambda: "is not from a Kubernetes API" in str(watcher.trouble), "it says so")
     finally:
         watcher.stop()

@@ -64,7 +64,7 @@ def test_what_cannot_be_understood_is_told(telling: type[Telling]) -> None:
     telling.told = (b'{"type": "ADDED", "object": {}}',)
     with _watching() as watcher:
         eventually(lambda: watcher.trouble is not None, "it is told")
-        assert "What the cluster says of its pods cannot be understood" in str(watcher.trouble)
+        assert "The response of the cluster for pods cannot be parsed" in str(watcher.trouble)
         telling.told = (b'{"type": "ADDED", "object": %b}' % _pod("a", 2),)
         eventually(lambda: _names(watcher) == ["a"], "it goes on once it can")
 

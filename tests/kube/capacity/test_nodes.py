@@ -115,7 +115,7 @@ def test_what_the_cluster_does_not_have_is_refused_with_what_it_has() -> None:
     nodes = [gpus(8, gke="nvidia-l4"), gpus(8, gke="nvidia-l4"), gpus(1, product="Tesla-T4")]
     with pytest.raises(wl.ResourceError) as caught:
         placement(asked("h100"), 1, nodes)
-    assert "'h100' is nothing that this cluster has" in str(caught.value)
+    assert "'h100' is not available in this cluster" in str(caught.value)
     assert "l4 (16 on 2 machines), t4 (1 on 1 machine)" in str(caught.value)
     with pytest.raises(wl.ResourceError, match="it has no accelerators"):
         placement(asked("gpu"), 1, [Node(name="plain")])
@@ -135,7 +135,7 @@ def test_machines_that_are_set_aside_are_named_with_the_toleration() -> None:
     closed = Node(name="n", labels=node.labels, allocatable=node.allocatable, taints=(usual, taint))
     with pytest.raises(wl.ResourceError) as caught:
         placement(asked("l4"), 1, [closed])
-    assert "set aside (dedicated=ml:NoSchedule)" in str(caught.value)
+    assert "tainted (dedicated=ml:NoSchedule)" in str(caught.value)
     ours: dict[str, Any] = {"key": "dedicated", "operator": "Equal", "value": "ml"}
     assert placement(asked("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
 

@@ -23,23 +23,24 @@ TOLD = {
     "claim-missing": ("VolumeMissing", "There is no volume claim data in namespace lab."),
     "evicted": (
         "Evicted",
-        'Its machine put it out: Usage of EmptyDir volume "volume" exceeds the limit "1Mi".',
+        'Its machine evicted it: Usage of EmptyDir volume "volume" exceeds the limit "1Mi".',
     ),
-    "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 lets nobody pull so often."),
+    "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 limits the rate of pulls."),
     "image-denied": (
         "ImageDenied",
         f"The registry has no image {REGISTRY}/denied:7, or shows it only to those with a "
         "password.",
     ),
     "image-missing": ("ImageMissing", f"There is no image {REGISTRY}/missing:8."),
-    "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is no name of an image."),
+    "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is not a valid image name."),
     "image-never-pulled": (
         "ImageMissing",
-        "Its machine does not have the image windlass/none:1, and is told never to pull it.",
+        "Its machine does not have the image windlass/none:1, and imagePullPolicy forbids "
+        "pulling it.",
     ),
     "image-of-another-machine": (
         "WrongArchitecture",
-        f"The image {REGISTRY}/arm:7 is not made for the kind of processor that its machine has.",
+        f"The image {REGISTRY}/arm:7 is not built for the processor architecture of its machine.",
     ),
     "image-private": (
         "ImageDenied",
@@ -52,7 +53,7 @@ TOLD = {
     "no-file": ("NoProgram", "The image windlass-worker:test has no /opt/no/such/program."),
     "no-python": (
         "NoPython",
-        "The image windlass-worker:test has no python9, which is needed to start anything.",
+        "The image windlass-worker:test has no python9, which Windlass needs to start programs.",
     ),
     "no-such-node": (
         "NoSuchNode",
@@ -64,7 +65,7 @@ TOLD = {
     ),
     "not-executable": (
         "NotExecutable",
-        "/etc/passwd in the image windlass-worker:test may not be executed.",
+        "/etc/passwd in the image windlass-worker:test is not executable.",
     ),
     "of-another-machine": (
         "WrongArchitecture",
@@ -73,11 +74,11 @@ TOLD = {
     ),
     "out-of-memory": (
         "OutOfMemory",
-        "It used more than the 67.1 MB of memory that it may use, and was killed.",
+        "It used more than the 67.1 MB of memory that it may use and was killed.",
     ),
     "pull-secret-missing": (
         "ImageDenied",
-        f"The registry has no image {REGISTRY}/private:7, or does not show it to robot.",
+        f"The registry has no image {REGISTRY}/private:7, or denies access to robot.",
     ),
     "registry-silent": (
         "RegistryUnreachable",
@@ -90,16 +91,16 @@ TOLD = {
     ),
     "runs-as-root": (
         "RunsAsRoot",
-        "The image windlass-worker:test runs as root, which this pod may not.",
+        "The image windlass-worker:test runs as root, which is not allowed for this pod.",
     ),
     "secret-missing": ("SecretMissing", "There is no secret db in namespace lab."),
     "secret-volume-missing": ("SecretMissing", "There is no secret db in namespace lab."),
     "set-aside": (
         "TaintNotTolerated",
-        "No machine takes it: 1 of 2 machines is set aside (dedicated=ml); 1 of 2 machines is not "
+        "No machine takes it: 1 of 2 machines is tainted (dedicated=ml); 1 of 2 machines is not "
         "what was asked for (windlass-test=lab).",
     ),
-    "too-late": ("DeadlineExceeded", "It ran longer than its pod may run."),
+    "too-late": ("DeadlineExceeded", "It ran longer than its pod's deadline."),
     "too-many-cpus": ("Unschedulable", "The only machine has less than 1000 CPUs free."),
     "too-many-gpus": ("Unschedulable", "The only machine has less than 4 GPUs free."),
     "too-many-tpus": ("Unschedulable", "The only machine has less than 4 TPU chips free."),

@@ -33,7 +33,7 @@ def pod(**spec: Any) -> dict[str, Any]:
             "0/3 nodes are available: 1 Insufficient memory, 2 node(s) had taint "
             "{dedicated: ml}, that the pod didn't tolerate.",
             "No machine takes it: 1 of 3 machines has less than 2.1 GB of memory free; "
-            "2 of 3 machines are set aside (dedicated=ml).",
+            "2 of 3 machines are tainted (dedicated=ml).",
         ),
         (
             "0/2 nodes are available: 2 node(s) didn't match node selector.",
@@ -43,7 +43,7 @@ def pod(**spec: Any) -> dict[str, Any]:
         (
             "0/3 nodes are available: 3 node(s) had untolerated taint {dedicated: ml}. preemption: "
             "0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
-            "All 3 machines are set aside (dedicated=ml).",
+            "All 3 machines are tainted (dedicated=ml).",
         ),
         (
             "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's "
@@ -69,7 +69,7 @@ def pod(**spec: Any) -> dict[str, Any]:
         ),
         (
             "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
-            "A volume claim of it has no volume yet.",
+            "Its volume claim has no volume yet.",
         ),
         ("something quite new", "No machine takes it: something quite new."),
         ("", "No machine takes it."),
@@ -116,7 +116,7 @@ def test_a_gated_pod_waits_in_its_queue() -> None:
     waiting["status"] = {"phase": "Pending", "conditions": [condition]}
     told = explain(waiting, [], now=0)
     assert told is not None
-    assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a to be let in.")
+    assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a.")
 
 
 def test_nothing_is_said_of_a_pod_that_was_just_made() -> None:

@@ -31,17 +31,19 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
             'pods "x" is forbidden: violates PodSecurity "restricted:latest": '
             'allowPrivilegeEscalation != false (container "main" must set '
             "securityContext.allowPrivilegeEscalation=false)",
-            "takes only pods of the security level restricted: allowPrivilegeEscalation",
+            "accepts only pods of the security level restricted: allowPrivilegeEscalation",
         ),
         (
             403,
             'pods "x" is forbidden: minimum memory usage per Container is 1Gi, but request is 1Mi',
-            "The namespace has limits for every pod: minimum memory usage per Container is 1Gi",
+            "The request is outside of the limits of the namespace: minimum memory usage "
+            "per Container is 1Gi",
         ),
         (
             400,
             'admission webhook "policy.lab.example" denied the request: label team is missing',
-            "A rule of this cluster (policy.lab.example) refused it: label team is missing.",
+            "An admission rule of this cluster (policy.lab.example) refused the request: "
+            "label team is missing.",
         ),
         (
             500,
@@ -53,13 +55,14 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
             500,
             'No API token found for service account "default", retry after the token is '
             "automatically created and added to the service account",
-            "The service account default is so new that it has no token yet.",
+            "The service account default is new and has no token yet.",
         ),
         (
             403,
             'admission webhook "quota.lab.example" denied the request: exceeded quota: team, '
             "requested: pods=1, used: pods=1, limited: pods=1",
-            "A rule of this cluster (quota.lab.example) refused it: exceeded quota: team",
+            "An admission rule of this cluster (quota.lab.example) refused the request: "
+            "exceeded quota: team",
         ),
         (403, "computer says no", "does not let ada to create pods in namespace lab: computer"),
         (429, "the server has received too many requests", "is too busy to create pods"),

@@ -83,7 +83,7 @@ def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     wait_available(jobs.connection, NAMESPACE, NAME, 2)
     for pod in pods_of(jobs.connection, NAMESPACE, NAME):
         said = logs_of(jobs.connection, NAMESPACE, pod["metadata"]["name"])
-        assert f"Looking after the jobs of {where} at" in said
+        assert f"Managing the jobs of {where} at" in said
         assert "may not" not in said
         assert "Traceback" not in said
         [container] = pod["status"]["containerStatuses"]

@@ -119,7 +119,7 @@ def test_definitions_of_others_are_kept_unless_asked(changing: Cluster, jobs: Jo
         theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "another"}
         _define(jobs, theirs)
     versions = [_version(jobs, name) for name in NAMES]
-    assert command(changing) == said("kept as it was: it is another operator's")
+    assert command(changing) == said("unchanged: it belongs to another operator")
     assert [_version(jobs, name) for name in NAMES] == versions
     assert command(changing, "--replace") == said("updated")
     assert command(changing) == said("unchanged")
@@ -131,7 +131,7 @@ def test_without_a_namespace_all_are_looked_after(
     everywhere = [jobs, *others]
     with operating(alone, "--lease-namespace", jobs.namespace) as process:
         process.wait_leading()
-        assert "Looking after the jobs of all namespaces" in process.output
+        assert "Managing the jobs of all namespaces" in process.output
         for each in everywhere:  # the same name: jobs are told apart by where they are
             each.create("TFJob", "train", Worker=each.role(2, "pass"))
         for each in everywhere:

@@ -136,7 +136,7 @@ def test_a_tpu_of_more_machines_than_any_pool_has_is_refused(
     executor = there(namespace, accelerator="v4-16")
     with (
         accelerators(core, {TPU: 4}, SLICE),
-        pytest.raises(wl.ResourceError, match="none of this cluster has so many: 1 in slice-1"),
+        pytest.raises(wl.ResourceError, match="no pool of this cluster has so many: 1 in slice-1"),
     ):
         python(FORM, namespace, executor=executor, replicas=2).submit()
     assert is_empty(namespace)

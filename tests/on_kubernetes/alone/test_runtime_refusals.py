@@ -82,7 +82,7 @@ def test_more_than_any_machine_has_is_refused_with_the_largest_there_is(
     with pytest.raises(wl.ResourceError) as refused:
         python("", namespace, executor=executor).submit()
     told = str(refused.value)
-    assert told.startswith("2 problems:\n  - 'h100x8' is nothing that this cluster has"), told
+    assert told.startswith("2 problems:\n  - 'h100x8' is not available in this cluster"), told
     assert f"\n  - cpus={most + 1:g} and memory='1.0 PB' are more than any machine" in told
     assert is_nothing_made(namespace)
 

@@ -12,7 +12,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def addresses_of(name: str, services: Objects, endpoints: Objects) -> list[str] | None:
-    """The addresses that a name stands for; none if it is no name.
+    """The addresses that a name stands for; none if it is not a name.
 
     >>> services = {("ns", "mpi"): {"spec": {"clusterIP": "None"}}}
     >>> subset = {"addresses": [{"ip": "10.88.0.7", "hostname": "worker-0"}]}

@@ -112,7 +112,7 @@ def test_an_attempt_whose_machine_has_gone_waits_for_another(
     restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
     core.delete_namespaced_pod(first, namespace.name)
     eventually(lambda: "what was asked for" in what_is_said_of(trial), "its next pod waits")
-    with pytest.raises(wl.ResourceError, match="'a100x2' is nothing that this cluster has"):
+    with pytest.raises(wl.ResourceError, match="'a100x2' is not available in this cluster"):
         job.submit()
     with accelerators(core, {GPU: 4}, labels):
         eventually(lambda: said(trial)[-2:] == ["begun", "begun"], "it runs again")

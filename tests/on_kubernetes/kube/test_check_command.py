@@ -65,7 +65,7 @@ def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_tol
     assert other["namespace"]["text"] == namespace.name, "that is where jobs go"
     assert other["this shell"]["level"] == "warning"
     assert (
-        f"Jobs go where the server looks: {found['cluster']['text'].split()[0]}"
+        f"Jobs run on the cluster of the server: {found['cluster']['text'].split()[0]}"
         in (other["this shell"]["text"])
     )
     assert "windlass server stop" in other["this shell"]["mend"]
@@ -86,7 +86,7 @@ def test_a_job_goes_where_the_check_says(
     done = windlass("kubernetes", "check", config=cluster.kubeconfig)
     assert done.returncode == 1
     assert f"There is no kubeconfig file '{nowhere}'" in done.stdout
-    assert "Jobs go where the server looks: no cluster" in done.stdout
+    assert "Jobs run on the cluster of the server: no cluster" in done.stdout
     run = windlass("run", "--backend", "kubernetes", "true", config=cluster.kubeconfig)
     assert run.returncode != 0
     assert f"There is no kubeconfig file '{nowhere}'" in run.stderr
@@ -153,7 +153,7 @@ def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
     found = findings("doctor", config=config)["kubernetes"]
     assert found["level"] == "warning"
     assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
-    assert "More: windlass kubernetes check" in found["mend"]
+    assert "Details: windlass kubernetes check" in found["mend"]
 
 
 def test_rights_are_printed_for_who_runs_the_jobs_and_where(

@@ -97,7 +97,7 @@ def test_what_a_namespace_has_no_room_for_is_told_when_it_is_refused(
     )
     refused = _refused(connection, {})
     assert refused.message == (
-        "The quota team of the namespace has no room: asked for is pods=1, in use pods=0, "
+        "The quota team of the namespace is exceeded: requested pods=1, in use pods=0, "
         "the limit pods=0."
     )
     assert f"kubectl -n {namespace.name} describe resourcequota team" in str(refused)
@@ -116,10 +116,10 @@ def test_a_quota_of_cpus_takes_only_pods_that_say_how_many(
         "the quota is known",
     )
     refused = _refused(connection, {})
-    assert "The quota team of the namespace takes only pods that say" in refused.message
+    assert "The quota team of the namespace accepts only pods that request" in refused.message
     assert "cpus= and memory= of wl.Kubernetes" in str(refused)
     refused = _refused(connection, {"cpu": "2", "memory": "1Mi"})
-    assert "asked for is requests.cpu=2, in use requests.cpu=0, the limit requests.cpu=1" in (
+    assert "requested requests.cpu=2, in use requests.cpu=0, the limit requests.cpu=1" in (
         refused.message
     )
 
@@ -143,7 +143,8 @@ def test_a_pod_beyond_the_limits_of_a_namespace_is_refused_with_them(
     eventually(is_refused, "the limits are in force")
     refused = _refused(connection, {"cpu": "2"})
     assert refused.message == (
-        "The namespace has limits for every pod: maximum cpu usage per Container is 1, "
+        "The request is outside of the limits of the namespace: maximum cpu usage per "
+        "Container is 1, "
         "but limit is 2."
     )
 
@@ -179,7 +180,7 @@ def test_machines_that_are_set_aside_are_told_apart_from_those_that_lack_somethi
 
         def is_told() -> bool:
             found = _explained(connection, "refused")
-            return found is not None and "set aside (dedicated=ml)" in found.sentence
+            return found is not None and "tainted (dedicated=ml)" in found.sentence
 
         eventually(is_told, "the taint is told")
     finally:

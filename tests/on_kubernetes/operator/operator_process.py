@@ -139,7 +139,7 @@ def operating(cluster: Cluster, *words: str, **more: Any) -> Iterator[OperatorPr
     finally:
         code = process.stop()
         # pytest shows it if the test fails
-        sys.stderr.write(f"{process.output}It left with {code}.\n")
+        sys.stderr.write(f"{process.output}It exited with {code}.\n")
 
 
 class Jobs:

@@ -133,5 +133,5 @@ def test_where_nothing_can_be_answered_is_told_in_a_line(cluster: Cluster) -> No
             capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
-    told = f"Nothing can be answered at 127.0.0.1:{port}: Address already in use."
+    told = f"The operator cannot listen at 127.0.0.1:{port}: Address already in use."
     assert told in done.stderr and "Traceback" not in done.stderr

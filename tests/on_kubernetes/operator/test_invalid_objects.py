@@ -74,8 +74,8 @@ def test_a_template_that_makes_no_sense_is_told_of(jobs: Jobs, operator: Operato
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"containers": []}, "there is none; one must be named 'tensorflow'"),
-        ({"containers": [{"name": "main", "image": "x"}]}, "none is named 'tensorflow'"),
+        ({"containers": []}, "it is empty; add a container named 'tensorflow'"),
+        ({"containers": [{"name": "main", "image": "x"}]}, "no container is named 'tensorflow'"),
     ],
 )
 @pytest.mark.thorough

@@ -70,7 +70,7 @@ def test_one_that_is_told_to_stop_lets_the_other_act_at_once(
 ) -> None:
     with two_operating(cluster, namespace) as (first, second):
         assert first.stop() == 0
-        assert "Stopped. Pods run on." in first.output
+        assert "Stopped. Pods keep running." in first.output
         began = time.monotonic()
         second.wait_leading()
         assert time.monotonic() - began < 5.0
@@ -163,7 +163,7 @@ def test_those_for_different_namespaces_do_not_wait_for_each_other(
             assert each.ended("TFJob", "train")["type"] == "Succeeded"
         for each, process in zip(places, (first, second), strict=True):
             assert f'namespace="{each.namespace}"' in process.ask("/metrics")[1]
-            assert "somebody else wrote" not in process.output
+            assert "another program changed the stored status" not in process.output
 
 
 def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_too_many(
@@ -182,7 +182,7 @@ def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_
             names = create_fated(jobs, 5, random.Random(SEED))
             check_fates(jobs, births, names, SEED)
         told = narrow.output + wide.output
-        assert f"does another operator look after namespace {jobs.namespace}?" in told
+        assert f"another operator may manage namespace {jobs.namespace}?" in told
 
 
 def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(

@@ -232,7 +232,7 @@ def test_a_pod_that_a_quota_leaves_no_room_for_is_told_and_comes_when_there_is(
 
     eventually(lambda: bool(failures()), "it is told")
     assert "worker-0" in failures()[0], failures()
-    assert "The quota few of the namespace has no room" in failures()[0], failures()
+    assert "The quota few of the namespace is exceeded" in failures()[0], failures()
     assert list(jobs.pods()) == ["train-chief-0"]
     assert "Failed" not in jobs.conditions("TFJob", "train")
     change = {"spec": {"hard": {"pods": "2"}}}
@@ -273,7 +273,7 @@ def test_a_status_that_another_writes_at_the_same_time_is_written_again(
         thing = jobs.get("TFJob", "train") or {}
         assert thing["metadata"]["labels"] == {"team": "vision"}
         assert "Traceback" not in process.output
-        assert "somebody else wrote" not in process.output
+        assert "another program changed the stored status" not in process.output
 
 
 @pytest.mark.case(9)
@@ -282,9 +282,7 @@ def test_a_pod_of_somebody_elses_is_never_taken_for_a_replica(
 ) -> None:
     namespace.pod("train-worker-0", "true", schedulerName=NOBODY)
     jobs.create("TFJob", "train", Worker=jobs.role(1, PASS))
-    eventually(
-        lambda: any("is there already" in each for each in jobs.events("train")), "it is told"
-    )
+    eventually(lambda: any("already exists" in each for each in jobs.events("train")), "it is told")
     assert "ownerReferences" not in (jobs.pod("train-worker-0") or {})["metadata"]
     namespace.core.delete_namespaced_pod("train-worker-0", namespace.name)
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"

@@ -56,7 +56,7 @@ def test_a_field_that_pods_do_not_have_is_told_of_once_with_what_was_meant(
     role = jobs.role(2, "pass", container={"comand": ["x"]}, pod={"hostNetwrok": True})
     jobs.create("TFJob", "train", Worker=role)
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
-    ignored = "FieldIgnored: a pod has no field spec.{}: what the template says there is ignored."
+    ignored = "FieldIgnored: a pod has no field spec.{}. This part of the template is ignored."
     said = [each for each in jobs.events("train") if each.startswith("FieldIgnored")]
     assert sorted(said) == [
         ignored.format("containers[tensorflow].comand") + " Did you mean command?",

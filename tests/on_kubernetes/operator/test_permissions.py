@@ -148,10 +148,12 @@ def test_without_the_right_to_read_events_all_goes_on(
     words = ("--namespace", namespace.name, "--alone")
     with operating(cluster, *words, kubeconfig=config) as process:
         process.wait_leading()
-        told = f"It may not list events in namespace {namespace.name}, and goes on without"
+        told = (
+            f"The operator may not list events in namespace {namespace.name}, and continues without"
+        )
         assert told in process.output
         create_stuck(jobs, "PyTorchJob", "train")
-        untold = "why pods there do not start may not be told"
+        untold = "the reasons why pods do not start cannot be read"
         eventually(lambda: untold in process.output, "it is said once")
         secrets = f"/api/v1/namespaces/{jobs.namespace}/secrets"
         jobs.connection.request("POST", secrets, {"metadata": {"name": "nothing"}})
@@ -272,7 +274,7 @@ def test_who_installs_is_told_at_once_of_all_that_is_missing(
     assert refused.returncode == 1
     told = "lacks 3 rights of the whole cluster that installing needs: get, create, update"
     assert f"{account} {told} {kind}." in refused.stderr
-    assert "in your place: windlass operator install\n" in refused.stderr
+    assert "for you: windlass operator install\n" in refused.stderr
     assert f"--verb=get,create,update --resource={kind}; kubectl" in refused.stderr
     assert f"--clusterrole=windlass-definitions --user={account}" in refused.stderr
 

@@ -89,7 +89,7 @@ def test_local_trials_and_stops_go_on_while_a_login_hangs(
     assert stopped.refresh().state == "STOPPED"
     for error in errors:
         assert isinstance(error, wl.KubernetesError)
-        assert f"{login.program.path} did not answer in {LIMIT} s" in str(error)
+        assert f"{login.program.path} did not answer within {LIMIT} s" in str(error)
     assert kept.refresh().state == "RUNNING"
 
     login.mend()
@@ -121,7 +121,7 @@ def test_why_nothing_is_known_of_a_trial_whose_login_hangs_names_the_program(
     login.program.expire()
     trial = begun(namespace, gate)
     happens(login, proxy, home_with_cluster)
-    told = f"{login.program.path} did not answer in {LIMIT} s"
+    told = f"{login.program.path} did not answer within {LIMIT} s"
     eventually(lambda: told in what_is_said_of(trial), "it is told")
     assert told in trial.message, "in the status line as well"
     assert wl.run(lambda: 7)() == 7

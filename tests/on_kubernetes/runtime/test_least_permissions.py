@@ -248,7 +248,7 @@ def test_a_server_that_runs_takes_up_a_login_and_a_logout(
     cluster: Cluster, accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     wl.server_info()  # it runs, and knows no cluster
-    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is configured"):
         python("print(1)", namespace).submit()
     accounts.make("documented", role_rules(RUNNING))
     log_in(accounts, "documented", tmp_path)
@@ -256,12 +256,12 @@ def test_a_server_that_runs_takes_up_a_login_and_a_logout(
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     wl.TokenAuthentication("any", accounts._admin.server).logout()
-    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is configured"):
         python("print(1)", namespace).submit()
     file = wl.KubeConfigFileAuthentication(cluster.kubeconfig)
     file.load_config()
     trial = python("print(1)", namespace).submit().wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     file.logout()
-    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is known here"):
+    with pytest.raises(wl.WindlassError, match="No Kubernetes cluster is configured"):
         python("print(1)", namespace).submit()

@@ -208,7 +208,7 @@ def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
     trial: wl.Trial[Any] = wl.run(executor=there_too)(ask_for_more).submit()
     called, *asked = trial.result(timeout=PATIENCE)
     assert called == "8", "a call is a call in any trial"
-    nobody = "which cannot ask the server for trials."
+    nobody = "which has no access to the server."
     told = [nobody, nobody, "where wl.list_trials cannot be used."]
     for said_of, why in zip(asked, told, strict=True):
         assert said_of.startswith(f"Unsupported: This trial runs in a pod, {why}")
@@ -243,7 +243,7 @@ def test_a_pod_with_another_python_says_so_and_which_one_is_needed(
     assert trial.state == "FAILED"
     assert (
         f"the image has Python {program.name.removeprefix('python')}, and the function was "
-        f"pickled by Python {here}; give container_image= one with Python {here}" in trial.message
+        f"pickled by Python {here}; use a container_image= with Python {here}" in trial.message
     )
     [replica] = trial.replicas
     assert replica.pod is not None and replica.pod.python.startswith(program.name[6:])

@@ -31,12 +31,12 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "secret": (
         {"volumes": {"/data": "secret:none"}},
         "There is no secret none in namespace {namespace}.",
-        "Make it: kubectl -n {namespace} create secret generic none",
+        "Create it: kubectl -n {namespace} create secret generic none",
     ),
     "config": (
         {"volumes": {"/data": "config:none"}},
         "There is no config map none in namespace {namespace}.",
-        "Make it: kubectl -n {namespace} create configmap none",
+        "Create it: kubectl -n {namespace} create configmap none",
     ),
     "claim": (
         {"volumes": {"/data": "claim:none"}},
@@ -46,7 +46,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "image": (
         {"container_image": "127.0.0.1:9/lab/train:7"},
         "The registry of 127.0.0.1:9/lab/train:7 does not answer the cluster's machines.",
-        "Do they have a way out? It is tried again.",
+        "Check their network access. Kubernetes tries again.",
     ),
     "machine": (
         {"node_selector": {"planet": "x"}},
@@ -58,8 +58,8 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
 FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
     "python": (
         {"container_image": PAUSE_IMAGE},
-        f"The image {PAUSE_IMAGE} has no python3, which is needed to start anything.",
-        "Take an image with Python 3.9 or newer",
+        f"The image {PAUSE_IMAGE} has no python3, which Windlass needs to start programs.",
+        "Use an image with Python 3.9 or newer",
     ),
     "processor": (
         {
@@ -71,12 +71,12 @@ FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
                 ],
             },
         },
-        "is made for another kind of processor than its machine has.",
+        "is built for another processor architecture than that of its machine.",
         "docker buildx build --platform",
     ),
     "crash": (
         {"pod_patch": {"containers": [{"name": "main", "command": CRASHING}]}},
-        "its container ended with exit code 3 before its program began",
+        "its container ended with exit code 3 before its program started",
         "reading the licence no licence left",
     ),
 }
@@ -98,7 +98,7 @@ def test_why_a_trial_does_not_begin_is_told_soon_with_what_to_do(
     trials["quota"] = python("", namespace).submit()
     quota = (
         {},
-        "The quota team of the namespace has no room: asked for is pods=1, ",
+        "The quota team of the namespace is exceeded: requested pods=1, ",
         "kubectl -n {namespace} describe resourcequota team",
     )
     expected = {**TOLD, **FAILED, "quota": quota}
@@ -168,7 +168,7 @@ def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
             assert command.wait(PATIENCE) != 0
         finally:
             command.kill()
-    assert "Trial 1 (true) starting: The quota team of the namespace has no room" in told
+    assert "Trial 1 (true) starting: The quota team of the namespace is exceeded" in told
     assert f"kubectl -n {namespace.name} describe resourcequota team" in told
 
 

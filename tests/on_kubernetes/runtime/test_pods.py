@@ -157,7 +157,9 @@ def test_a_priority_is_refused_where_the_cluster_says_who_waits(namespace: Names
     trial = python("", namespace, suspend=True).submit()
     with pytest.raises(wl.Conflict) as caught:
         trial.set_priority(5)
-    assert "runs in a cluster, whose scheduler lets pods in." in str(caught.value)
+    assert "runs in a cluster, whose scheduler orders pods by their priority class." in str(
+        caught.value
+    )
     assert "wl.Kubernetes(priority_class=...)" in str(caught.value)
     assert trial.refresh().priority == 0
 

@@ -30,7 +30,7 @@ def test_one_whose_name_a_stranger_has_starts_when_the_stranger_is_gone(
         taken = f"{base}-main-0-1"
         namespace.pod(taken, "sleep", "1000")
         (holding / "go").touch()
-        eventually(lambda: "which is not of this job" in what_is_said_of(trial), "that is told")
+        eventually(lambda: "does not belong to this job" in what_is_said_of(trial), "that is told")
         namespace.core.delete_namespaced_pod(taken, namespace.name, grace_period_seconds=0)
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message

@@ -248,7 +248,7 @@ def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
     proxy.shut()
     try:
         told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
-        assert "What it left running is being stopped: main-1." in told
+        assert "Also stopping: main-1." in told
         with pytest.raises(wl.Conflict):  # it may be running still
             trial.delete()
         advice = f"to give it up: windlass stop --force {trial.id}"

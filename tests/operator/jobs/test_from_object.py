@@ -78,7 +78,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
 @pytest.mark.parametrize(
     ("thing", "told"),
     [
-        (manifest("TFJob"), "spec.tfReplicaSpecs: there is no replica"),
+        (manifest("TFJob"), "spec.tfReplicaSpecs: it is empty"),
         (
             manifest("TFJob", Worker={"template": {"spec": {"containers": []}}}),
             "spec.tfReplicaSpecs.Worker.template.spec.containers: there is none; "
@@ -87,14 +87,14 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob", Worker={}), "template.spec.containers: there is none"),
         (
             manifest("TFJob", Worker=replicas("PyTorchJob")),
-            "none is named 'tensorflow'; there are: 'pytorch'",
+            "no container is named 'tensorflow'; rename one of: 'pytorch'",
         ),
         (
             manifest("TFJob", Worker=replicas("TFJob", container={"image": ""})),
-            "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image: there is none",
+            "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image: it is missing",
         ),
         (manifest("TFJob", Chief=2), "spec.tfReplicaSpecs: tensorflow has one chief; there are 2"),
-        (manifest("TFJob", Chief=1, Master=1), "a job has a chief or a master, not both"),
+        (manifest("TFJob", Chief=1, Master=1), "a job may have a chief or a master, not both"),
         (manifest("PyTorchJob", Master=2), "torch has one master; there are 2"),
         (
             manifest("PyTorchJob", Launcher=1),
@@ -103,7 +103,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob", Worker=1, worker=1), "'Worker' and 'worker' are the same"),
         (manifest("TFJob", Worker=-1), "spec.tfReplicaSpecs.Worker.replicas: is -1"),
         (manifest("TFJob", Worker=0), "no role has a replica"),
-        (manifest("TFJob", Worker=3000), "3000 replicas are too many; 1000 are the most"),
+        (manifest("TFJob", Worker=3000), "3000 replicas are too many; 1000 is the limit"),
         (
             manifest("TFJob", Worker=replicas("TFJob", restartPolicy="Sometimes")),
             "spec.tfReplicaSpecs.Worker.restartPolicy: 'Sometimes' is none of",
@@ -151,8 +151,8 @@ def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told:
     [
         ({"env": "abc"}, "env: must be a list, not 'abc'"),
         ({"env": [None]}, "env[0]: must be an object, not None"),
-        ({"env": [{"name": []}]}, "env[0].name: must be a text, not []"),
-        ({"env": [{"name": "N", "value": 5}]}, "env[0].value: must be a text, not 5"),
+        ({"env": [{"name": []}]}, "env[0].name: must be a string, not []"),
+        ({"env": [{"name": "N", "value": 5}]}, "env[0].value: must be a string, not 5"),
         ({"ports": [None]}, "ports[0]: must be an object, not None"),
         (
             {"ports": [{"name": "tfjob-port", "containerPort": "xyz"}]},
@@ -163,8 +163,8 @@ def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told:
             "ports[1].containerPort: is 70000; it must be from 1 to 65535",
         ),
         ({"command": 5}, "command: must be a list, not 5"),
-        ({"args": ["--steps", 5]}, "args[1]: must be a text, not 5"),
-        ({"image": True}, "image: must be a text, not True"),
+        ({"args": ["--steps", 5]}, "args[1]: must be a string, not 5"),
+        ({"image": True}, "image: must be a string, not True"),
     ],
 )
 def test_a_container_that_cannot_be_read_is_told_with_its_place(
@@ -180,7 +180,7 @@ def test_a_container_that_cannot_be_read_is_told_with_its_place(
         ("x", ": must be an object, not 'x'"),
         ({"metadata": "x"}, ".metadata: must be an object, not 'x'"),
         ({"metadata": {"labels": "x"}}, ".metadata.labels: must be an object, not 'x'"),
-        ({"metadata": {"labels": {"n": 5}}}, ".metadata.labels.n: must be a text, not 5"),
+        ({"metadata": {"labels": {"n": 5}}}, ".metadata.labels.n: must be a string, not 5"),
         ({"spec": []}, ".spec: must be an object, not []"),
         ({"spec": {"containers": "x"}}, ".spec.containers: must be a list, not 'x'"),
         ({"spec": {"containers": ["x"]}}, ".spec.containers[0]: must be an object, not 'x'"),

@@ -179,7 +179,7 @@ def test_every_replica_knows_who_it_is() -> None:
         "worker", "1", "3",
     )  # fmt: skip
     assert json.loads(found["WINDLASS_HOSTS"])["worker"][0] == "train-worker-0.lab.svc:2222"
-    assert "WINDLASS_TRIAL_ID" not in found, "it is no trial of a server"
+    assert "WINDLASS_TRIAL_ID" not in found, "it is not a trial of a server"
 
 
 def test_a_priority_class_is_given_to_those_who_name_none() -> None:

@@ -243,7 +243,7 @@ def test_a_patch_of_the_specification_needs_no_word_for_it() -> None:
 def test_a_patch_that_is_no_part_of_a_pod_is_refused_by_who_builds_it() -> None:
     """Whoever asks what would be created has not had it checked."""
     options = KubernetesOptions(pod_patch={"metadata": {"labels": ["a"]}})
-    with pytest.raises(wl.InvalidArgument, match=r"metadata\.labels: \['a'\] is no mapping"):
+    with pytest.raises(wl.InvalidArgument, match=r"metadata\.labels: \['a'\] is not a mapping"):
         built(options)
 
 

@@ -92,7 +92,7 @@ def test_an_attempt_whose_machines_have_gone_asks_for_what_the_one_before_did(
     assert first.node_selector == {OTHERS_LABEL: "A100_PCIE_40GB"}
     cluster.nodes, clock.now = [PLAIN], LONG
     assert checks.placement_of_attempt(connection, role(A100)) == (first, False)
-    with pytest.raises(wl.ResourceError, match="'a100' is nothing that this cluster has"):
+    with pytest.raises(wl.ResourceError, match="'a100' is not available in this cluster"):
         checks.placement(connection, role(A100))
 
 

@@ -243,7 +243,7 @@ def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explaine
 ) -> None:
     said = "standard_init_linux.go:219: exec user process caused: exec format error"
     seen = world.see(ended(1, message=said))
-    assert "made for another kind of processor than its machine has" in seen.message
+    assert "built for another processor architecture than that of its machine" in seen.message
     assert "docker buildx build" in seen.message
 
 
@@ -251,7 +251,7 @@ def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
     world.write(paths.TAKEN_UP, {})
     seen = world.see(ended(1, message="a\nwindlass: exec format error"))
     assert seen.message == (
-        "its container ended with exit code 1 before its program began: "
+        "its container ended with exit code 1 before its program started: "
         "a\nwindlass: exec format error"
     )
 
@@ -259,5 +259,5 @@ def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
 def test_a_container_that_ended_without_a_word_says_that(world: World) -> None:
     seen = world.see(ended(3))
     assert seen.message == (
-        "its container ended with exit code 3 before its program began, and said nothing"
+        "its container ended with exit code 3 before its program started, without output"
     )

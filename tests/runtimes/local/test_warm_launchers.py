@@ -176,7 +176,7 @@ def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: 
 
 @pytest.mark.thorough
 def test_what_a_fork_leaves_behind_dies_with_it(world: World) -> None:
-    """The kernel shows a fork with the environment of its launcher, which is no trial's own."""
+    """The kernel shows a fork with the environment of its launcher, which is not a trial's own."""
 
     def leave() -> list[int]:
         import os

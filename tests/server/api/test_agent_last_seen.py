@@ -41,7 +41,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
 def test_an_agent_that_asks_is_heard(services: Services) -> None:
     uid = asyncio.run(made(services))
     assert AGENTS_LAST_SEEN.last(uid, FIRST) is None
-    with pytest.raises(NotFound, match=r"Nobody asked for main-0\.1"):
+    with pytest.raises(NotFound, match=r"The server did not request main-0\.1"):
         asyncio.run(agents.package(services, uid, "main", 0, 1))
     assert AGENTS_LAST_SEEN.last(uid, FIRST) is not None
     assert AGENTS_LAST_SEEN.last(uid, ReplicaId("main", 1, 1)) is None

@@ -92,12 +92,15 @@ def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"pod_patch": {"spec": "x"}}, "spec: 'x' is no mapping"),
-        ({"pod_patch": {"metadata": {"labels": ["a"]}}}, "metadata.labels: ['a'] is no mapping"),
-        ({"pod_patch": {"containers": [{"name": ["x"]}]}}, "containers[0].name: ['x'] is no text"),
-        ({"volumes": {"//windlass": "claim:a"}}, "'//windlass' is Windlass's own"),
-        ({"volumes": {"///": "claim:a"}}, "'///' is not absolute"),
-        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are one place"),
+        ({"pod_patch": {"spec": "x"}}, "spec: 'x' is not a mapping"),
+        ({"pod_patch": {"metadata": {"labels": ["a"]}}}, "metadata.labels: ['a'] is not a mapping"),
+        (
+            {"pod_patch": {"containers": [{"name": ["x"]}]}},
+            "containers[0].name: ['x'] is not a string",
+        ),
+        ({"volumes": {"//windlass": "claim:a"}}, "'//windlass' is reserved for Windlass"),
+        ({"volumes": {"///": "claim:a"}}, "'///' is not an absolute path"),
+        ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are the same path"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )

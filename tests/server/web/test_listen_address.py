@@ -56,12 +56,12 @@ def test_an_address_that_is_none_is_refused_with_one_that_is(
     fresh_home: Path, project: Project
 ) -> None:
     for listen in ("8080", "nowhere:", ":80", "127.0.0.1:99999"):
-        with pytest.raises(InvalidArgument, match="is no address") as refused:
+        with pytest.raises(InvalidArgument, match="is not a valid address") as refused:
             read_listening({"WINDLASS_LISTEN": listen})
         assert refused.value.hint == "Write host and port: WINDLASS_LISTEN=0.0.0.0:8080"
     done = project.run(BIN / "windlass", "server", "run", "--listen", "8080")
     assert done.returncode == 1
-    assert "is no address" in done.stdout
+    assert "is not a valid address" in done.stdout
 
 
 @pytest.mark.parametrize(

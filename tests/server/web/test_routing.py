@@ -103,7 +103,7 @@ def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) ->
     ):
         status, fault = server.ask("GET", f"{API}/{other}&cursor={cursor}")
         assert status == 400, (other, fault)
-        assert fault["message"].startswith("The cursor is of another question")
+        assert fault["message"].startswith("The cursor belongs to another request")
         assert "start again without a cursor" in fault["hint"]
     _, walked = server.ask("GET", f"{API}/templates?sort=name&limit=1")
     status, fault = server.ask("GET", f"{API}/workspaces?sort=name&limit=1&cursor={walked['next']}")

@@ -239,7 +239,7 @@ def test_a_file_of_two_ranks_that_differs_is_refused_in_bundles_too(model: Model
         part.write({**files, "config": f"of {rank}".encode()})
         if rank == 0:
             shards.save(model.saver(rank), str(part.path), 5, {}, rank, 2)
-    with pytest.raises(ValueError, match=r"'config' of rank 1 is another than that of rank 0"):
+    with pytest.raises(ValueError, match=r"'config' of rank 1 differs from that of rank 0"):
         shards.save(model.saver(1), str(part.path), 5, {}, 1, 2)
 
 

@@ -172,7 +172,7 @@ def test_ranks_of_which_one_has_no_blake3_may_not_save_another(trial: Trial) -> 
             except ValueError as error:
                 print(error)
     """
-    assert "'small' of rank 1 is another than that of rank 0" in trial.without_blake3(refused)
+    assert "'small' of rank 1 differs from that of rank 0" in trial.without_blake3(refused)
     assert checkpoint_records.records(str(trial.folder)) == []
 
 

@@ -238,7 +238,7 @@ def test_what_is_not_there_is_an_error_and_leaves_nothing(trial: Path, tmp_path:
         FileNotFoundError, match=r"There is no file or folder '.*no-such.pt' to save"
     ):
         wl.save_checkpoint(tmp_path / "no-such.pt")
-    with pytest.raises(wl.NotFound, match="Write it first"):
+    with pytest.raises(wl.NotFound, match="Write it before"):
         wl.save_checkpoint(tmp_path / "no-such.pt")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(wl.InvalidArgument, match="neither a file nor a folder"):
@@ -313,11 +313,11 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
     assert json.loads((trial / "1.json").read_text())["step"] == 7
     wrong: Any
     for wrong in (1.5, float("nan"), "7", {}):
-        with pytest.raises(TypeError, match=r"step: .* is no whole number") as why:
+        with pytest.raises(TypeError, match=r"step: .* is not a whole number") as why:
             wl.save_checkpoint(model, step=wrong)
         assert isinstance(why.value, wl.InvalidArgument)
     for wrong in (-1, 2**63):
-        with pytest.raises(wl.InvalidArgument, match=r"step: .* is not from 0"):
+        with pytest.raises(wl.InvalidArgument, match=r"step: .* is not between 0"):
             wl.save_checkpoint(model, step=wrong)
     for wrong in ({1: 2}, {"": 1}, {str(n): n for n in range(101)}, {"long": "x" * 70_000}):
         with pytest.raises(wl.InvalidArgument, match=r"metadata: .* at most 100 names"):
@@ -327,7 +327,7 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
             wl.save_checkpoint(model, metadata=wrong)
         assert isinstance(why.value, wl.InvalidArgument)
     for wrong in (5, None, "a\0b"):
-        with pytest.raises(wl.InvalidArgument, match=r"path: .* is no path"):
+        with pytest.raises(wl.InvalidArgument, match=r"path: .* is not a path"):
             wl.save_checkpoint(wrong)
     assert visible(trial) == ["1.json"]
 

@@ -134,7 +134,7 @@ def test_other_numbers_of_ranks_are_other_checkpoints(job: Job) -> None:
 def test_a_file_that_two_ranks_save_otherwise_is_refused(job: Job) -> None:
     job.save(0, 5, name="config", text="same")
     job.save(1, 5, name="config", text="same")
-    with pytest.raises(ValueError, match=r"'config' of rank 2 is another than that of rank [01]"):
+    with pytest.raises(ValueError, match=r"'config' of rank 2 differs from that of rank [01]"):
         job.save(2, 5, name="config", text="other")
     assert job.steps() == []
     job.save(2, 5)

@@ -36,14 +36,15 @@ def parse_best(text: Any) -> Best:
     metric = " ".join(words)
     if mode not in ("min", "max") or not metric or len(metric) > _LONGEST_METRIC:
         raise InvalidArgument(
-            f"{shown(text)} does not say what is best; write 'min val_loss', or '3 max accuracy'"
+            f"{shown(text)} does not name a metric and min or max; write 'min val_loss' "
+            "or '3 max accuracy'"
         )
     if not {"min", "max"}.isdisjoint(words):
-        raise InvalidArgument(
-            f"{shown(text)} names more than one metric; the best are those by one: 'min val_loss'"
-        )
+        raise InvalidArgument(f"{shown(text)} names more than one metric; name one: 'min val_loss'")
     if len(number) > 7 or not 1 <= int(number) <= _MOST:
-        raise InvalidArgument(f"{number[:20]} is no number of checkpoints; write 1 or more")
+        raise InvalidArgument(
+            f"{number[:20]} is not a valid number of checkpoints; write 1 or more"
+        )
     return Best(int(number), mode == "max", metric)
 
 
@@ -75,5 +76,7 @@ def retention_rule(last: int | None, best: str | None) -> Keep | None:
 
 def _parse_last(last: Any) -> int:
     if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= _MOST:
-        raise InvalidArgument(f"{shown(last)} is no number of checkpoints; write 1 or more")
+        raise InvalidArgument(
+            f"{shown(last)} is not a valid number of checkpoints; write 1 or more"
+        )
     return last

@@ -68,11 +68,13 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     if arguments is None:
         return []
     if _is_deep(arguments):
-        flaw = f"mappings in mappings, more than {DEEPEST} deep, make no names of flags"
+        flaw = f"mappings may be nested at most {DEEPEST} levels deep; flatten them"
         return [(("args",), f"args: {flaw}")]
     problems = _find_flaws(arguments) or clashes(arguments, own)
     if not problems and (count := len(command_line(arguments))) > _MOST_WORDS:
-        return [(("args",), f"args: {count} words; a command line has at most {_MOST_WORDS}")]
+        return [
+            (("args",), f"args: they make {count} words; a command line has at most {_MOST_WORDS}")
+        ]
     return problems
 
 
@@ -82,7 +84,7 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     >>> clashes({"model": {"depth": 3}, "model.depth": 4})
     [(('args', 'model.depth'), 'args: model.depth is given twice')]
     >>> clashes({"batch_size": 8, "lr": 1}, ["--batch-size", "4"])
-    [(('args', 'batch_size'), 'args: batch_size: the command has the flag --batch-size already')]
+    [(('args', 'batch_size'), 'args: batch_size: the command already has the flag --batch-size')]
     """
     if not isinstance(arguments, Mapping):
         return []
@@ -95,10 +97,14 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
         key = _flag_key(name)
         flaw = ""
         if key in there:
-            flaw = f"{name}: the command has the flag {there[key]} already"
+            flaw = f"{name}: the command already has the flag {there[key]}"
         elif key in seen:
             same = seen[key] == name
-            flaw = f"{name} is given twice" if same else f"{name} and {seen[key]} are one flag"
+            flaw = (
+                f"{name} is given twice"
+                if same
+                else f"{name} and {seen[key]} are the same flag; keep one"
+            )
         if flaw:
             problems.append((("args", name), f"args: {flaw}"))
         seen.setdefault(key, name)
@@ -143,7 +149,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
     if not isinstance(name, str) or not _FLAG.fullmatch(name):
         meant = format_key(name).lstrip("-").partition("=")[0]
         guess = f"; write {shown(meant)}" if _FLAG.fullmatch(meant) else ""
-        yield keys, f"args: {shown(name)} is no name of a flag{guess}"
+        yield keys, f"args: {shown(name)} is not a valid flag name{guess}"
     elif isinstance(value, Mapping):
         for inner in value.items():
             yield from _check_entry(*inner, above=(*above, name))
@@ -172,7 +178,7 @@ def _value_flaw(value: Any) -> str:
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return f"has more than {_MOST_DIGITS} digits"  # Python limits the digits of such numbers
-    return "" if is_number else "is neither a text nor a number"
+    return "" if is_number else "is neither a string nor a number"
 
 
 def _flat(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -201,11 +207,11 @@ def _words(value: Any) -> list[str]:
 
 def _raw_flaw(raw: Raw) -> str:
     if not isinstance(raw.text, str):
-        return "is no text"
+        return "is not a string"
     try:
         shlex.split(raw.text)
     except ValueError as error:
-        return f"a shell could not read: {str(error)[:1].lower()}{str(error)[1:]}"
+        return f"is not a valid shell line: {str(error)[:1].lower()}{str(error)[1:]}"
     return find_text_flaw(raw.text)
 
 

@@ -89,7 +89,7 @@ def _unsupported(role: Job) -> list[str]:
         refused.append(
             "executable: a server runs plain processes, not containers\n"
             "Run the program itself: wl.PythonScript, wl.PythonModule or wl.Command, with "
-            "packages= for what it needs, or in an image: "
+            "packages= for its dependencies. Or run it in an image: "
             "executor=wl.Kubernetes(container_image=...)"
         )
     return refused
@@ -103,7 +103,8 @@ def job_problems(job: JobBase) -> list[Problem]:
     """All problems of a job or a group, with their locations."""
     taken = [name for name in WHOLE if isinstance(getattr(job, name), JobBase)]
     problems: list[Problem] = [
-        ((name,), f"{shown(name)} is an option, and so no name of a role") for name in taken
+        ((name,), f"{shown(name)} is the name of an option; choose another name for the role")
+        for name in taken
     ]
     problems += [problem for problem in _whole_problems(job) if problem[0][0] not in taken]
     if isinstance(job, JobGroup):
@@ -202,10 +203,15 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
             flaw = "is neither a mapping of arguments by name nor a list of arguments"
             return [(("args",), f"args: {shown(args)} {flaw}")]
     elif args is not None and not all(isinstance(name, str) for name in args):
-        return [(("args",), "args: the arguments of a function have names that are texts")]
+        return [(("args",), "args: the names of function arguments must be strings")]
     values = args.values() if isinstance(args, Mapping) else args or ()
     if any(isinstance(value, Raw) for value in values):
-        return [(("args",), "args: wl.Raw is words of a command line; a function takes values")]
+        return [
+            (
+                ("args",),
+                "args: wl.Raw works only on a command line; pass the value itself to a function",
+            )
+        ]
     flaw = argument_flaw(executable, args or ()) if is_sound else ""
     return [(("args",), f"args: {flaw}")] if flaw else []
 
@@ -221,13 +227,13 @@ def _mixed_executors(job: JobBase) -> list[Problem]:
     kinds = {type(executor): name for name, executor in executors.items()}
     if len(kinds) > 1:
         summary = ", ".join(f"{name} on wl.{kind.__name__}" for kind, name in kinds.items())
-        flaw = f"all roles of a job run in one place; these do not: {summary}"
+        flaw = f"all roles of a job need the same executor; these differ: {summary}"
         return [(("roles", *list(kinds.values())[1:2], "executor"), flaw)]
     from windlass.authoring.checks.kubernetes import namespaces_of
 
     namespaces = namespaces_of(executors.values())
     if len(namespaces) > 1:
-        flaw = f"all roles of a job are in one namespace; these are not: {', '.join(namespaces)}"
+        flaw = f"all roles of a job need the same namespace; these differ: {', '.join(namespaces)}"
         odd = next(
             name
             for name, executor in executors.items()
@@ -240,7 +246,9 @@ def _mixed_executors(job: JobBase) -> list[Problem]:
 def _group_problems(group: JobGroup) -> list[Problem]:
     problems: list[Problem] = []
     if not group.roles:
-        problems.append((("roles",), "there is no role; give at least one: worker=wl.Job(...)"))
+        problems.append(
+            (("roles",), "a group needs at least one role; add one: worker=wl.Job(...)")
+        )
     if len(group.roles) > _MOST_ROLES:
         flaw = f"there are {len(group.roles)} roles; a job has at most {_MOST_ROLES}"
         problems.append((("roles",), flaw))
@@ -260,31 +268,31 @@ def _group_flaws(name: Any, role: Any) -> list[str]:
     if not isinstance(role, Job):
         return [_describe_non_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):
-        return [f"{shown(name)} is an option, and so no name of a role"]
+        return [f"{shown(name)} is the name of an option; choose another name for the role"]
     if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
         return [
-            f"{shown(name)} is no name of a role: it has up to 40 small letters, digits and "
-            "dashes, a letter first"
+            f"{shown(name)} is not a valid role name; use at most 40 lowercase letters, "
+            "digits and dashes, with a letter first"
         ]
     return []
 
 
 def _describe_non_job(name: Any, value: Any) -> str:
     if isinstance(value, JobGroup):
-        return f"{format_key(name)}: a group has jobs as its roles, not groups; name its roles here"
+        return f"{format_key(name)}: a role is a wl.Job, not a group; list the roles of that group here"
     if name in ROLE:
-        return f"{name} is said of each role, not of the group: wl.Job(..., {name}=...)"
+        return f"{name} is an option of a role, not of the group; write wl.Job(..., {name}=...)"
     near = nearest(format_key(name), WHOLE)
     if near:
         return f"there is no option {shown(name)}; did you mean {near!r}?"
     called = format_key(name)
-    return f"{called}: {shown(value)} is no job; a role is one: {called}=wl.Job(...)"
+    return f"{called}: {shown(value)} is not a job; write {called}=wl.Job(...)"
 
 
 def _misplaced_fields(role: Job) -> list[Problem]:
     """Problems of group fields that are set on a role."""
     return [
-        ((name,), f"{name} is said of the whole group: wl.JobGroup(..., {name}=...)")
+        ((name,), f"{name} is an option of the whole group; write wl.JobGroup(..., {name}=...)")
         for name in WHOLE
         if getattr(role, name) != _DEFAULTS[name]
     ]
@@ -358,11 +366,12 @@ def _check_priority(priority: Any, backend: str) -> list[Problem]:
         if not priority or capabilities_of(backend).has_priority:
             return []
         flaw = (
-            f"backend {backend!r} has no queue of Windlass's: the cluster's scheduler lets pods "
-            "in\nName a priority class of the cluster: wl.Kubernetes(priority_class=...)"
+            f"backend {backend!r} ignores priorities: the scheduler of the cluster "
+            "orders pods\nName a priority class of the cluster: wl.Kubernetes(priority_class=...)"
         )
         return [(("priority",), f"priority: {flaw}")]
-    flaw = f"is no priority; write a whole number up to {_HIGHEST_PRIORITY}, or as far below 0"
+    highest = _HIGHEST_PRIORITY
+    flaw = f"is not a valid priority; write a whole number from -{highest} to {highest}"
     return [(("priority",), f"priority: {shown(priority)} {flaw}")]
 
 

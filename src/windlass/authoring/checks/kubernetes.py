@@ -31,7 +31,7 @@ from windlass.model.thread_safe_types import learned
 if TYPE_CHECKING:
     from windlass.authoring.public.executors import Kubernetes
 
-_A_NAME = "is no name in a cluster: it has small letters, digits and dashes"
+_A_NAME = "is not a valid Kubernetes name; use lowercase letters, digits and dashes"
 _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
@@ -56,13 +56,13 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
     if volumes is None:
         return []
     if not isinstance(volumes, Mapping):
-        flaw = 'write a mapping of where to what: {"/data": "claim:datasets"}'
+        flaw = 'write a mapping of mount paths to sources: {"/data": "claim:datasets"}'
         return [(("volumes",), f"volumes: {flaw}")]
     problems: list[Problem] = []
     for target, source in volumes.items():
         keys = ("volumes", format_key(target))
         if not isinstance(target, str):
-            problems.append((keys, f"volumes: {shown(target)} is no path"))
+            problems.append((keys, f"volumes: {shown(target)} is not a path"))
         elif flaw := mount_flaw(target):
             problems.append((keys, f"volumes: {flaw}"))
         try:
@@ -70,7 +70,7 @@ def check_pod_volumes(volumes: Any) -> list[Problem]:
         except ValueError as error:
             problems.append((keys, f"volumes: {error}"))
         except TypeError:
-            problems.append((keys, f"volumes: {shown(source)} is no text; write claim:NAME"))
+            problems.append((keys, f"volumes: {shown(source)} is not a string; write claim:NAME"))
     if flaw := mounts_flaw(target for target in volumes if isinstance(target, str)):
         problems.append((("volumes",), f"volumes: {flaw}"))
     return problems
@@ -146,12 +146,12 @@ def _check_labels(labels: Any) -> list[Problem]:
     for name, value in labels.items():
         keys = (option, format_key(name))
         if not _is_a(name, LabelKey):
-            problems.append((keys, f"{option}: {shown(name)} is no name of a label"))
+            problems.append((keys, f"{option}: {shown(name)} is not a valid label name"))
         if not isinstance(value, str):
             wanted = shown(shown(value, str).lower() if isinstance(value, bool) else str(value))
-            problems.append((keys, f"{option}: {shown(value)} is no text; write {wanted}"))
+            problems.append((keys, f"{option}: {shown(value)} is not a string; write {wanted}"))
         elif not _is_a(value, LabelValue):
-            problems.append((keys, f"{option}: {shown(value)} is no value of a label"))
+            problems.append((keys, f"{option}: {shown(value)} is not a valid label value"))
     return problems
 
 
@@ -167,16 +167,18 @@ def _check_tolerations(tolerations: Any) -> list[Problem]:
     for toleration in tolerations:
         if not isinstance(toleration, Mapping):
             problems.append(
-                ((option,), f"{option}: {shown(toleration)} is no mapping; write {example}")
+                ((option,), f"{option}: {shown(toleration)} is not a mapping; write {example}")
             )
             continue
         unknown = [name for name in toleration if name not in fields]
         for name in unknown:
             near = nearest(format_key(name), fields)
-            guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(fields)}"
-            problems.append(((option,), f"{option}: there is no {shown(name)}; {guess}"))
+            guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(fields)}"
+            problems.append(((option,), f"{option}: there is no field {shown(name)}; {guess}"))
         if not unknown and not _is_a(dict(toleration), Toleration):
-            problems.append(((option,), f"{option}: {shown(toleration)} is none; write {example}"))
+            problems.append(
+                ((option,), f"{option}: {shown(toleration)} is not a toleration; write {example}")
+            )
     return problems
 
 

@@ -23,7 +23,7 @@ def module_flaw(name: Any) -> str:
     >>> module_flaw("jsn.tool")
     "there is no module 'jsn.tool'\\nDid you mean 'json.tool'?"
     >>> module_flaw("xml.dom")
-    "'xml.dom' is a package without __main__: python -m cannot run it\\nName a module in it."
+    "'xml.dom' is a package without __main__, so python -m cannot run it\\nName a module of it."
     """
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         return _describe_bad_name(name)
@@ -37,11 +37,11 @@ def module_flaw(name: Any) -> str:
             return _describe_missing(parts, depth - 1, folders)
         folders = spec.submodule_search_locations
         if folders is None and depth < len(parts):
-            return f"{shown(whole)} is a module, not a package: there is no {shown(name)}"
+            return f"{shown(whole)} is a module, not a package, so {shown(name)} does not exist"
     if folders is not None and _find(f"{name}.__main__", folders) is None:
         return (
-            f"{shown(name)} is a package without __main__: python -m cannot run it\n"
-            "Name a module in it."
+            f"{shown(name)} is a package without __main__, so python -m cannot run it\n"
+            "Name a module of it."
         )
     return ""
 
@@ -69,7 +69,7 @@ def _describe_missing(parts: Sequence[str], wrong: int, folders: Sequence[str] |
     if meant and not (rest and module_flaw(meant)):
         guess = f"\nDid you mean {meant!r}?"
     elif folders is None:
-        guess = "\nIt is looked for in the working directory and in this environment."
+        guess = "\nWindlass looked in the working directory and in this environment."
     return f"there is no module {shown('.'.join(parts))}{guess}"
 
 
@@ -77,5 +77,5 @@ def _describe_bad_name(name: Any) -> str:
     if isinstance(name, str) and name.endswith(".py"):
         meant = name.removesuffix(".py").strip("./").replace(os.sep, ".")
         file = shown(name)
-        return f"{file} is a file: write wl.PythonScript({file}), or wl.PythonModule({meant!r})"
-    return f"{shown(name)} is no name of a module; write 'pkg.train'"
+        return f"{file} is a file; write wl.PythonScript({file}), or wl.PythonModule({meant!r})"
+    return f"{shown(name)} is not a valid module name; write 'pkg.train'"

@@ -80,7 +80,7 @@ def unknown_option(name: str, options: Sequence[str]) -> Problem:
     """Build the problem of an unknown option, with a suggestion."""
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in options else nearest(name, options)
-    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(options)}"
+    guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(options)}"
     if meant not in options and "executor" in options:
         for backend in BACKENDS.values():
             if meant in (*OF_EXECUTOR, *backend.executor_options):
@@ -123,9 +123,11 @@ def check_cpus(cpus: Any) -> list[Problem]:
         return []
     is_number = isinstance(cpus, (int, float)) and not isinstance(cpus, bool)
     if not is_number or (isinstance(cpus, float) and not math.isfinite(cpus)):
-        return _one("cpus", f"{shown(cpus)} is no number of CPUs; write 1, 4 or 0.5")
+        return _one("cpus", f"{shown(cpus)} is not a valid number of CPUs; write 1, 4 or 0.5")
     if not 0.001 <= cpus <= 100_000:
-        return _one("cpus", f"{shown(cpus)} is out of range; ask for more than 0")
+        return _one(
+            "cpus", f"{shown(cpus)} is out of range; request more than 0 and at most 100,000"
+        )
     return []
 
 
@@ -133,7 +135,9 @@ def check_backend(backend: Any) -> list[Problem]:
     if backend is None or backend in tuple(BACKENDS):  # the value may be unhashable
         return []
     near = nearest(str(backend), BACKENDS)
-    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, BACKENDS))}"
+    guess = (
+        f"did you mean {near!r}?" if near else f"choose one of: {', '.join(map(repr, BACKENDS))}"
+    )
     return _one("backend", f"there is no backend {shown(backend)}; {guess}")
 
 
@@ -141,7 +145,7 @@ def check_restarts(option: str, count: Any) -> list[Problem]:
     if _is_whole(count) and 0 <= count <= _MOST_RESTARTS:
         return []
     what = "retries" if option == "retries" else "restarts"
-    return _one(option, f"{shown(count)} is no number of {what}; write 0, 1, 2, ...")
+    return _one(option, f"{shown(count)} is not a valid number of {what}; write 0, 1, 2, ...")
 
 
 def check_replicas(replicas: Any) -> list[Problem]:
@@ -151,7 +155,9 @@ def check_replicas(replicas: Any) -> list[Problem]:
         return _one(
             "replicas", f"{shown(replicas)} is out of range; a role has at most {_MOST_REPLICAS}"
         )
-    return _one("replicas", f"{shown(replicas)} is no number of replicas; write 1, 2, 3, ...")
+    return _one(
+        "replicas", f"{shown(replicas)} is not a valid number of replicas; write 1, 2, 3, ..."
+    )
 
 
 def check_framework(framework: Any) -> list[Problem]:
@@ -160,7 +166,7 @@ def check_framework(framework: Any) -> list[Problem]:
         return []
     if not isinstance(framework, str):
         return _one(
-            "framework", f"{shown(framework)} is no framework; write a name such as 'torch'"
+            "framework", f"{shown(framework)} is not a framework; write a name such as 'torch'"
         )
     from windlass.frameworks import find_framework
 
@@ -187,15 +193,15 @@ def check_labels(labels: Any) -> list[Problem]:
     if isinstance(labels, str):
         return _one("labels", f"write a list: labels=[{shown(labels)}]")
     if not isinstance(labels, (Sequence, set, frozenset)):
-        return _one("labels", f"{shown(labels)} is no list of texts")
+        return _one("labels", f"{shown(labels)} is not a list of strings")
     if len(labels) > _MOST_LABELS:
-        return _one("labels", f"there are {len(labels)}; at most {_MOST_LABELS} are kept")
+        return _one("labels", f"there are {len(labels)} labels; at most {_MOST_LABELS} are allowed")
     flaws = (name_flaw(label, "label") for label in labels)
     return [(("labels",), f"labels: {flaw}") for flaw in flaws if flaw]
 
 
 def check_text(option: str, text: Any) -> list[Problem]:
-    return check_type(option, text, str, "a text") if text is not None else []
+    return check_type(option, text, str, "a string") if text is not None else []
 
 
 def check_type(option: str, value: Any, kind: type, wanted: str) -> list[Problem]:
@@ -206,12 +212,12 @@ def check_env(env: Any) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return _one("env", f"{shown(env)} is no mapping of names to texts")
+        return _one("env", f"{shown(env)} is not a mapping of names to strings")
     problems: list[Problem] = []
     for name, value in env.items():
         problems += _check_variable("env", name)
         if not isinstance(value, str):
-            flaw = f'is {shown(value)}; a variable is a text: "{shown(value, str)}"'
+            flaw = f'is {shown(value)}; a variable is a string: "{shown(value, str)}"'
         else:
             flaw = find_text_flaw(value)
         if flaw:
@@ -231,19 +237,22 @@ def check_secrets(secrets: Any) -> list[Problem]:
         problems += [
             (("secrets", format_key(name)), f"secrets: the value of {format_key(name)} {flaw}")
             for name, value in secrets.items()
-            if (flaw := find_text_flaw(value) if isinstance(value, str) else "is not a text")
+            if (flaw := find_text_flaw(value) if isinstance(value, str) else "is not a string")
         ]
     return problems
 
 
 def find_text_flaw(value: str) -> str:
-    """The flaw of a text as an environment variable or argument."""
+    """The flaw of a string as an environment variable or argument."""
     if "\x00" in value:
-        return "holds a NUL character"
+        return "contains a NUL character"
     if _SURROGATE.search(value):
-        return "is no text: it holds half a character"
+        return "is not valid Unicode: it contains half of a surrogate pair"
     if len(value.encode()) > _LONGEST_TEXT:
-        return f"has more than {_LONGEST_TEXT} bytes: no program can be given it; write a file"
+        return (
+            f"has more than {_LONGEST_TEXT} bytes, more than the system passes to a "
+            "program; write it to a file"
+        )
     return ""
 
 
@@ -258,7 +267,10 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
 
         return check_pod_volumes(volumes)
     if not isinstance(volumes, Mapping):
-        return _one("volumes", 'write a mapping of where to what: {"data": "/path/to/data"}')
+        return _one(
+            "volumes",
+            'write a mapping of paths in the trial to paths here: {"data": "/path/to/data"}',
+        )
     problems: list[Problem] = []
     for target, source in volumes.items():
         keys = ("volumes", format_key(target))
@@ -267,9 +279,9 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
             flaw = "must be a path relative to the working directory, like 'data'"
             problems.append((keys, f"volumes: {shown(target)} {flaw}"))
         if not isinstance(source, (str, os.PathLike)):
-            problems.append((keys, f"volumes: {shown(source)} is no path"))
+            problems.append((keys, f"volumes: {shown(source)} is not a path"))
         elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
-            flaw = f"there is no {shown(os.fspath(source))} on this machine"
+            flaw = f"{shown(os.fspath(source))} does not exist on this machine"
             problems.append((keys, f"volumes: {flaw}"))
     return problems
 
@@ -289,9 +301,11 @@ def check_packages(packages: Any) -> list[Problem]:
 
 def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        return [((option, format_key(name)), f"{option}: {shown(name)} is no name of a variable")]
+        return [
+            ((option, format_key(name)), f"{option}: {shown(name)} is not a valid variable name")
+        ]
     if name.startswith(_RESERVED):
-        return [((option, name), f"{option}: {name} is set by Windlass itself")]
+        return [((option, name), f"{option}: {name} is set by Windlass; choose another name")]
     return []
 
 

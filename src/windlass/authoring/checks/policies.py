@@ -12,7 +12,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def read_policy(kind: type[E], value: Any) -> E:
-    """Convert a text to a policy.
+    """Convert a string to a policy.
 
     >>> from windlass.model.job import RestartPolicy
     >>> read_policy(RestartPolicy, "ExitCode")
@@ -20,11 +20,11 @@ def read_policy(kind: type[E], value: Any) -> E:
     >>> read_policy(RestartPolicy, "OnFailur")
     Traceback (most recent call last):
     ...
-    ValueError: there is no 'OnFailur'; did you mean 'OnFailure'?
+    ValueError: 'OnFailur' is not a valid value; did you mean 'OnFailure'?
     """
     names = [member.value for member in kind if member.value]
     if isinstance(value, str) and (value in names or isinstance(value, kind)):
         return kind(value)
     near = nearest(value, names) if isinstance(value, str) else None
-    guess = f"did you mean {near!r}?" if near else f"there are: {', '.join(map(repr, names))}"
-    raise ValueError(f"there is no {shown(value)}; {guess}")
+    guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(map(repr, names))}"
+    raise ValueError(f"{shown(value)} is not a valid value; {guess}")

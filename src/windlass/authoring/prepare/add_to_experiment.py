@@ -110,7 +110,7 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
     both = {**trial.params, **plain}
     names = [name for name in both if trial.params.get(name) != plain.get(name)]
     warnings.warn(
-        f"identity {shown(identity)}: trial {trial.id} exists, with other arguments than these "
+        f"identity {shown(identity)}: trial {trial.id} exists, with different arguments "
         f"({', '.join(names[:5])}); it is returned as it is",
         stacklevel=callers_level(),
     )
@@ -143,8 +143,8 @@ def as_job(what: Any) -> Job | JobGroup:
     hint = "Write: exp.add(wl.Job(...), args={...}); or a wl.JobGroup, a function decorated "
     hint += "with wl.run, or a generator."
     raise InvalidArgument(
-        f"exp.add: {shown(what)} is no job" + (", but what a job runs." if is_program else "."),
-        hint="Make it one: exp.add(wl.Job(...), args={...})" if is_program else hint,
+        f"exp.add: {shown(what)} is not a job" + (", but an executable." if is_program else "."),
+        hint="Put it into a job: exp.add(wl.Job(...), args={...})" if is_program else hint,
     )
 
 
@@ -153,9 +153,10 @@ def _with_name(
 ) -> Job | JobGroup:
     if job.experiment is not None and job.experiment != experiment.name:
         raise InvalidArgument(
-            f"exp.add: the job says experiment={shown(job.experiment)}, and it is added to "
+            f"exp.add: the job has experiment={shown(job.experiment)}, but is added to "
             f"{shown(experiment.name)}.",
-            hint="Leave experiment= out of the job: it belongs to what it is added to.",
+            hint="Remove experiment= from the job: a trial belongs to the experiment it "
+            "is added to.",
         )
     return job if options.name is None else replace_fields(job, name=options.name)
 
@@ -173,7 +174,7 @@ def check_add_options(options: AddOptions) -> list[Problem]:
 
 def _identity_flaw(identity: Any) -> str:
     if not isinstance(identity, str) or not identity:
-        return "is none; write a text that is unique in the experiment"
+        return "is not an identity; write a string that is unique in the experiment"
     if len(identity) > _LONGEST_IDENTITY:
-        return f"is too long: it has at most {_LONGEST_IDENTITY} characters"
+        return f"is too long; an identity has at most {_LONGEST_IDENTITY} characters"
     return find_text_flaw(identity)

@@ -86,7 +86,7 @@ def _here() -> str:
         return os.getcwd()
     except FileNotFoundError as error:
         raise SnapshotError(
-            "The working directory does not exist any more.", hint="Change to one that does."
+            "The working directory no longer exists.", hint="Change to an existing directory."
         ) from error
 
 

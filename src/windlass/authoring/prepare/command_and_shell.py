@@ -97,12 +97,12 @@ def _words(command: Any, where: str) -> tuple[str, ...]:
     is_words = isinstance(command, Sequence) and all(isinstance(word, str) for word in command)
     if not is_words or not command or not command[0]:
         flaw = (
-            f"{shown(command)} is no command\n"
-            'Write its words, ["nvidia-smi", "-L"], or a line for the shell: "ls | wc -l"'
+            f"{shown(command)} is not a command\n"
+            'Write a list of words, ["nvidia-smi", "-L"], or a shell line: "ls | wc -l"'
         )
         raise InvalidArgument.of([flaw], where=where)
     if any("\0" in word for word in command):
-        raise InvalidArgument.of(["a word of the command holds a NUL character"], where=where)
+        raise InvalidArgument.of(["a word of the command contains a NUL character"], where=where)
     return tuple(command)
 
 
@@ -205,7 +205,7 @@ def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
         if not _is_generated(trial.record) and trial.record.kind is not TrialKind.EXTERNAL:
             return trial.record
     raise InvalidArgument(
-        f"Experiment {experiment.id} ({experiment.name}) has no trial whose code could be used.",
+        f"Experiment {experiment.id} ({experiment.name}) has no trial with recorded code.",
         hint="Add one first, or run it in this project's code: code=True",
     )
 
@@ -213,13 +213,14 @@ def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
 def _with_code(record: TrialRecord) -> TrialRecord:
     if _is_generated(record):
         raise Unsupported(
-            f"Trial {record.id} ({record.name}) is what its generator added: it has no code.",
-            hint=f"Name one of those: windlass ls -e {record.experiment_id}",
+            f"Trial {record.id} ({record.name}) was added by a generator call and has no "
+            "code of its own.",
+            hint=f"Use a trial that it added: windlass ls -e {record.experiment_id}",
         )
     if record.kind is TrialKind.EXTERNAL:
         raise Unsupported(
-            f"Trial {record.id} ({record.name}) was not started by Windlass: its code is not "
-            "recorded.",
+            f"Trial {record.id} ({record.name}) was not started by Windlass, so its code "
+            "is not recorded.",
             hint="Run it in a snapshot of this project instead: code=True",
         )
     return record

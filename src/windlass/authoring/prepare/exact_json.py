@@ -120,7 +120,7 @@ def _is_plain(value: Any) -> bool:
 
 def _key(name: Any, at: str) -> str:
     if type(name) is not str or find_text_flaw(name):
-        raise NotExact(f"{at or 'it'} has the key {shown(name)}, which is no text")
+        raise NotExact(f"{at or 'it'} has the key {shown(name)}, which is not a string")
     return name
 
 

@@ -59,7 +59,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
     """Add a child trial to a generator's trial. The child inherits the parent's parameters."""
     if not isinstance(trial.spec.roles[0].executable, GeneratorCall):
         raise InvalidArgument(
-            f"Trial {trial.id} ({trial.name}) has no generator: nothing can be added to it.",
+            f"Trial {trial.id} ({trial.name}) has no generator, so nothing can be added to it.",
             hint="Add it to the experiment: exp.add(...)",
         )
     building = find_builder(client.transport, trial.experiment_id)
@@ -85,9 +85,14 @@ def check_generator(
         problems.append(f"args: {shown(args)}; a generator takes its arguments by name: {{...}}")
         args = {}
     if options.env:
-        problems.append("env: a generator runs in this process; give env= to trial.add in it")
+        problems.append(
+            "env: a generator runs in this process; pass env= to trial.add in the generator"
+        )
     if options.auxiliary:
-        problems.append("auxiliary: a generator is none; add a job that is: exp.add(wl.Job(...))")
+        problems.append(
+            "auxiliary: a generator cannot be auxiliary; add an auxiliary job: "
+            "exp.add(wl.Job(...), auxiliary=True)"
+        )
     if problems:
         raise InvalidArgument.of(problems, where=f"exp.add({name})")
     if inspect.isclass(generator):
@@ -96,7 +101,7 @@ def check_generator(
         )
     if inspect.isgeneratorfunction(generator) or inspect.isasyncgenfunction(generator):
         raise Unsupported(
-            f"exp.add: {name} has a yield in it, and what it yields goes nowhere.",
+            f"exp.add: {name} contains a yield, but Windlass ignores yielded values.",
             hint=f"Add its jobs one by one: def {name}(trial, ...): trial.add(job, args={{...}})",
         )
     try:
@@ -113,9 +118,9 @@ def _generator_hint(generator: Callable[..., Any]) -> str:
     """A hint that the function is used as a generator, and how to run it as a trial."""
     name = name_of(generator)
     return (
-        f"A plain function is a generator: it is given its trial first, def {name}(trial, ...), "
-        "and adds jobs to it.\n"
-        f"To run it as a trial of its own: exp.add(wl.Job(wl.PythonFunction({name})), "
+        "Windlass calls a plain function as a generator, with its trial as the first "
+        f"argument: def {name}(trial, ...).\n"
+        f"To run the function as a trial: exp.add(wl.Job(wl.PythonFunction({name})), "
         "args={...}), or decorate it with @wl.run."
     )
 

@@ -274,4 +274,4 @@ def _warn_of_dropped_arguments(roles: Mapping[str, Job]) -> None:
         if isinstance(unwrap(role.executable), PythonFunction):
             continue  # a function may take None as a value
         for name in dropped_names(role.args or ()):
-            warnings.warn(f"args: {name} is None and was left out", stacklevel=callers_level())
+            warnings.warn(f"args: {name} is None and was omitted", stacklevel=callers_level())

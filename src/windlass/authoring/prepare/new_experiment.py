@@ -28,11 +28,11 @@ def new_experiment(
         *check_name("name", "" if name is None else name),
         *check_project(project),
         *check_labels(labels),
-        *check_type("description", description, str, "a text"),
+        *check_type("description", description, str, "a string"),
         *check_type("exist_ok", exist_ok, bool, "True or False"),
     ]
     if isinstance(description, str) and len(description) > _LONGEST:
-        flaw = f"has {len(description)} characters; at most {_LONGEST} are kept"
+        flaw = f"has {len(description)} characters; at most {_LONGEST} are allowed"
         problems.append((("description",), f"description: it {flaw}"))
     plain, config_problems = read_config(config)
     problems += config_problems
@@ -54,11 +54,13 @@ def read_config(config: Any) -> tuple[dict[str, Any], list[Problem]]:
     if config is None:
         return {}, []
     if not isinstance(config, Mapping):
-        flaw = f"config: {shown(config)} is no mapping"
+        flaw = f"config: {shown(config)} is not a mapping"
         return {}, [(("config",), flaw)]
     try:
         plain: dict[str, Any] = exact_json(config)
     except NotExact as error:
-        flaw = f"config: {error}, which cannot be recorded\nWrite numbers, texts, lists, mappings."
+        flaw = (
+            f"config: {error}, which cannot be recorded\nUse numbers, strings, lists and mappings."
+        )
         return {}, [(("config",), flaw)]
     return plain, []

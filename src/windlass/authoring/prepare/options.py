@@ -224,11 +224,11 @@ class Options:
         return [
             (
                 (name,),
-                f"{name}: there is an executor, which says that\n"
+                f"{name}: the executor already sets this\n"
                 + (
-                    f"Leave {name} out, or give another executor."
+                    f"Remove {name}, or use another executor."
                     if name == "backend"
-                    else f"Write it there: executor={kind}({name}={shown(value)})"
+                    else f"Set it on the executor: executor={kind}({name}={shown(value)})"
                 ),
             )
             for name in names
@@ -240,13 +240,15 @@ class Options:
         flaw = "there is no option 'priority'"
         if self.capabilities.has_priority:
             return ("priority",), (
-                f"{flaw}: it is one of jobs, and of trials that wait\n"
-                "Write wl.Job(wl.PythonFunction(...), priority=...).submit(), or afterwards "
-                "trial.set_priority(...)"
+                f"{flaw}: only jobs and pending trials have one\n"
+                "Write wl.Job(wl.PythonFunction(...), priority=...).submit(), or call "
+                "trial.set_priority(...) later"
             )
-        flaw += ": the cluster's scheduler lets pods in, by their priority class"
+        flaw += ": the scheduler of the cluster orders pods by their priority class"
         if self.executor is not None:
-            return ("priority",), f"{flaw}\nWrite it there: wl.Kubernetes(priority_class=...)"
+            return (
+                "priority",
+            ), f"{flaw}\nSet it on the executor: wl.Kubernetes(priority_class=...)"
         names = ("accelerator", "cpus", "memory", "container_image")
         settings = [f"{name}={shown(value)}, " for name in names if (value := getattr(self, name))]
         return ("priority",), (
@@ -286,7 +288,7 @@ def check_executor(executor: Any) -> list[Problem]:
         named = executor if isinstance(executor, str) else getattr(executor, "backend", LOCAL)
         kind = EXECUTORS.get(named, Local) if isinstance(named, str) else Local
         meant = f"wl.{kind.__name__}(cpus=2)"
-        return [(("executor",), f"executor: {shown(executor)} is no executor; write {meant}")]
+        return [(("executor",), f"executor: {shown(executor)} is not an executor; write {meant}")]
     problems = check_resources(executor.cpus, executor.memory, executor.accelerator)
     if isinstance(executor, Kubernetes) and not IS_AWAY:
         from windlass.authoring.checks.kubernetes import check_pods
@@ -301,8 +303,8 @@ def unsupported_executor(executor: Any) -> list[str]:
     if getattr(kind, "backend", LOCAL) in BACKENDS:
         return []
     return [
-        f"executor: no server runs jobs on wl.{kind.__name__} yet\n"
-        "Run it on the server's own machine: executor=wl.Local(cpus=..., memory=...)"
+        f"executor: Windlass does not run jobs on wl.{kind.__name__} yet\n"
+        "Run the job on the machine of the server: executor=wl.Local(cpus=..., memory=...)"
     ]
 
 
@@ -350,7 +352,7 @@ def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str
         raise InvalidArgument.of(
             [
                 f"secret {name!r} is not set in this environment\n"
-                f'Set it first (export {name}=...), or give it: secrets={{"{name}": ...}}'
+                f'Set it first (export {name}=...), or pass the value: secrets={{"{name}": ...}}'
                 for name in missing
             ]
         )
@@ -368,5 +370,5 @@ def refuse_recorded_secrets(
         if len(value) >= SHORTEST_SECRET and any(value in text for text in texts):
             raise InvalidArgument(
                 f"The value of the secret {name} is {where} recorded.",
-                hint=f"Let the program read it from its environment: it finds it in {name}.",
+                hint=f"Read the secret in the program, from the environment variable {name}.",
             )

@@ -76,7 +76,7 @@ def _apply_by_role(
     assert isinstance(job, JobGroup)  # noqa: S101 -- there is no third kind
     role_names = ", ".join(job.roles)
     if not isinstance(overrides, Mapping):
-        flaw = f"of a group they are given by role ({role_names}), not as {shown(overrides)}"
+        flaw = f"a group takes them by role ({role_names}), not as {shown(overrides)}"
         return job, [((option,), f"{option}: {flaw}")]
     problems: list[Problem] = []
     roles = dict(job.roles)
@@ -85,7 +85,7 @@ def _apply_by_role(
             roles[name] = replace_fields(roles[name], **{option: apply(roles[name], value)})
             continue
         near = nearest(format_key(name), roles)
-        guess = f"did you mean {near!r}?" if near else f"of a group they are by role: {role_names}"
+        guess = f"did you mean {near!r}?" if near else f"a group takes them by role: {role_names}"
         problems.append(((option, format_key(name)), f"{option}: no role {shown(name)}; {guess}"))
     return replace_fields(job, roles=roles), problems
 

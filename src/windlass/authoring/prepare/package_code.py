@@ -104,9 +104,9 @@ def _check(executables: Any) -> None:
         raise InvalidArgument.of(flaws, where="wl.package")
     if any(isinstance(executable, Container) for executable in executables):
         raise Unsupported(
-            "wl.package: no server runs an image as it is.",
+            "wl.package: a container image cannot be packaged.",
             hint="Package the program itself: wl.PythonScript, wl.PythonModule or wl.Command. "
-            "In an image it runs by executor=wl.Kubernetes(container_image=...).",
+            "To run it in an image, use executor=wl.Kubernetes(container_image=...).",
         )
 
 

@@ -55,7 +55,7 @@ def executable_flaw(
             return _container_flaw(image, command)
     meant = f"\nWrite: {_suggest_executable(executable)}" if _suggest_executable(executable) else ""
     kinds = "wl.PythonScript, wl.PythonModule, wl.PythonFunction, wl.Command or wl.Container"
-    return f"{shown(executable)} is no executable: it is a {kinds}{meant}"
+    return f"{shown(executable)} is not an executable; write {kinds}{meant}"
 
 
 def executable_name(executable: Executable | Packaged) -> str:
@@ -158,12 +158,12 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 def script_flaw(path: Any) -> str:
     """The flaw of a script's path, with a suggestion; empty if there is none."""
     if not isinstance(path, (str, os.PathLike)):
-        return f"{shown(path)} is no path of a script"
+        return f"{shown(path)} is not a path of a script"
     if os.path.isfile(path):
         return ""
     if not os.path.exists(path):
         return f"there is no script {describe_missing_file(path)}\n{nearest_file(path)}".rstrip()
-    what = "is a folder, not a script" if os.path.isdir(path) else "is no file"
+    what = "is a folder, not a script" if os.path.isdir(path) else "is not a file"
     return f"the script {shown(os.fspath(path))} {what}\n{nearest_file(path)}".rstrip()
 
 
@@ -172,7 +172,7 @@ def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
     if root is None:
         return ""
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
-        return f"root: {shown(root)} is no folder"
+        return f"root: {shown(root)} is not a folder"
     if not is_within(os.path.realpath(path), os.path.realpath(root)):
         return f"root: {shown(os.fspath(path))} is not in {shown(os.fspath(root))}"
     return ""
@@ -185,14 +185,15 @@ def path_in_trial(path: str | os.PathLike[str], place: CallSite) -> str:
     if not is_within(real, root):
         raise InvalidArgument(
             f"{name} is outside the project {root}, whose code the job runs.",
-            hint="Move it there, or package the roles: each packaged one has its own project.",
+            hint="Move it into the project, or package each role: packaged roles may come "
+            "from different projects.",
         )
     script = place.root.script
     is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
     if place.root.kind == "loaded" and not is_beside:
         raise InvalidArgument(
-            f"{name} would not come along: {root} is too much to take whole.",
-            hint="Put what belongs together into a folder of its own.",
+            f"{name} would not be copied: {root} is too large to copy.",
+            hint="Move the program and the files that it needs into a folder of their own.",
         )
     return os.path.relpath(real, os.path.join(root, place.workdir))
 
@@ -225,7 +226,7 @@ def describe_missing_file(path: str | os.PathLike[str]) -> str:
     try:
         return f"{shown(name)} in {shown(os.path.abspath(folder or '.'), str)}"
     except FileNotFoundError:
-        return f"{shown(name)}: the working directory does not exist any more"
+        return f"{shown(name)}: the working directory no longer exists"
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:
@@ -296,7 +297,7 @@ def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
     if not os.path.isfile(name):
         return f"there is no program {shown(name)}\n{nearest_file(name)}".rstrip()
     if not os.access(name, os.X_OK):
-        return f"{shown(name)} is not executable\nMake it so: chmod +x {shlex.quote(name)}"
+        return f"{shown(name)} is not executable\nMake it executable: chmod +x {shlex.quote(name)}"
     return ""
 
 
@@ -306,9 +307,9 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
             meant = f"\nWrite: wl.Command({shown(shlex.split(words[:_LONGEST_NAME]))})"
         except ValueError:
             meant = ""
-        return f"a command is a list of words, not a text{meant}"
+        return f"a command is a list of words, not a string{meant}"
     if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
-        return f"{shown(words)} is no list of words"
+        return f"{shown(words)} is not a list of words"
     if not words or not words[0]:
         return 'the command is empty; write its words: wl.Command(["torchrun", "train.py"])'
     unsound = [f"{shown(word)} {flaw}" for word in words if (flaw := find_text_flaw(word))]
@@ -352,13 +353,13 @@ def arguments_among(words: Sequence[str]) -> Sequence[str]:
 
 def _container_flaw(image: Any, command: Any) -> str:
     if not isinstance(image, str) or not image.strip():
-        return f"{shown(image)} is no name of an image"
+        return f"{shown(image)} is not a valid image name"
     if command is None:
         return ""
     if isinstance(command, str) or not isinstance(command, Sequence) or not command:
-        return f"command: {shown(command)} is no list of words"
+        return f"command: {shown(command)} is not a list of words"
     flaws = [word for word in command if not isinstance(word, str) or find_text_flaw(word)]
-    return f"command: {shown(flaws[0])} is no word" if flaws else ""
+    return f"command: {shown(flaws[0])} is not a word" if flaws else ""
 
 
 # -- functions ------------------------------------------------------------------------

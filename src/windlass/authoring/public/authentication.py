@@ -91,16 +91,19 @@ class TokenAuthentication:
         problems = []
         token, server = str(self.token or "").strip(), str(self.server or "")
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            problems.append("token is no token; it is one word, without a line break")
+            problems.append("token is not valid; it must be one word without a line break")
         if "://" not in server:
             problems.append(
-                f"server is {shown(self.server)}, which is no address; "
+                f"server is {shown(self.server)}, which is not a valid address; "
                 f"write server={shown('https://' + (server or 'api.lab.example:6443'))}"
             )
         elif not server.startswith(("https://", "http://")):
-            problems.append(f"server is {shown(self.server)}; it must begin with https://")
+            problems.append(f"server is {shown(self.server)}; it must start with https://")
         if self.skip_tls and self.ca_cert_path is not None:
-            problems.append("skip_tls=True trusts anybody, so that ca_cert_path= does nothing")
+            problems.append(
+                "skip_tls=True accepts every certificate, so ca_cert_path= has no effect; "
+                "remove one of them"
+            )
         if self.ca_cert_path is not None and not os.path.isfile(self.ca_cert_path):
             problems.append(f"ca_cert_path: there is no file {shown(os.fspath(self.ca_cert_path))}")
         return problems
@@ -144,7 +147,7 @@ class KubeConfigFileAuthentication:
         """Stop using the file, which stays unchanged.
 
         ```python
-        auth.logout()  # 'lab/kubeconfig is not used any more.'
+        auth.logout()  # 'lab/kubeconfig is no longer used.'
         ```
         """
         from windlass.kube.api.stored_login import ConfigFileLogin, forget_login, read_login
@@ -154,7 +157,7 @@ class KubeConfigFileAuthentication:
         if not isinstance(kept, ConfigFileLogin) or kept.path != self._full_path():
             return f"{os.fspath(self.path)} was not in use."
         forget_login(home)
-        return f"{os.fspath(self.path)} is not used any more."
+        return f"{os.fspath(self.path)} is no longer used."
 
     def _full_path(self) -> str:
         return os.path.abspath(os.path.expanduser(os.fspath(self.path)))
@@ -180,8 +183,8 @@ def _check_server_is_here() -> None:
     named = os.environ.get("WINDLASS_SERVER")
     if named:
         raise Unsupported(
-            f"WINDLASS_SERVER names {named}, which talks to its cluster by an account of its own.",
-            hint="Logging in is for the server of this machine: unset WINDLASS_SERVER",
+            f"WINDLASS_SERVER names {named}, which uses its own account in its cluster.",
+            hint="To log in from this machine, unset WINDLASS_SERVER.",
         )
 
 
@@ -196,7 +199,7 @@ def _read_certificates(path: str | os.PathLike[str] | None) -> str:
         ssl.create_default_context(cadata=text)
     except (OSError, UnicodeDecodeError, ssl.SSLError) as error:
         raise KubernetesError(
-            f"{os.fspath(path)} holds no certificates: {error}",
-            hint="It must be in the PEM form: -----BEGIN CERTIFICATE-----",
+            f"{os.fspath(path)} contains no certificates: {error}",
+            hint="The file must have the PEM format: -----BEGIN CERTIFICATE-----",
         ) from None
     return text

@@ -53,18 +53,18 @@ class Kubernetes:
         cpus: the CPUs that a replica requests (1).
         memory: the memory that a replica requests: `"16GB"`.
         accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        container_image: the image it runs in, which has a Python (one that has little else).
+        container_image: the image it runs in, with a Python in it (a small Python image).
         node_selector: labels that its node must have.
         tolerations: taints of nodes that it tolerates, in the form of the Kubernetes API.
         service_account: the account that its pod runs as.
         queue: its queue, if Kueue queues jobs.
         priority_class: the priority class of its pod.
-        volumes: what it sees beyond the code, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
-            `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`;
-            with `:ro` at its end it cannot be written to.
+        volumes: volumes to mount, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
+            `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`.
+            A source that ends in `:ro` is read-only.
         image_pull_secrets: the names of the secrets for the image's registry.
-        pod_patch: what is laid over the pod's specification, as a last resort. Lists of named
-            things are merged by their names, `None` takes something away.
+        pod_patch: a patch of the pod's specification, as a last resort. Lists of named objects
+            are merged by name; `None` removes a field.
     """
 
     backend: ClassVar = KUBERNETES

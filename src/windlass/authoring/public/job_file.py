@@ -65,7 +65,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     except TOMLDecodeError as error:
         raise _syntax_error(file, text, str(error)) from None
     except (ValueError, RecursionError):  # raised by Python itself
-        flaw = "it holds a number of thousands of digits, or is nested too deeply"
+        flaw = "it contains a number with thousands of digits, or is nested too deeply"
         raise InvalidArgument(f"The job file {file!r} cannot be read: {flaw}.") from None
     reader = _Reader(os.path.dirname(file))
     job = reader.read(data)
@@ -89,12 +89,12 @@ class _Reader:
             return Job(**self._role_fields(data, ()), **self._whole_fields(data))
         for name in data:
             if name in _OF_ROLE:
-                self._note((name,), f"{name} is said of each role: write it under [roles.…]")
+                self._note((name,), f"{name} is an option of a role; write it under [roles.…]")
         return unchecked_group(self._roles(data.get("roles", {})), self._whole_fields(data))
 
     def _roles(self, roles: Any) -> dict[str, Any]:
         if not isinstance(roles, dict):
-            self._note(("roles",), "roles: write a table for each: [roles.worker]")
+            self._note(("roles",), "roles: write a table for each role: [roles.worker]")
             return {}
         return {
             name: self._role(role, ("roles", name))
@@ -106,7 +106,7 @@ class _Reader:
         for name in role:
             if name in WHOLE:
                 self._note(
-                    (*at, name), f"{name} is said of the whole job: write it above [roles.…]"
+                    (*at, name), f"{name} is an option of the whole job; write it above [roles.…]"
                 )
         self._refuse_others(role, (*_OF_ROLE, *WHOLE), at)
         return Job(**self._role_fields(role, at))
@@ -145,7 +145,7 @@ class _Reader:
     def _executable(self, table: Mapping[str, Any], at: Keys) -> Executable | None:
         kinds = [name for name in EXECUTABLES if name in table]
         if len(kinds) != 1:
-            what = f"{' and '.join(kinds)} are given" if kinds else "nothing to run is given"
+            what = f"{' and '.join(kinds)} are given" if kinds else "the job names no program"
             self._note((*at, *kinds[1:2]), f"{what}; write one of {', '.join(EXECUTABLES)}")
             return None
         [kind] = kinds
@@ -153,7 +153,7 @@ class _Reader:
         if kind == "command":
             return Command(self._words(value))
         if not isinstance(value, str):
-            self._note(where, f"{kind}: {shown(value)} is not a text")
+            self._note(where, f"{kind}: {shown(value)} is not a string")
             return None
         if kind == "script":
             return PythonScript(self._path(value))
@@ -172,7 +172,9 @@ class _Reader:
     def _function(self, text: str, at: Keys) -> PythonFunction | None:
         module_name, _, name = text.partition(":")
         if not module_name or not name:
-            self._note(at, f"function: {shown(text)} names none; write 'pkg.module:name'")
+            self._note(
+                at, f"function: {shown(text)} does not name a function; write 'pkg.module:name'"
+            )
             return None
         # The paths stay, since the trial imports the function from them.
         for folder in (os.path.abspath(self._folder), os.getcwd()):
@@ -207,7 +209,7 @@ class _Reader:
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
             what = "" if len(at) == 2 else f"{at[-1]}: "  # the error names the role anyway
-            self._note(at, f"{what}{shown(value)} is no table; write {form}")
+            self._note(at, f"{what}{shown(value)} is not a table; write {form}")
         return isinstance(value, dict)
 
     def _note(self, keys: Keys, text: str) -> None:
@@ -226,14 +228,14 @@ def _guess(name: str, value: Any, allowed: tuple[str, ...], at: Keys) -> str:
     if at[-1:] == ("executor",):
         for backend, kind in EXECUTORS.items():
             if name in [field.name for field in fields(kind)]:
-                return f'write backend = "{backend}" beside it: it is said of a cluster'
+                return f'write backend = "{backend}" beside it: it is an option of a cluster'
     if meant in allowed:
         return f"write {meant}" + (" above [roles.…]" if at and meant in WHOLE else "")
     near = nearest(name, allowed)
     if near:
         return f"did you mean {near!r}?"
     more = ", ..." if len(allowed) > _SHOWN_KEYS else ""
-    return f"there are: {', '.join(allowed[:_SHOWN_KEYS])}{more}"
+    return f"choose one of: {', '.join(allowed[:_SHOWN_KEYS])}{more}"
 
 
 def _is_path(target: str, source: Any) -> bool:
@@ -281,7 +283,7 @@ def _read(file: str) -> str:
     try:
         return data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError:
-        raise InvalidArgument(f"The job file {file!r} is no UTF-8 text.") from None
+        raise InvalidArgument(f"The job file {file!r} is not UTF-8 text.") from None
 
 
 def _format_problems(file: str, text: str, problems: list[Problem]) -> list[str]:
@@ -305,7 +307,7 @@ def _syntax_error(file: str, text: str, message: str) -> InvalidArgument:
     where = _WHERE.search(message)
     what = _WHERE.sub("", message)
     line = int(where[1]) if where and where[1] else text.count("\n") + 1
-    return InvalidArgument(f"{file}:{line}: this is no TOML: {what[0].lower()}{what[1:]}.")
+    return InvalidArgument(f"{file}:{line}: this is not valid TOML: {what[0].lower()}{what[1:]}.")
 
 
 def _reason(error: BaseException) -> str:

@@ -124,7 +124,7 @@ class Job(JobBase):
         backoff_limit=3,
         active_deadline="2h",
     )
-    trial = job.run()  # shows what it prints, and returns when it is done
+    trial = job.run()  # shows its output, and returns when it is done
     trial = job.submit()  # returns at once
     trial.wait()
     ```
@@ -133,42 +133,43 @@ class Job(JobBase):
     it becomes a role of a `wl.JobGroup`.
 
     Args:
-        executable: what every replica runs: a `wl.PythonScript`, `wl.PythonModule`,
-            `wl.PythonFunction` or `wl.Command`, or one that is packaged (`wl.package`).
+        executable: the program of every replica: a `wl.PythonScript`, `wl.PythonModule`,
+            `wl.PythonFunction` or `wl.Command`, or a packaged executable (`wl.package`).
         args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
             `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
-            `wl.Raw` is words as a shell reads them), or a list of words as they stand. Of a
-            function: its keyword or positional arguments.
-        env: variables for its environment.
-        executor: where it runs, and what is set aside for each replica: `wl.Local(cpus=2)`.
+            `wl.Raw` is split into words as in a shell), or a list of words. For a function: its
+            keyword or positional arguments.
+        env: environment variables.
+        executor: the backend and the resources of each replica: `wl.Local(cpus=2)`.
         replicas: the number of replicas that run at the same time (1).
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
-        restart_policy: when a replica that ended starts again: `"Never"`, `"OnFailure"`,
-            `"Always"` or `"ExitCode"` (from 128 on, which is what signals give). `"Never"` for
-            one replica without a framework, else `"OnFailure"`.
-        restart_scope: who starts again when one does: `"replica"` or `"job"`, all of them (as
-            the framework needs it: `"job"` for torch and jax).
+        restart_policy: when to restart a replica that ended: `"Never"`, `"OnFailure"`, `"Always"`
+            or `"ExitCode"` (exit codes from 128 on, as after signals). `"Never"` for one replica
+            without a framework, else `"OnFailure"`.
+        restart_scope: the replicas to restart when one restarts: `"replica"`, only this one, or
+            `"job"`, all of them (`"job"` for torch and jax).
         backoff_limit: the maximum number of restarts of the whole job (6).
-        active_deadline: how long it may run: `"2h"`.
-        ttl_after_finished: how long after its end what it left running stays: `"10m"`.
-        clean_policy: what is stopped at its end: `"Running"`, `"All"` or `"None"` (`"Running"`).
-        success_policy: `"AllWorkers"` for tensorflow: not when worker 0 is done, but when all
-            workers are.
+        active_deadline: the longest time that the job may run: `"2h"`.
+        ttl_after_finished: how long remaining replicas stay after the end of the job: `"10m"`.
+        clean_policy: the replicas to stop at the end: `"Running"`, `"All"` or `"None"`
+            (`"Running"`).
+        success_policy: `"AllWorkers"` for tensorflow: the job succeeds when all workers are done,
+            not when worker 0 is done.
         priority: jobs with a higher priority start first (0).
-        suspend: whether it waits to be resumed before it starts.
-        service: whether it only serves the other roles, and is stopped when they are done.
+        suspend: create the job suspended; it starts when it is resumed.
+        service: the role only serves the other roles, and stops when they are done.
         name: the name of the trial (the script, module, function or program).
         experiment: the experiment it belongs to (the same).
-        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
-            the path of a requirements file.
-        secrets: names of variables to take from here, or a mapping; never recorded, masked in
-            its log.
-        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
-        template: the name of a template (`wl.create_template`), whose fields it has where it says
-            none itself.
-        keep_last: how many of its newest checkpoints stay when another comes (all; with
-            `keep_best` the newest).
-        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
+        packages: packages to install besides this environment: `["scikit-learn", "pandas==2.2"]`,
+            or the path of a requirements file.
+        secrets: names of environment variables to copy from here, or a mapping of names to values.
+            They are never recorded, and masked in the log.
+        volumes: files and folders besides the code, by path: `{"data": "/path/to/data"}`.
+        template: the name of a template (`wl.create_template`) that supplies the fields which are
+            not set here.
+        keep_last: the number of newest checkpoints to keep (all; with `keep_best`, 1).
+        keep_best: the checkpoints to keep besides, the best by a metric: `"min val_loss"`,
+            `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
@@ -264,8 +265,8 @@ def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the roles of a group from a mapping and from keywords."""
     if roles is not None and not isinstance(roles, Mapping):
         raise InvalidArgument(
-            f"wl.JobGroup: {shown(roles)} is no mapping of roles.",
-            hint="Write them by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
+            f"wl.JobGroup: {shown(roles)} is not a mapping of roles.",
+            hint="Pass each role by name: wl.JobGroup(chief=wl.Job(...), worker=wl.Job(...))",
         )
     twice = [name for name in named if name in (roles or {})]
     if twice:

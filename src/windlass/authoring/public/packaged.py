@@ -52,8 +52,8 @@ class Packaged:
             return
         raise InvalidArgument(
             f"{self.name} was packaged for the server of {self.server}; "
-            f"this is that of {server_of(endpoint)}.",
-            hint="Package it for this one: exp.package([...]), or wl.Client(...).package([...])",
+            f"this is the server of {server_of(endpoint)}.",
+            hint="Package it for this server: exp.package([...]), or wl.Client(...).package([...])",
         )
 
     def __repr__(self) -> str:

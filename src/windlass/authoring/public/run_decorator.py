@@ -287,28 +287,28 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         memory: the memory to reserve for it: `"16GB"`.
         backend: the backend: `"local"` or `"kubernetes"`.
         container_image: the image it runs in, on backends that have containers.
-        env: variables for its environment.
-        secrets: names of variables to take from here, or a mapping; never recorded, masked in
-            its log.
-        packages: what it needs beyond this environment: `["scikit-learn", "pandas==2.2"]`, or
-            the path of a requirements file.
+        env: environment variables.
+        secrets: names of environment variables to copy from here, or a mapping of names to values.
+            They are never recorded, and masked in the log.
+        packages: packages to install besides this environment: `["scikit-learn", "pandas==2.2"]`,
+            or the path of a requirements file.
         retries: the number of restarts after failures (0).
-        timeout: how long it may run: `"4h"`.
+        timeout: the longest time that it may run: `"4h"`.
         name: the name of its trials (the function's name).
         experiment: the experiment they belong to (the function's name).
-        cluster: the standing cluster it runs on, on backends that have them.
-        volumes: what it sees beyond the code: `{"data": "/path/to/data"}`.
-        spot: whether it may run on machines that can be taken away.
-        replicas: how many processes run it at the same time, each asking for the resources
-            above (1). All get the same arguments; the value is that of rank 0.
+        cluster: the cluster to run on, on backends that have several.
+        volumes: files and folders besides the code, by path: `{"data": "/path/to/data"}`.
+        spot: allow machines that the provider may take away.
+        replicas: the number of processes that run it at the same time, each with the resources
+            above (1). All get the same arguments; the trial returns the value of rank 0.
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
-        template: the name of a template (`wl.create_template`), whose fields it has where it says
-            none itself.
-        keep_last: how many of its newest checkpoints stay when another comes (all; with
-            `keep_best` the newest).
-        keep_best: which others stay: the best by a metric, `"min val_loss"`, `"3 max accuracy"`.
-        executor: where it runs with all that there is to say of it, in place of `backend` and of
-            what it needs there: `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
+        template: the name of a template (`wl.create_template`) that supplies the fields which are
+            not set here.
+        keep_last: the number of newest checkpoints to keep (all; with `keep_best`, 1).
+        keep_best: the checkpoints to keep besides, the best by a metric: `"min val_loss"`,
+            `"3 max accuracy"`.
+        executor: the backend with all its options, in place of `backend` and the resources:
+            `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
     """
     chosen = Options().changed(options, "wl.run")
     if function is not None:
@@ -320,7 +320,7 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
     if isinstance(function, Function):
         name = name_of(function)
         raise InvalidArgument(
-            f"{name} is decorated with wl.run already.", hint=f"Use {name}.options(...) instead."
+            f"{name} is already decorated with wl.run.", hint=f"Use {name}.options(...) instead."
         )
     check_function(function, "wl.run decorates functions")
     return Function(function, options)
@@ -332,24 +332,24 @@ def check_function(function: Any, wanted: str) -> None:
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
     if is_method and not inspect.isclass(function):
         raise Unsupported(
-            f"{name} is a method: a trial runs a plain function.",
-            hint="Move it out of the class and pass the object as an argument.",
+            f"{name} is a method, but a trial runs a plain function.",
+            hint="Move the function out of the class and pass the object as an argument.",
         )
     if not callable(function) or inspect.isclass(function):
         raise InvalidArgument(
             f"{wanted}; {name} is a {type(function).__name__}.",
-            hint="Write a function that does the work, and decorate that."
+            hint="Write a function that does the work, and decorate the function."
             if wanted.startswith("wl.run")
-            else "Write a function that does the work, and give that.",
+            else "Write a function that does the work, and pass the function.",
         )
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise Unsupported(
-            f"{name} is a generator: a trial has one value, at its end.",
-            hint=f"Collect what it yields: def {name}(...): return list(...)",
+            f"{name} is a generator function, but a trial returns one value at its end.",
+            hint=f"Return a list of the values: def {name}(...): return list(...)",
         )
     if inspect.iscoroutinefunction(function):
         raise Unsupported(
-            f"{name} is a coroutine: a trial runs a plain function.",
+            f"{name} is a coroutine function, but a trial runs a plain function.",
             hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
             "asynchronous code: await train.submit(...)",
         )

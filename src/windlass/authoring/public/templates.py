@@ -58,7 +58,7 @@ def check_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     problems += _contradictions(valid)
     problems += check_labels(valid.get("labels", ()))
     if isinstance(valid.get("secrets"), Mapping):
-        flaw = "secrets: a template is recorded, and holds no values; write a list of names"
+        flaw = "secrets: a template stores no secret values; write a list of names"
         problems.append((("secrets",), flaw))
     problems += _reword(job_problems(_fill_job(Job(_STAND_IN), valid)), valid)
     if problems:
@@ -182,7 +182,7 @@ def _as_job_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _contradictions(fields: Mapping[str, Any]) -> list[Problem]:
     pairs = {"retries": ("restart_policy", "backoff_limit"), "timeout": ("active_deadline",)}
     return [
-        ((name,), f"{name} says the same as {rival}; leave one of them out")
+        ((name,), f"{name} is the same as {rival}; remove one of them")
         for name, rivals in pairs.items()
         for rival in rivals
         if name in fields and rival in fields

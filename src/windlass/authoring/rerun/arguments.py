@@ -63,9 +63,10 @@ def _change_words(record: TrialRecord, role: Role, call: ProcessCall, changes: A
     parts = _parts(call.argv, record.recipe.arguments.get(role.name))
     if parts is None:
         raise InvalidArgument(
-            f"{_label(record, role)} does not say which words of its command were arguments: "
+            f"{_label(record, role)} has no record of the words of its command that were "
+            "arguments: "
             f"{shown(shlex.join(call.argv), str)}",
-            hint="Submit it anew: wl.Job(wl.Command([...]), args=...), or windlass run.",
+            hint="Submit it again: wl.Job(wl.Command([...]), args=...), or windlass run.",
         )
     own, old = parts
     if problems := check_arguments(changes):
@@ -155,9 +156,9 @@ def _check_new(
     meant = shlex.join(_replace_flags(words, changes))
     python = f'args={{"{role.name}": [...]}}' if len(record.spec.roles) > 1 else "args=[...]"
     raise InvalidArgument(
-        f"{_label(record, role)} was given its arguments as a list of words, which has {names} "
-        f"already: {shown(shlex.join(words), str)}",
-        hint=f"Give the whole list anew, with {python} or behind --. Perhaps this:\n"
+        f"{_label(record, role)} got its arguments as a list of words, which already has {names}: "
+        f"{shown(shlex.join(words), str)}",
+        hint=f"Pass the whole list again, with {python} or behind --. Perhaps this:\n"
         f"windlass rerun {record.id} -- {shown(meant, str)}",
     )
 
@@ -210,7 +211,9 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
     if name in params or any(name in value for value in _mappings(params)):
         return ""
     near = nearest(str(name), params)
-    has = f"did you mean {near!r}?" if near else f"it has: {', '.join(params) or 'none'}"
+    has = (
+        f"did you mean {near!r}?" if near else f"it has the arguments {', '.join(params) or 'none'}"
+    )
     return f"args: there is no argument {shown(name)}; {has}"
 
 

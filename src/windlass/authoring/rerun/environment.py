@@ -44,8 +44,9 @@ def check_environment(environment: object) -> None:
     near = nearest(str(environment), [RECORDED])
     guess = f" Did you mean {near!r}?" if near else ""
     raise InvalidArgument(
-        f"environment: {shown(environment)} is no environment.{guess}",
-        hint=f'Leave it out for what is installed now, or write environment="{RECORDED}".',
+        f"environment: {shown(environment)} is not an environment.{guess}",
+        hint="Remove it to use the packages that are installed now, or write "
+        f'environment="{RECORDED}".',
     )
 
 
@@ -58,8 +59,8 @@ def prepare_environment(
     lock = blobs.fetch(python_spec.lock) if python_spec.lock else b""
     if environment == RECORDED and not listed:
         raise InvalidArgument(
-            f"{_label(record)} has no list of the packages it was made with.",
-            hint="Leave environment= out, and name what it needs when you submit it anew.",
+            f"{_label(record)} has no recorded list of packages.",
+            hint="Remove environment=, or submit it again with packages= for its dependencies.",
         )
     base, notes = _interpreter(client, record, environment)
     differs = Difference("", ())
@@ -73,10 +74,12 @@ def prepare_environment(
         packages = rebuilt.packages
         left = difference((was.python, listed), (base.version, packages), lock)
         if left:
-            notes.append(f"What trial {record.id} was made with is rebuilt, but for this: {left}")
+            notes.append(f"The environment of trial {record.id} is rebuilt, except for: {left}")
     elif differs:
-        how = "" if not differs.packages else f'. To have those again: environment="{RECORDED}"'
-        notes.append(f"The environment is not what trial {record.id} was made with: {differs}{how}")
+        how = "" if not differs.packages else f'. To restore it: environment="{RECORDED}"'
+        notes.append(
+            f"The environment differs from the environment of trial {record.id}: {differs}{how}"
+        )
     provenance = replace(
         collect(was.git, files=was.tree_files, size=was.tree_size),
         python=base.version,
@@ -97,7 +100,7 @@ def _interpreter(
         interpreter = look_at(wanted.executable, cache)
         if not wanted.version or interpreter.minor == wanted.version:
             return interpreter, []
-        flaw = f"is Python {interpreter.minor} now, not {wanted.version}"
+        flaw = f"is now Python {interpreter.minor}, not {wanted.version}"
     except Unusable as error:
         flaw = str(error)
     what = f"{_label(record)} ran with {wanted.executable}, which {flaw}."
@@ -105,15 +108,15 @@ def _interpreter(
     if here != wanted.version:
         raise InvalidArgument(
             what,
-            hint=f"Make it again: uv venv --python {wanted.version} ...\n"
-            f'Or ask from a Python {wanted.version}, with environment="{RECORDED}".',
+            hint=f"Create it again: uv venv --python {wanted.version} ...\n"
+            f'Or use Python {wanted.version}, with environment="{RECORDED}".',
         )
     if environment != RECORDED:
         raise InvalidArgument(
             what,
-            hint=f'Have its packages rebuilt on this Python: environment="{RECORDED}"',
+            hint=f'Rebuild its packages on this Python: environment="{RECORDED}"',
         )
-    return look_at(sys.executable, cache), [f"{what} This one is used: {sys.executable}"]
+    return look_at(sys.executable, cache), [f"{what} Windlass uses this one: {sys.executable}"]
 
 
 def _label(record: TrialRecord) -> str:

@@ -135,18 +135,18 @@ def refuse_unrepeatable(record: TrialRecord) -> None:
     """Raise an error for a trial that cannot be rerun."""
     if record.kind is TrialKind.SHELL:
         raise Unsupported(
-            f"{_label(record)} is a shell: nobody would type to it.",
+            f"{_label(record)} is a shell, which cannot be repeated.",
             hint="Open another: wl.open_shell(...), or windlass shell",
         )
     if record.kind is TrialKind.EXTERNAL:
         raise Unsupported(
-            f"{_label(record)} was not started by Windlass: it cannot be started again.",
-            hint="Run its program again, or as a trial: windlass run SCRIPT",
+            f"{_label(record)} was not started by Windlass, so Windlass cannot start it again.",
+            hint="Run the program again, or launch it as a trial: windlass run SCRIPT",
         )
     if any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles):
         raise Unsupported(
-            f"{_label(record)} is what its generator added: nothing of it runs by itself.",
-            hint="Repeat the trials that it added, one by one; or add the generator again.",
+            f"{_label(record)} is a generator: only the trials that it added can run again.",
+            hint="Repeat the trials that it added one by one, or add the generator again.",
         )
 
 
@@ -204,8 +204,9 @@ def _secrets(record: TrialRecord, secrets: Any) -> dict[str, str]:
     if missing:
         raise InvalidArgument.of(
             [
-                f"the secret {name} is not set in this environment, and was not recorded\n"
-                f'Set it first (export {name}=...), or give it: secrets={{"{name}": ...}}'
+                f"the secret {name} is not set in this environment, and its value was not "
+                "recorded\n"
+                f'Set it first (export {name}=...), or pass the value: secrets={{"{name}": ...}}'
                 for name in missing
             ],
             where=_label(record),
@@ -232,13 +233,13 @@ def _by_role(
     if len(roles) == 1:
         return {roles[0]: changes}
     if not isinstance(changes, Mapping):
-        flaw = f"{option}: it has several roles: say of which, by name ({', '.join(roles)})"
+        flaw = f"{option}: the trial has several roles; name the role ({', '.join(roles)})"
         problems.append(((option,), flaw))
         return {}
     for name in changes:
         if name not in roles:
             near = nearest(str(name), roles)
-            guess = f"did you mean {near!r}?" if near else f"it has: {', '.join(roles)}"
+            guess = f"did you mean {near!r}?" if near else f"it has the roles {', '.join(roles)}"
             problems.append(((option,), f"{option}: there is no role {shown(name)}; {guess}"))
     return {name: value for name, value in changes.items() if name in roles}
 
@@ -248,8 +249,8 @@ def _executors(record: TrialRecord, changes: Any, problems: list[Problem]) -> di
     for executor in executors.values():
         kind = type(executor).__name__
         if not isinstance(executor, Local):
-            flaw = f"executor: {shown(executor)} is nothing that a server runs trials on yet"
-            meant = f"\nOn the server's own machine: wl.Local(cpus=...), not {kind}"
+            flaw = f"executor: {shown(executor)} is not an executor that Windlass can run trials on"
+            meant = f"\nTo run on the machine of the server, use wl.Local(cpus=...), not {kind}"
             problems.append((("executor",), flaw + meant))
             continue
         flaws = check_resources(executor.cpus, executor.memory, executor.accelerator)
@@ -271,8 +272,8 @@ def _volume_problems(client: Client, record: TrialRecord) -> list[Problem]:
     return [
         (
             ("volumes",),
-            f"its volume {volume.target} was {volume.source}, which is not there any more\n"
-            "Put it back, or submit the job anew with other volumes=.",
+            f"its volume {volume.target} was {volume.source}, which no longer exists\n"
+            "Restore it, or submit the job again with other volumes=.",
         )
         for volume in record.spec.volumes
         if not os.path.exists(volume.source)
@@ -284,7 +285,7 @@ def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
     if not client.transport.endpoint.is_embedded:
         return []
     gone = [path for path in record.spec.python.extra_paths if not os.path.exists(path)]
-    return [f"It imported from {path}, which is not there any more" for path in gone]
+    return [f"It imported from {path}, which no longer exists" for path in gone]
 
 
 def _fetch(client: Client, record: TrialRecord, digest: str) -> bytes:
@@ -292,8 +293,8 @@ def _fetch(client: Client, record: TrialRecord, digest: str) -> bytes:
         return client.transport.fetch("GET", request_path("blobs", digest))
     except NotFound as error:
         raise SnapshotError(
-            f"The server does not have all of {_label(record)} any more.",
-            hint="Submit it anew from your project.",
+            f"The server no longer has all of {_label(record)} any more.",
+            hint="Submit it again from your project.",
         ) from error
 
 

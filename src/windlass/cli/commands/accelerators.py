@@ -52,7 +52,7 @@ def command(as_json: bool) -> None:
 
 
 def count_here(kind: str, devices: Sequence[Device]) -> int:
-    """How many devices serve a request for a kind."""
+    """Count the devices that satisfy a request for a kind."""
     from windlass.model.accelerators import satisfies
 
     return sum(satisfies(device.kind, kind) for device in devices)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from windlass.model.records import OutputFile
 
-_NONE = "There are no such files. A program leaves them in wl.output_dir()."
+_NONE = "There are no such files. Programs write them to wl.output_dir()."
 
 
 @click.command(
@@ -49,9 +49,9 @@ def command(
     from windlass.client.client import default_client
 
     if folder is None and overwrite:
-        raise click.UsageError("--overwrite goes with --to.", ctx)
+        raise click.UsageError("--overwrite needs --to.", ctx)
     if folder is not None and as_json:
-        raise click.UsageError("--to and --json do not go together.", ctx)
+        raise click.UsageError("--to and --json cannot be used together.", ctx)
     trial = default_client().get_trial(trial_id)
     files = trial.list_artifacts(pattern, role=role, index=index)
     if folder is not None:

@@ -104,7 +104,7 @@ def show(name_or_id: str, as_json: bool) -> None:
         "size": f"{format_size(checkpoint.size)} in {counted(checkpoint.files, 'file')}",
         "used by": ", ".join(
             [*(f"{clean(name)}@{which}" for name, which in checkpoint.models.items())]
-            + [f"trial {trial_id}, which began with it" for trial_id in checkpoint.continued_by]
+            + [f"trial {trial_id}, which started from it" for trial_id in checkpoint.continued_by]
         ),
         "uid": checkpoint.uid,
     }
@@ -209,7 +209,7 @@ def _print(checkpoints: list[Checkpoint], trial_id: int | None, sorted_by: str) 
     is_all = trial_id is None
     if not checkpoints:
         none = "There are no checkpoints" if is_all else f"Trial {trial_id} has no checkpoints"
-        print_message(f"{none}. A program saves them: wl.save_checkpoint(path, step=...)")
+        print_message(f"{none}. Save them in the program: wl.save_checkpoint(path, step=...)")
         return
     # The metric of the sort order comes first, then the most common metrics.
     common = Counter(name for checkpoint in checkpoints for name in checkpoint.metrics)

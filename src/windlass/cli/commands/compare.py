@@ -64,7 +64,7 @@ def command(
     from windlass.comparison.tables import build_table
 
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json do not go together.", ctx)
+        raise click.UsageError("--csv and --json cannot be used together.", ctx)
     if bool(trial_ids) == (experiment is not None):
         but = ", not both" if trial_ids else ""
         text = f"Name trials by their ids, or an experiment with --experiment{but}."
@@ -132,5 +132,8 @@ def _print(table: Table, records: list[TrialRecord]) -> None:
         widths = fit(columns, rows, shutil.get_terminal_size().columns)
         hidden = [column.head for column, width in zip(columns, widths, strict=True) if not width]
         if hidden:
-            text = f"No room for {', '.join(hidden)}. All of it: --csv or --json"
+            text = (
+                f"The terminal is too narrow for {', '.join(hidden)}. To print all "
+                "columns: --csv or --json"
+            )
             print(paint(text, dim=True))

@@ -40,7 +40,7 @@ def command(ctx: click.Context, shell: str | None) -> None:
     assert script is not None  # noqa: S101 -- click has all three
     file, line = _INSTALL[name]
     first, rest = _split_compdef(script(cli, {}, "windlass", "_WINDLASS_COMPLETE").source())
-    print(f"{first}# Put this line into {file}, then open a new shell:\n#   {line}\n{rest}", end="")
+    print(f"{first}# Add this line to {file}, then open a new shell:\n#   {line}\n{rest}", end="")
 
 
 def _split_compdef(source: str) -> tuple[str, str]:

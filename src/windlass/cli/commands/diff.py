@@ -52,11 +52,13 @@ def command(
     Compares code, arguments, environment, packages, resources, metrics and outcome.
     """
     if other is None:
-        raise click.UsageError(f"It takes two: windlass diff {one} OTHER.", ctx)
+        raise click.UsageError(f"A comparison needs two: windlass diff {one} OTHER.", ctx)
     numbers = [text.isascii() and text.isdecimal() for text in (one, other)]
     if not experiments and len(set(numbers)) == 2:
         raise click.UsageError(
-            f"{one!r} and {other!r} are a trial and an experiment: compare two of a kind.", ctx
+            f"{one!r} and {other!r} are a trial and an experiment. Compare two trials or "
+            "two experiments.",
+            ctx,
         )
     is_trials = all(numbers) and not experiments
     diff = _trials(int(one), int(other)) if is_trials else _experiments(one, other)
@@ -120,4 +122,4 @@ def _mention_code(diff: Diff | ExperimentDiff, one: str, other: str, option: str
     if trials is not None and any(file.lines for file in trials.code) and is_terminal(sys.stdout):
         print()
         how = f"windlass diff {option}{shlex.join([one, other])} --code"
-        print(paint(f"The lines of code that differ: {how}", dim=True))
+        print(paint(f"To see the changed lines of code: {how}", dim=True))

@@ -73,12 +73,12 @@ def _home(home: Home) -> Iterator[Finding]:
     if not path.exists():
         parent = next(folder for folder in path.parents if folder.exists())
         if os.access(parent, os.W_OK):
-            yield Finding("home", "ok", f"{path} (made when it is first needed)")
+            yield Finding("home", "ok", f"{path} (created when it is first needed)")
         else:
-            yield _unusable(path, f"it is not there, and {parent} cannot be written to")
+            yield _unusable(path, f"it does not exist, and {parent} cannot be written to")
         return
     if not path.is_dir():
-        yield _unusable(path, "it is no directory")
+        yield _unusable(path, "it is not a directory")
         return
     if path.stat().st_uid != os.getuid():
         yield _unusable(path, "it belongs to another user")
@@ -92,8 +92,8 @@ def _home(home: Home) -> Iterator[Finding]:
         if file.exists() and file.stat().st_mode & 0o077
     ]
     if loose:
-        mend = f"Keep it to yourself: chmod go-rwx {' '.join(loose)}"
-        yield Finding("home", "warning", f"{path}: others can read what is in it", mend)
+        mend = f"Make it private: chmod go-rwx {' '.join(loose)}"
+        yield Finding("home", "warning", f"{path}: other users can read its files", mend)
         return
     yield Finding("home", "ok", f"{path}, only yours")
 
@@ -112,15 +112,15 @@ def _space(home: Home) -> Finding:
 
     existing = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
-    text = f"{format_size(free)} free where the home is"
+    text = f"{format_size(free)} free on the disk of the home directory"
     files = os.statvfs(existing)
     if files.f_files and not files.f_favail:  # only for file systems that limit the number of files
-        text += ", but it has as many files as it can have"
+        text += ", but the file system has no free inodes"
         free = 0
     if free < _LITTLE_SPACE:
         mend = (
             "Free some space, or set WINDLASS_HOME to a directory on a larger disk.\n"
-            f"What takes it: du -sh {home.path}/*"
+            f"To see the largest folders: du -sh {home.path}/*"
         )
         return Finding("disk", "warning", text, mend)
     return Finding("disk", "ok", text)
@@ -146,11 +146,11 @@ def _server(seen: ServerProbe) -> Finding:
     from windlass.cli.output.text import counted
 
     if seen.described is None:
-        return Finding("server", "ok", "not running; it starts with the first thing that needs it")
+        return Finding("server", "ok", "not running; the first command that needs it starts it")
     if not seen.is_running:
         return Finding(
-            "server", "warning", f"it ended without saying so (it was pid {seen.pid})",
-            "The next command starts it again. Why it ended: windlass server logs",
+            "server", "warning", f"it stopped unexpectedly (it was pid {seen.pid})",
+            "The next command starts it again. To see why it stopped: windlass server logs",
         )  # fmt: skip
     if seen.info is None:
         problem, _, hint = seen.problem.partition("\n")
@@ -182,18 +182,18 @@ def _accelerators(seen: ServerProbe) -> Finding:
         return Finding("accelerators", "ok", ", ".join(names))
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return Finding("accelerators", "ok", "none here (there is no nvidia-smi)")
+        return Finding("accelerators", "ok", "none (nvidia-smi is not installed)")
     listed = _output_of([tool, "-L"])
     if listed is None:
         return Finding(
-            "accelerators", "warning", "nvidia-smi is there but fails",
-            "Run nvidia-smi to see why: the driver may need to be installed again.",
+            "accelerators", "warning", "nvidia-smi exists but fails",
+            "Run nvidia-smi to see the error. You may need to reinstall the driver.",
         )  # fmt: skip
     names = [line.partition(":")[2].partition("(")[0].strip() for line in listed.splitlines()]
     text = ", ".join(name for name in names if name)
     if seen.info is not None:
-        mend = "Restart it, so that it sees them: windlass server stop"
-        return Finding("accelerators", "warning", f"{text}; the server does not know of them", mend)
+        mend = "Restart the server to add them: windlass server stop"
+        return Finding("accelerators", "warning", f"{text}; the server does not list them", mend)
     return Finding("accelerators", "ok", text or "none here")
 
 
@@ -218,7 +218,7 @@ def _git() -> Finding:
     version = _output_of(["git", "--version"])
     if version is None:
         mend = "Install git, so that the commit of your code is recorded."
-        return Finding("git", "warning", "there is no git", mend)
+        return Finding("git", "warning", "git is not installed", mend)
     return Finding("git", "ok", version.strip())
 
 

@@ -50,13 +50,15 @@ def command(
     changes = {name: value for name, value in options.items() if value not in (None, ())}
     if bool(trial_ids) is (experiment is not None):
         but = ", not both" if trial_ids else ""
-        raise click.UsageError(f"Say which: the ids of trials, or --experiment NAME{but}.", ctx)
+        raise click.UsageError(
+            f"Name the trials by their ids, or an experiment: --experiment NAME{but}.", ctx
+        )
     if not changes:
-        raise click.UsageError("Say what to change: --name, --label, --notes and so on.", ctx)
+        raise click.UsageError("Name a change: --name, --label, --notes and so on.", ctx)
     unfit = [name for name in changes if name in _OF_EXPERIMENTS]
     if trial_ids and unfit:
         option = "--archive" if unfit[0] == "archived" else "--project"
-        raise click.UsageError(f"{option} is said of an experiment: --experiment NAME.", ctx)
+        raise click.UsageError(f"{option} applies to experiments. Add --experiment NAME.", ctx)
     if experiment is not None:
         return _edit_experiment(experiment, changes)
 

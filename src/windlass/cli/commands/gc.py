@@ -30,10 +30,10 @@ def command(dry_run: bool, older_than: float) -> int:
 
     report = default_client().gc(older_than=older_than, dry_run=dry_run)
     done = "Would free" if dry_run else "Freed"
-    contents = _many(report.blobs, "content", "contents")
+    contents = _many(report.blobs, "unused content", "unused contents")
     folders = f" and {_many(report.folders, 'folder', 'folders')}" if report.folders else ""
-    print(f"{done} {format_size(report.bytes)}: {contents}{folders} that nothing needs.")
-    young = f", {report.young} of them because they are young or in use" if report.young else ""
+    print(f"{done} {format_size(report.bytes)}: {contents}{folders}.")
+    young = f", {report.young} of them because they are new or in use" if report.young else ""
     print(f"{_many(report.kept, 'content is', 'contents are')} kept{young}.")
     return 0
 

@@ -145,14 +145,14 @@ def manifest(file: str, context: str | None, namespace: str | None, as_json: boo
     spec = msgspec.structs.replace(build_outline(read_job(file)), python=python)
     if spec.backend != KUBERNETES:
         raise InvalidArgument(
-            f"{file}: the job runs on the server's machine, in no pods.",
-            hint='Have it run on a cluster: executor = { backend = "kubernetes" }',
+            f"{file}: the job runs on the server's machine, not in pods.",
+            hint='To run it on a cluster: executor = { backend = "kubernetes" }',
         )
     named = (spec.roles[0].kubernetes or KubernetesOptions()).namespace
     if namespace and named and namespace != named:
         raise InvalidArgument(
-            f"{file} says namespace {named}, and --namespace {namespace}.",
-            hint="Leave one of them out.",
+            f"{file} has namespace {named}, but --namespace is {namespace}.",
+            hint="Remove one of them.",
         )
     home = Home.find()
     request = ShowManifests(spec=spec, namespace=namespace or "")

@@ -41,7 +41,7 @@ ShowStatus = Callable[["TrialRecord"], None]
     "-n", "--tail", type=WholeNumber(0, 1_000_000), metavar="N", help="Print the last N lines only."
 )
 @click.option("--head", type=WholeNumber(0), metavar="N", help="Print the first N lines only.")
-@click.option("--search", metavar="TEXT", help="Print lines that contain a text.")
+@click.option("--search", metavar="TEXT", help="Print lines that contain TEXT.")
 @click.option("--regex", is_flag=True, help="Treat TEXT as a regular expression.")
 @click.option("-c", "--count", is_flag=True, help="Print the number of matching lines only.")
 @click.option(
@@ -101,7 +101,7 @@ def command(
     from windlass.client.resources.trial.log_pages import check_ends, filters
 
     if count and search is None:
-        raise click.UsageError("--count counts the lines of a --search.", ctx)
+        raise click.UsageError("--count needs --search.", ctx)
     stream = None
     if only_stdout != only_stderr:
         stream = "stdout" if only_stdout else "stderr"
@@ -119,7 +119,7 @@ def command(
         return search_many(client, log_query, experiment, where, counts=count)
     for option, value in (("--experiment", experiment), ("--where", where)):
         if value is not None:
-            raise click.UsageError(f"An ID names the trial already: leave out {option}.", ctx)
+            raise click.UsageError(f"The ID already names the trial. Remove {option}.", ctx)
     trial = client.get_trial(trial_id)
     if count:
         from windlass.cli.commands.logs_search import print_count
@@ -151,13 +151,13 @@ def _check_many(ctx: click.Context, log_query: LogQuery) -> None:
     """Raise an error unless the query is a search, the only query on many trials."""
     if log_query.query["search"] is None:
         raise click.UsageError(
-            "Say which trial: windlass logs 7. To look through the logs of many: "
-            "windlass logs --search TEXT",
+            "Name a trial: windlass logs 7. To search the logs of many trials: windlass "
+            "logs --search TEXT",
             ctx,
         )
     if log_query.follows or log_query.tail is not None:
         option = "--follow" if log_query.follows else "--tail"
-        raise click.UsageError(f"{option} is of one trial: name it, as windlass logs 7.", ctx)
+        raise click.UsageError(f"{option} works for one trial. Name it: windlass logs 7.", ctx)
 
 
 def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
@@ -244,7 +244,9 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
         whose = f" of {role}" if role else ""
         raise InvalidArgument(
             f"Trial {trial.id} ({trial.name}) has no replica {index}{whose}.",
-            hint=f"They are numbered from 0 to {most - 1}." if most > 1 else "It has one: 0.",
+            hint=f"Replicas are numbered from 0 to {most - 1}."
+            if most > 1
+            else "It has one replica: 0.",
         )
 
 
@@ -307,8 +309,8 @@ def _explain_silence(trial: Trial[Any], log_query: LogQuery) -> None:
         )
     elif trial.record.kind is TrialKind.EXTERNAL:
         print_message(
-            f"Trial {trial.id} ({trial.name}) was not started by Windlass: "
-            "what it prints is not recorded."
+            f"Trial {trial.id} ({trial.name}) was not started by Windlass, so its output "
+            "is not recorded."
         )
     elif trial.is_finished:
         print_message(f"Trial {trial.id} ({trial.name}) wrote nothing.")
@@ -349,6 +351,7 @@ def _stop_following(trial: Trial[Any]) -> int:
         return 130  # Ctrl-C ends the command even if the server does not respond
     if not trial.is_finished:
         print_message(
-            f"Trial {trial.id} ({trial.name}) goes on. To stop it: windlass stop {trial.id}"
+            f"Trial {trial.id} ({trial.name}) continues to run. To stop it: windlass stop "
+            f"{trial.id}"
         )
     return 130

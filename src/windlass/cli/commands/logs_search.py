@@ -37,8 +37,8 @@ def search_many(
         return 130
     if not number:
         whose = f"No trial of {experiment}" if experiment else "No trial"
-        whose += " that fulfils --where" if where else ""
-        print_message(f"{whose} wrote anything like that.")
+        whose += " that matches --where" if where else ""
+        print_message(f"{whose} wrote a matching line.")
     return 0
 
 

@@ -180,7 +180,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
     if first is None:
         is_filtered = any(query[:-1]) or _has_archived(client)
         print_message(
-            "No trial matches. All there are: windlass ls --all" if is_filtered else _NOTHING
+            "No trial matches. To list all trials: windlass ls --all" if is_filtered else _NOTHING
         )
         return
     records = [first.record, *(trial.record for trial in trials)]
@@ -207,7 +207,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
     named = _find_experiments(client, experiment) if is_terminal(sys.stdout) else []
     if len(named) > 1:
         several = ", ".join(str(experiment.id) for experiment in reversed(named))
-        text = f"Several experiments are called so: {several}. One: windlass ls -e {named[0].id}"
+        text = f"Several experiments have this name: {several}. One: windlass ls -e {named[0].id}"
         print(paint(text, dim=True))
 
 

@@ -83,9 +83,9 @@ def command(
 
     named, names = ([], _once(words)) if experiment is not None else _split_words(words, ctx)
     if plot and (follow or as_json):
-        raise click.UsageError("--plot goes without --follow and --json.", ctx)
+        raise click.UsageError("--plot cannot be used with --follow or --json.", ctx)
     if follow and max_points is not None:
-        raise click.UsageError("--follow prints every point: leave out --max-points.", ctx)
+        raise click.UsageError("--follow prints every point. Remove --max-points.", ctx)
     client = default_client()
     if experiment is None:
         records = [client.get_trial(trial_id).record for trial_id in named]
@@ -93,9 +93,9 @@ def command(
         records = _list_trials(client, experiment, ctx)
     ids = [record.id for record in records]
     if follow and len(ids) > 1:
-        raise click.UsageError("--follow is of one trial.", ctx)
+        raise click.UsageError("--follow works for one trial.", ctx)
     if plot and len(ids) * len(names) > len(_MARKS):
-        raise click.UsageError(f"{len(_MARKS)} curves are the most that can be told apart.", ctx)
+        raise click.UsageError(f"{len(_MARKS)} curves are the most that --plot can draw.", ctx)
     if not names and (plot or follow):
         raise click.UsageError(_suggest_metrics(records, "--plot" if plot else "-f"), ctx)
     if not names:
@@ -121,7 +121,7 @@ def _split_words(words: Sequence[str], ctx: click.Context) -> tuple[list[int], l
     """Split the words into trial ids and metric names, without duplicates."""
     words = list(words)
     if not words:
-        raise click.UsageError("Of which trial? Give its id, or an experiment with -e.", ctx)
+        raise click.UsageError("Name a trial by its id, or an experiment with -e.", ctx)
     ids = [TRIAL_ID.convert(words.pop(0), None, ctx)]
     while words and words[0].isascii() and words[0].isdecimal():
         ids.append(TRIAL_ID.convert(words.pop(0), None, ctx))
@@ -150,10 +150,10 @@ def _suggest_metrics(records: Sequence[TrialRecord], how: str) -> str:
     names = [clean(name) for name in reported if is_own_metric(name)] or list(map(clean, reported))
     ids = " ".join(str(record.id) for record in records)
     if not names:
-        return f"Which metric? None is reported. See: windlass metrics {ids}"
+        return f"Name a metric. These trials have not reported any yet. See: windlass metrics {ids}"
     more = ", …" if len(names) > 20 else ""
-    there = f"There is: {', '.join(names[:20])}{more}."
-    return f"Which metric? {there} As in: windlass metrics {ids} {names[0]} {how}"
+    there = f"The metrics are: {', '.join(names[:20])}{more}."
+    return f"Name a metric. {there} For example: windlass metrics {ids} {names[0]} {how}"
 
 
 def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
@@ -263,12 +263,12 @@ def _plot(
         paint=lambda text, curve: paint(text, _colour(whose[curve])) if several else text,
     )
     if not lines:
-        print("No point that could be drawn has been reported.")
+        print("No finite points were reported.")
     for line in lines:
         print(line)
     odd = sum(point.value - point.value != 0 for point in points)
     if odd:
-        print(f"NaN or infinite, and not drawn: {odd} of the points")
+        print(f"Not drawn, because they are NaN or infinite: {odd} of the points")
 
 
 def _print_legend(every: Sequence[_Series]) -> None:

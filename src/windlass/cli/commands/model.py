@@ -244,7 +244,9 @@ def create(
     noted = read_named_values("metadata", metadata)
     with suggest_on_conflict(f"windlass model show {name}"):
         made = default_client().create_model(name, project, description, labels, noted)
-    print(f"Model {made.name} is made. A version of it: windlass model register {name} CHECKPOINT")
+    print(
+        f"Model {made.name} is created. To add a version: windlass model register {name} CHECKPOINT"
+    )
 
 
 @command.command(
@@ -288,7 +290,7 @@ def register(
     )
     if version.version <= before and (called or notes or labels or noted):
         print_message(
-            f"It was version {version.version} already, and stays as it is. To change it: "
+            f"It already is version {version.version}, which stays unchanged. To change it: "
             f"windlass model edit {model.name}@{version.version}"
         )
     if alias is not None:
@@ -329,9 +331,9 @@ def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> N
         key: value for key, value in {**options, "name": new}.items() if value not in (None, ())
     }
     if not changes:
-        raise click.UsageError("Say what to change: --notes, --label, --metadata and so on.", ctx)
+        raise click.UsageError("Name a change: --notes, --label, --metadata and so on.", ctx)
     if which and "description" in changes:
-        raise click.UsageError("A version has notes, no description: --notes TEXT.", ctx)
+        raise click.UsageError("A version has no description. Use --notes TEXT.", ctx)
     model = default_client().get_model(called)
     if which:
         version = model.get_version(which)
@@ -360,11 +362,11 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
     from windlass.client.client import default_client
 
     if (version is None) is not remove:
-        raise click.UsageError("Give a version, or --remove.", ctx)
+        raise click.UsageError("Name a version, or add --remove.", ctx)
     model = default_client().get_model(name)
     if version is None:
         model.remove_alias(alias)
-        print(f"{alias} names no version of {model.name}.")
+        print(f"{alias} no longer names a version of {model.name}.")
         return
     before, number = model.aliases.get(alias), model.get_version(version).version
     model.set_alias(alias, number)

@@ -90,7 +90,7 @@ def install(is_print: bool, replace: bool, context: str | None) -> None:
 
     for definition in install_definitions(connect(context), replace=replace):
         is_kept = definition.what == "kept"
-        words = "kept as it was: it is another operator's" if is_kept else definition.what
+        words = "unchanged: it belongs to another operator" if is_kept else definition.what
         print(f"{definition.name}: {words}")
 
 
@@ -157,9 +157,9 @@ def _run(
         level=os.environ.get("WINDLASS_LOG_LEVEL", "INFO").upper(), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )  # fmt: skip
-    # Each connection of its pool that is dropped is no news: there are as many as are needed.
+    # The client logs each dropped connection of its pool, which is normal.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    # Each watch warns by itself of what is wrong for all of them: `_print_failure` reports it once.
+    # Each watch logs the same failure; `_print_failure` reports it once.
     watching = logging.getLogger("windlass.kube.api.watch")
     watching.addFilter(lambda record: record.levelno != logging.WARNING)
     host, port = _parse(listen)
@@ -177,22 +177,30 @@ def _run(
     except OSError as error:
         raise _cannot_listen(listen, error) from None
     where = f"namespace {', '.join(namespaces)}" if namespaces else "all namespaces"
-    print(f"Looking after the jobs of {where} at {connection.server}.", flush=True)
+    print(f"Managing the jobs of {where} at {connection.server}.", flush=True)
     if leases:
         others = "any of these namespaces" if namespaces else "any namespace"
         print(
-            f"It acts while it holds the lease {lease_name(namespaces)} in namespace {leases}; "
-            f"others for the same stand by. No other operator should look after {others}.",
+            f"It is active while it holds the lease {lease_name(namespaces)} in namespace "
+            f"{leases}; "
+            "other operators for the same jobs stand by. No other operator should manage "
+            f"{others}.",
             flush=True,
         )
     for deed in missing_help(connection, namespaces):
-        print(f"It may not {deed}, and goes on without: see windlass operator rights.", flush=True)
+        print(
+            f"The operator may not {deed}, and continues without. See: windlass operator rights",
+            flush=True,
+        )
     for name in missing_namespaces(connection, namespaces):
-        print(f"There is no namespace {name} yet; it is watched for jobs all the same.", flush=True)
+        print(
+            f"There is no namespace {name} yet. The operator watches it for jobs anyway.",
+            flush=True,
+        )
     name = f"[{host}]" if ":" in host else host
     print(f"Health and metrics: http://{name}:{operator.port}", flush=True)
     operator.run(stop)
-    print("Stopped. Pods run on.", flush=True)
+    print("Stopped. Pods keep running.", flush=True)
 
 
 def _stop_event() -> threading.Event:
@@ -224,8 +232,8 @@ def _cannot_listen(listen: str, error: OSError) -> WindlassError:
     from windlass.model.errors import WindlassError
 
     return WindlassError(
-        f"Nothing can be answered at {listen}: {error.strerror or error}.",
-        hint="Say where else: --listen 127.0.0.1:8081, or port 0 for any that is free.",
+        f"The operator cannot listen at {listen}: {error.strerror or error}.",
+        hint="Choose another address: --listen 127.0.0.1:8081, or port 0 for any free port.",
     )
 
 

@@ -36,8 +36,8 @@ def _set(trial: Trial[Any], priority: int) -> str:
     before = trial.priority
     trial.set_priority(priority)
     if before == priority:
-        return f"{trial_label(trial)} had the priority {priority} before."
+        return f"{trial_label(trial)} already has the priority {priority}."
     result = f"{trial_label(trial)} has the priority {priority}"
     if trial.state == "QUEUED":
         return f"{result}: {trial.message}." if trial.message else f"{result}."
-    return f"{result}; it is {trial.state.lower()}, and that matters when it waits again."
+    return f"{result}; it is {trial.state.lower()}, so the priority matters when it waits again."

@@ -64,7 +64,7 @@ def list_projects(workspace: str | None, archived: bool, as_json: bool) -> None:
         Column("DESCRIPTION", shrinks=True),
     ]
     projects = default_client().list_projects(workspace=workspace, archived=archived)
-    nothing = "No project is archived." if archived else "There is no project in it."
+    nothing = "No project is archived." if archived else "It has no projects."
     print_list(projects, columns, _row, nothing, as_json=as_json)
 
 
@@ -104,7 +104,7 @@ def create(place: str, description: str, as_json: bool) -> None:
     if as_json:
         print_json(made.record)
         return
-    print(f"Project {made.place} is made. An experiment is moved there by:")
+    print(f"Project {made.place} is created. To move an experiment there:")
     print(f"  windlass edit -e EXPERIMENT --project {made.place}")
 
 

@@ -105,7 +105,7 @@ def _move(trial: Trial[Any], other: int) -> str:
     trial.move_ahead_of(other)
     priority_note = f", with the priority {trial.priority}" if trial.priority != before else ""
     waits = f": {trial.message}" if trial.state == "QUEUED" and trial.message else ""
-    return f"{trial_label(trial)} is right ahead of trial {other}{priority_note}{waits}."
+    return f"{trial_label(trial)} is now directly ahead of trial {other}{priority_note}{waits}."
 
 
 def _why(why: str, ahead: int | None) -> str:

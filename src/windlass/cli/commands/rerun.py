@@ -68,7 +68,7 @@ def _suggest_argument(error: click.NoSuchOption, words: list[str]) -> click.NoSu
             value = words[at + 1]
         elif word.startswith(f"{option}="):
             value = word.partition("=")[2]
-    message = f"{error.message.rstrip('.')}. An argument of the trial is changed with --arg: "
+    message = f"{error.message.rstrip('.')}. To change an argument of the trial, use --arg: "
     return click.NoSuchOption(
         option, f"{message}{shlex.join(['--arg', f'{name}={value}'])}", ctx=error.ctx
     )
@@ -107,7 +107,7 @@ _OPTIONS = (
     ),
     _recording(
         "--label", "labels", multiple=True, metavar="TEXT",
-        help="Add a label. Those of the old trial are not kept.",
+        help="Add a label. Labels of the old trial are not copied.",
     ),
     _recording("-d", "--detach", is_flag=True, help="Return at once. The trial runs on."),
     _recording("--json", "as_json", is_flag=True, help="Print the trial as JSON (with --detach)."),
@@ -141,15 +141,20 @@ def run_again(
     trial_id, words = options.pop("trial_id"), options.pop("words")
     detach, as_json = options.pop("detach"), options.pop("as_json")
     if as_json and not detach:
-        raise click.UsageError("--json goes with --detach: otherwise the output is its own.", ctx)
+        raise click.UsageError(
+            "--json needs --detach. Otherwise the command prints the output of the trial.", ctx
+        )
     if words and not ctx.meta[_DASHES]:
         raise click.UsageError(
-            f"What is {words[0]!r}? An argument is changed with --arg NAME=VALUE; a whole list of "
-            f"them comes behind --: windlass {ctx.info_name} {trial_id} -- ...",
+            f"What is {words[0]!r}? To change an argument, use --arg NAME=VALUE. To "
+            f"replace all arguments, write them after --: windlass {ctx.info_name} "
+            f"{trial_id} -- ...",
             ctx,
         )
     if options["args"] and ctx.meta[_DASHES]:
-        raise click.UsageError("--arg changes some arguments, -- all of them: use one.", ctx)
+        raise click.UsageError(
+            "--arg changes some arguments, -- replaces all of them. Use one of the two.", ctx
+        )
 
     from windlass.cli.options.python_to_options import as_options, errors_as_options
     from windlass.client.client import default_client
@@ -220,14 +225,14 @@ def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any
             if not dot or role not in roles:
                 listed = ", ".join(roles)
                 raise click.BadParameter(
-                    f"{text!r} does not say of which role it is ({listed}). Write "
+                    f"{text!r} does not name a role ({listed}). Write "
                     f"--{option} {roles[0]}.{text.rpartition('.')[2] if dot else text}",
                     param_hint=where,
                 )
             among = values.setdefault(role, {})
         if name in among:
             raise click.BadParameter(
-                f"{name} is given twice. A list is written as JSON: {name}='[1, 2]'",
+                f"{name} is set twice. Write a list as JSON: {name}='[1, 2]'",
                 param_hint=where,
             )
         among[name] = value_of(value)

@@ -50,11 +50,11 @@ def command(
     from windlass.client.client import default_client
 
     if raw and as_json:
-        raise click.UsageError("--raw and --json do not go together.", ctx)
+        raise click.UsageError("--raw and --json cannot be used together.", ctx)
     if raw and out is None and sys.stdout.isatty():
         raise click.UsageError(
-            "--raw writes bytes that a terminal cannot show: send them to a file, with "
-            "--out value.pkl or > value.pkl.", ctx
+            "--raw writes bytes that a terminal cannot show. Write them to a file: --out "
+            "value.pkl, or > value.pkl", ctx
         )  # fmt: skip
     client = default_client()
     trial = client.get_trial(trial_id)
@@ -109,24 +109,28 @@ def _check_value(client: Client, record: TrialRecord) -> None:
     who = f"Trial {record.id} ({record.name})"
     if not record.state.is_final:
         raise Conflict(
-            f"{who} has no value yet: it is {record.state.value.lower()}.",
+            f"{who} has no return value yet: it is {record.state.value.lower()}.",
             hint=f"Wait for it: windlass result {record.id} --wait",
         )
     if record.state is not TrialState.SUCCEEDED:
         raise _failure(client, record)
     executable = record.spec.roles[0].executable
     if not isinstance(executable, FunctionCall):
-        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        kinds = {
+            ProcessCall: "command",
+            ShellCall: "shell",
+            ExternalCall: "process that Windlass did not start",
+        }
         what = kinds.get(type(executable), "generator")
         # The output of an interactive terminal is not recorded.
         way = (
-            "is known of it: windlass show"
+            "See its record: windlass show"
             if what.startswith("process")
-            else "it wrote: windlass logs"
+            else "See its output: windlass logs"
         )
         raise NotFound(
-            f"{who} has no value: it is a {what}, not a function.",
-            hint=f"What {way} {record.id}",
+            f"{who} has no return value: it is a {what}, not a function.",
+            hint=f"{way} {record.id}",
         )
 
 

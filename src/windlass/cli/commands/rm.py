@@ -55,10 +55,10 @@ def command(
 
     if not trial_ids and experiment is None and where is None:
         raise click.UsageError(
-            "Say which: the id of a trial, --experiment NAME, or --where TEXT.", ctx
+            "Name trials by their ids, or use --experiment NAME or --where TEXT.", ctx
         )
     if trial_ids and where is not None:
-        raise click.UsageError("Say ids of trials, or --where TEXT, not both.", ctx)
+        raise click.UsageError("Use trial ids or --where TEXT, not both.", ctx)
     client = default_client()
     if where is not None:
         return _delete_matching(ctx, client, experiment, where, yes=yes)
@@ -93,7 +93,7 @@ def _delete_matching(
             whose = client.get_experiment(name_or_id(experiment))
             trials = list(whose.list_trials(where=where))
     if not trials:
-        print_message("No trial fulfils that: nothing is deleted.")
+        print_message("No trial matches. Nothing is deleted.")
         return 0
     if not confirm_delete(ctx, f"{counted(len(trials), 'trial')}: {_named(trials, None)}", yes=yes):
         return 1
@@ -127,7 +127,7 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
             print_error(f"{name} is not deleted. {error}")
             code = 1
         except NotFound:  # deleted together with another trial, or by another user
-            print(f"{name} is gone already.", flush=True)
+            print(f"{name} is already deleted.", flush=True)
         else:
             print(f"{name} is deleted.", flush=True)
     return code

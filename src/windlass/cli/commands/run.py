@@ -178,10 +178,12 @@ def command(
     stops the trial. Words after the script are arguments of the script.
     """
     if not words and file is None:
-        raise click.UsageError("Name a script, or a command after --; or a job: --file.", ctx)
+        raise click.UsageError("Name a script, a command after --, or a job file with --file.", ctx)
     if as_json and not (detach or dry_run or options["suspend"]):
         raise click.UsageError(
-            "--json goes with --detach or --dry-run: otherwise the output is its own.", ctx
+            "--json needs --detach or --dry-run. Otherwise the command prints the output "
+            "of the trial.",
+            ctx,
         )
 
     from windlass.cli.options.job_from_options import compose_job, read_file
@@ -236,7 +238,7 @@ def _run(
         view.status(f"{job.name}: packaging")
         draft = job.draft(client)
         view.status(f"{job.name}: sending")
-        # A suspended trial waits for `windlass resume`, so watching it is no use.
+        # A suspended trial waits for `windlass resume`, so there is nothing to watch.
         if detach or job.outline.suspend:
             submitted = client.submit(draft)
         else:
@@ -256,7 +258,7 @@ def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
         print_json(trial.record)
         return
     is_suspended = trial.record.spec.suspend
-    how = "submitted, and waits to be resumed" if is_suspended else "submitted"
+    how = "submitted and suspended" if is_suspended else "submitted"
     print(f"Trial {trial.id} ({trial.name}) is {how}.")
     ways = {"logs {} -f": "its output", "show {}": "how it stands", "stop {}": "stop it"}
     if is_suspended:

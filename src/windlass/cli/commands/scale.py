@@ -46,8 +46,8 @@ def _read_sizes(ctx: click.Context, sizes: Sequence[str]) -> dict[str, int]:
         if not (number.isascii() and number.isdecimal()) or text.startswith("="):
             raise click.UsageError(f"{text!r} is neither a number nor ROLE=N.", ctx)
         if role in targets:
-            which = f"the role {role!r}" if role else "the one role"
-            raise click.UsageError(f"How many of {which}? It is given twice.", ctx)
+            which = f"the role {role!r}" if role else "the only role"
+            raise click.UsageError(f"The number of replicas of {which} is set twice.", ctx)
         targets[role] = int(number)
     return targets
 
@@ -61,7 +61,7 @@ def _scale(trial: Trial[Any], targets: dict[str, int]) -> str:
     changed = {name: size for name, size in sizes.items() if before.get(name) != size}
     if not changed:
         held = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        return f"{trial_label(trial)} had that size before: {held}."
+        return f"{trial_label(trial)} already has this size: {held}."
     changes = ", ".join(f"{name} {before[name]} -> {size}" for name, size in changed.items())
     return f"{trial_label(trial)} is scaled: {changes}."
 
@@ -76,7 +76,7 @@ def _named(trial: Trial[Any], targets: dict[str, int], roles: Sequence[str]) -> 
     if len(roles) > 1 or len(targets) > 1:
         size, example = targets[""], " ".join(f"{role}=N" for role in roles)
         raise InvalidArgument(
-            f"{trial_label(trial)} has the roles {', '.join(roles)}: say which is to have {size}.",
+            f"{trial_label(trial)} has the roles {', '.join(roles)}. Name the role for {size}.",
             hint=f"windlass scale {trial.id} {example}",
         )
     return {roles[0]: targets[""]}

@@ -105,7 +105,7 @@ def stop() -> None:
     if not home.path.is_dir():
         print("No server was running.")
         return
-    with _locked(home.start_lock, "A server is just being started, and does not get ready."):
+    with _locked(home.start_lock, "A server is starting, but does not become ready."):
         pid, identity = _ask_to_stop(describe_server(home))
         # The lock is free once the server has stopped, even if its file names no process.
         with _locked(home.server_lock, _stuck(pid)):
@@ -116,7 +116,7 @@ def stop() -> None:
     if pid is None:
         print("No server was running.")
     else:
-        print(f"The server (pid {pid}) is stopped. Running trials go on.")
+        print(f"The server (pid {pid}) is stopped. Running trials continue.")
 
 
 @command.command(
@@ -139,7 +139,8 @@ def status(as_json: bool) -> int:
         print_json(report)
     elif not report["running"]:
         print_message(f"No server is running for {report['home']}.\n"
-            "It starts with the first thing that needs it, or: windlass server start")  # fmt: skip
+            "The first command that needs it starts it. To start it now: windlass "
+            "server start")  # fmt: skip
     else:
         _print_status(report)
         if not report["answering"]:
@@ -227,7 +228,7 @@ def _own_home() -> Home:
     named = os.environ.get("WINDLASS_SERVER")
     if named:
         raise InvalidArgument(
-            f"WINDLASS_SERVER names {named}; this command is about the server of this machine.",
+            f"WINDLASS_SERVER names {named}; this command manages the server of this machine.",
             hint="Unset it first: unset WINDLASS_SERVER",
         )
     return Home.find()
@@ -272,10 +273,10 @@ def _locked(path: Path, excuse: str) -> Iterator[None]:
 
 def _stuck(pid: int | None) -> str:
     if pid is None:
-        return "A server of this home is there that has not said which process it is."
+        return "A server of this home directory runs, but its process id is unknown."
     return (
-        f"The server (pid {pid}) was asked to stop and has not ended within {_PATIENCE} seconds. "
-        f"To end it the hard way, without harm to trials: kill -KILL {pid}"
+        f"The server (pid {pid}) did not stop within {_PATIENCE} seconds. "
+        f"Kill it; trials keep running: kill -KILL {pid}"
     )
 
 

@@ -110,13 +110,13 @@ def attach(shell_id: int | None) -> int:
     if shell_id is None:
         newest = next(client.list_shells(state="RUNNING", sort_by="-id", limit=1), None)
         if newest is None:
-            raise NotFound("No shell goes on.", hint="Open one: windlass shell")
+            raise NotFound("No shell is running.", hint="Open one: windlass shell")
         return _attach(newest)
     shell = client.get_shell(shell_id)
     if shell.is_finished:
         raise Conflict(
             f"Shell {shell_id} has ended: {_end_of(shell.record)}.",
-            hint=f"What it showed: windlass shell show {shell_id}",
+            hint=f"See its output: windlass shell show {shell_id}",
         )
     return _attach(shell)
 
@@ -145,7 +145,7 @@ def kill(shell_ids: tuple[int, ...]) -> int:
             code = 1
             continue
         if shell.is_finished:
-            print(f"Shell {shell_id} had ended before: {_end_of(shell.record)}.", flush=True)
+            print(f"Shell {shell_id} had already ended: {_end_of(shell.record)}.", flush=True)
             continue
         shell.kill()
         print(f"Shell {shell_id} is killed.", flush=True)
@@ -199,7 +199,7 @@ def list_shells(everything: bool, as_json: bool) -> None:
         return
     records = [shell.record for shell in shells]
     if not records:
-        print_message("No shell goes on. Open one: windlass shell")
+        print_message("No shell is running. Open one: windlass shell")
         return
     columns = [
         Column("ID", is_number=True),
@@ -244,7 +244,7 @@ def _format_origin(record: TrialRecord) -> str:
 
 
 def _end_of(record: TrialRecord) -> str:
-    """How the shell ended. A failed last command is not a failure of the shell."""
+    """Return how the shell ended. A failed last command is not a failure of the shell."""
     if record.state.value == "STOPPED":
         return "killed"
     return "lost" if record.exit_code is None else f"exit {record.exit_code}"

@@ -46,7 +46,7 @@ def command(
     With --experiment, show the labels, links, files and notes of an experiment.
     """
     if (trial_id is None) is (experiment is None):
-        raise click.UsageError("Name a trial by its ID, or an experiment: --experiment.", ctx)
+        raise click.UsageError("Name a trial by its ID, or an experiment with --experiment.", ctx)
     if config:
         _show_config(trial_id, experiment)
         return
@@ -331,7 +331,7 @@ def _print_outcome(record: TrialRecord) -> None:
         print(paint("Result", bold=True))
         print(f"  {clean(record.result.text)}")
         size = format_size(record.result.size)
-        print(paint(f"  {size}; the whole of it: windlass result {record.id}", dim=True))
+        print(paint(f"  {size}; all of it: windlass result {record.id}", dim=True))
     if record.error is not None:
         print()
         print(paint("Error", "red", bold=True))

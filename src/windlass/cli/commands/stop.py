@@ -61,9 +61,11 @@ def command(
     from windlass.model.errors import NotFound
 
     if not trial_ids and experiment is None:
-        raise click.UsageError("Say which: the id of a trial, or --experiment NAME.", ctx)
+        raise click.UsageError(
+            "Name trials by their ids, or an experiment: --experiment NAME.", ctx
+        )
     if ask and (no_wait or force or grace is not None):
-        raise click.UsageError("With --ask nothing is forced, nor waited for.", ctx)
+        raise click.UsageError("--ask cannot be used with --force, --grace or --no-wait.", ctx)
     client = default_client()
     how: dict[str, Any] = {
         "grace": 10.0 if grace is None else grace,
@@ -91,14 +93,14 @@ def command(
     try:
         _finish(client, stopping, waits=not no_wait)
     except KeyboardInterrupt:
-        print_message("Left. They are being stopped all the same: windlass ls")
+        print_message("Stopped waiting. The trials continue to stop: windlass ls")
         return 130
     return 1 if is_missing else 0
 
 
 def _request_stop(trial: Trial[Any]) -> None:
     trial.ask_to_stop("windlass stop --ask")
-    print(f"Trial {trial.id} ({trial.name}) is asked to end by itself.", flush=True)
+    print(f"Trial {trial.id} ({trial.name}) was asked to stop by itself.", flush=True)
 
 
 def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Trial[Any]]:
@@ -111,7 +113,7 @@ def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Tria
     going = [state.value for state in TrialState if not state.is_final]
     trials = list(experiment.list_trials(state=going))
     if not trials:
-        print_message(f"No trial of experiment {experiment.id} ({experiment.name}) goes on.")
+        print_message(f"No trial of experiment {experiment.id} ({experiment.name}) is running.")
     if asks:
         for trial in trials:
             _request_stop(trial)
@@ -144,7 +146,7 @@ def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
         left = [f"trial {child.id}" for child in trial.children if not child.is_finished]
     if left:
         trial.stop(**how)
-        print(f"What it left running is being stopped: {', '.join(left)}.", flush=True)
+        print(f"Also stopping: {', '.join(left)}.", flush=True)
     for message in dict.fromkeys(attempt.message for attempt in going if attempt.message):
         print(f"  {tame(message)}", flush=True)
 
@@ -157,5 +159,5 @@ def _print_end(trial: Trial[Any], *, before: bool = False) -> None:
     is_left = any(attempt.reason == GIVEN_UP for attempt in trial.attempts)
     is_ours = trial.state == "STOPPED" and not before and not is_left
     how = "is stopped" if is_ours else how_it_ended(trial.record).rstrip(".")
-    had_ended = "had ended before: it " if before else ""
+    had_ended = "had already ended: it " if before else ""
     print(f"Trial {trial.id} ({trial.name}) {had_ended}{tame(how)}.", flush=True)

@@ -37,9 +37,9 @@ def _suspend(trial: Trial[Any]) -> str:
     stopping = _describe_stopping(trial)
     trial.suspend()
     if before:
-        return f"{trial_label(trial)} was suspended before."
+        return f"{trial_label(trial)} is already suspended."
     how = "is suspended" if trial.state == "SUSPENDED" else "is being suspended"
-    return f"{trial_label(trial)} {how}{stopping}. To go on: windlass resume {trial.id}"
+    return f"{trial_label(trial)} {how}{stopping}. To continue: windlass resume {trial.id}"
 
 
 def _describe_stopping(trial: Trial[Any]) -> str:
@@ -48,6 +48,6 @@ def _describe_stopping(trial: Trial[Any]) -> str:
     if not running:
         return ""
     if len(trial.replicas) == 1:
-        return "; its process is told to stop"
+        return "; its process is stopping"
     many = f"{len(running)} replicas are" if len(running) > 1 else "1 replica is"
-    return f"; {many} told to stop"
+    return f"; {many} stopping"

@@ -37,7 +37,7 @@ def command(trial_id: int, as_json: bool) -> None:
     now = time.time()
     rows = [_row(task, now) for task in tasks]
     if not rows:
-        print_message(f"Nothing of trial {trial_id} was ever started.")
+        print_message(f"No replica of trial {trial_id} was ever started.")
         return
     columns = [
         Column("TASK"), Column("ATTEMPT", is_number=True), Column("STATE"),

@@ -120,7 +120,9 @@ def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: 
     with _errors_without_function_names(), suggest_on_conflict(f"windlass template show {name}"):
         values = read_fields(ctx, fields)
         made = default_client().create_template(name, description=description, **values)
-    print(f"Template {made.name} is made. Use it: windlass run --template {made.name} train.py")
+    print(
+        f"Template {made.name} is created. To use it: windlass run --template {made.name} train.py"
+    )
 
 
 @command.command(

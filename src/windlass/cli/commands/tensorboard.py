@@ -58,7 +58,7 @@ def command(
     if not trial_ids and experiment is None:
         raise click.UsageError("Name trials by their ids, or an experiment with -e.", ctx)
     if folder is not None and (port is not None or host is not None):
-        raise click.UsageError("--to starts nothing: leave out --port and --host.", ctx)
+        raise click.UsageError("--to does not start TensorBoard. Remove --port and --host.", ctx)
     client = default_client()
     trials = [client.get_trial(trial_id) for trial_id in dict.fromkeys(trial_ids)]
     if experiment is not None:
@@ -72,5 +72,5 @@ def command(
     board = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
     with board:
-        print_message(f"It shows them at {board.url} (Ctrl-C ends it)")
+        print_message(f"TensorBoard runs at {board.url} (Ctrl-C ends it)")
         return board.attend()

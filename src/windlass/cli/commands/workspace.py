@@ -90,7 +90,9 @@ def create(name: str, description: str, as_json: bool) -> None:
     if as_json:
         print_json(made.record)
         return
-    print(f"Workspace {made.name} is made. A project in it: windlass project create {name}/vision")
+    print(
+        f"Workspace {made.name} is created. To add a project: windlass project create {name}/vision"
+    )
 
 
 add_common(

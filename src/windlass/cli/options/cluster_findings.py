@@ -45,9 +45,9 @@ def summarize_cluster(home: Home) -> Iterator[Finding]:
         return
     where = f"{seen.server} ({seen.source}), namespace {seen.namespace}"
     if wrong is None:
-        yield Finding("kubernetes", OK, f"{where}: it answers, and jobs may run there")
+        yield Finding("kubernetes", OK, f"{where}: it answers, and jobs can run there")
     else:
         yield Finding("kubernetes", WARNING, f"{where}: {wrong.text}", _MORE)
 
 
-_MORE = "Only jobs on that cluster mind. More: windlass kubernetes check"
+_MORE = "This affects only jobs on that cluster. Details: windlass kubernetes check"

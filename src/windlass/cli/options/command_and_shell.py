@@ -65,12 +65,14 @@ def print_run_location(client: Client, trial_id: int | None) -> None:
     if trial.record.spec.capabilities.runs_on_server:
         return
     print_message(
-        f"Trial {trial_id} is one of pods. This has its code, and runs on the server's machine, "
-        "with what is installed there."
+        f"Trial {trial_id} runs in pods. This uses its code, but runs on the server's "
+        "machine, with the packages of that machine."
     )
     running = [
         replica.pod for replica in trial.replicas if replica.phase == "Running" and replica.pod
     ]
     if running:
         pod = running[0]
-        print_message(f"In its pod: kubectl -n {pod.namespace} exec -it {pod.name} -c main -- sh")
+        print_message(
+            f"To enter its pod: kubectl -n {pod.namespace} exec -it {pod.name} -c main -- sh"
+        )

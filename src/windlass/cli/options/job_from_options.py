@@ -122,8 +122,8 @@ def read_file(
         unfit.append(f"the words {' '.join(words)!r}")
     if unfit:
         raise click.UsageError(
-            f"With --file the job is what {path} says. These do not go with it: "
-            f"{', '.join(unfit)}.\nWrite them into the file, or leave --file out.",
+            f"With --file, {path} describes the whole job. Remove "
+            f"{', '.join(unfit)}.\nWrite these settings into the file, or remove --file.",
             ctx,
         )
     called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
@@ -150,7 +150,7 @@ def _contradictions(options: Mapping[str, Any]) -> list[Problem]:
 def _other_backend_problems(options: Mapping[str, Any]) -> list[Problem]:
     own = _capabilities(options)
     return [
-        ((name,), f'{name}: it is said of a cluster; add backend="{backend}"')
+        ((name,), f'{name}: it is an option of a cluster; add backend="{backend}"')
         for backend, other in BACKENDS.items()
         for name in options
         if name in other.executor_options and options[name] is not None
@@ -165,7 +165,7 @@ def _retry_problems(options: Mapping[str, Any]) -> list[Problem]:
         return []
     meaning = f"OnFailure, and at most {retries} restarts" if retries else "Never"
     names = " and ".join(f"{name}=" for name in rivals)
-    return [(("retries",), f"retries: it means {meaning}; leave it out, or {names}")]
+    return [(("retries",), f"retries: it means {meaning}; remove it, or remove {names}")]
 
 
 def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | None:

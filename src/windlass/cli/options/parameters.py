@@ -28,7 +28,7 @@ class TrialIdType(IntType):
         """Convert the text to a trial id."""
         text = str(value)
         if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
-            self.fail(f"{text!r} is no trial id: it is a number. See: windlass ls", param, ctx)
+            self.fail(f"{text!r} is not a trial id. Write a number. See: windlass ls", param, ctx)
         return int(text)
 
     def shell_complete(
@@ -71,7 +71,7 @@ class TimeType(FloatType):
             self.fail(str(error), param, ctx)
         if self._at_most is not None and seconds > self._at_most:
             most = format_duration(self._at_most)
-            self.fail(f"{value!r} is too long; {most} is the most.", param, ctx)
+            self.fail(f"{value!r} is too long; the maximum is {most}.", param, ctx)
         return seconds
 
 
@@ -88,7 +88,9 @@ class StateType(TextType):
             import difflib
 
             near = difflib.get_close_matches(state, names, n=1)
-            guess = f"did you mean {near[0].lower()}?" if near else f"it is {_listed(names)}."
+            guess = (
+                f"did you mean {near[0].lower()}?" if near else f"choose one of: {_listed(names)}."
+            )
             self.fail(f"there is no state {str(value)!r}; {guess}", param, ctx)
         return state
 
@@ -292,7 +294,7 @@ def folder_argument(function: F) -> F:
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
     """The download folder: from `--to`, the hidden argument or the default."""
     if folder is not None and place is not None:
-        raise click.UsageError(f"Say one folder: --to {folder}, or {place}.")
+        raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default
 
 

@@ -28,11 +28,11 @@ _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
 _EXECUTOR = re.compile(rf"\b(?:executor=)?wl\.(?:Local|Kubernetes)\(((?:{_NAME})=[^)]*)\)")
 _OF_CLUSTER = re.compile(rf"\b({_NAME})= of wl\.Kubernetes\b")
 _VOLUMES = re.compile(r'\bvolumes=\{"([^"]*)": "([^"]*)"\}')
-_GIVEN_SECRET = re.compile(r", or give it: secrets=\{[^}]*\}")
+_GIVEN_SECRET = re.compile(r", or pass the value: secrets=\{[^}]*\}")
 _ARGUMENT = re.compile(rf"(?<![\w-])({_NAME})=(?:\"([^\"]*)\"|'([^']*)'|([\w.]+))?")
 _SETTING = re.compile(rf"(?<![\w-])({_NAME}) \"([^\"]*)\"")
 _HEADING = re.compile(rf"^(\s*- |windlass run: )?(?:executor: )?({_NAME}): ", re.MULTILINE)
-_LEFT_OUT = re.compile(rf"\b([Ll]eave) ({_NAME}) out\b")
+_REMOVED = re.compile(rf"\b([Rr]emove) ({_NAME})\b(?!=)")
 _COMPOUND = re.compile(rf"(?<![\w-])({'|'.join(n for n in _PLAIN if '_' in n)})(?![\w=])")
 _FLAG = re.compile(r"\b(code|overwrite)=True\b")
 _METHOD = re.compile(r"\btrial\.\w+\([^)]*\), or (?=windlass )")
@@ -44,18 +44,18 @@ def as_options(text: str) -> str:
 
     >>> as_options('Tip: install it for the trial: packages=["scikit-learn"]')
     'Tip: install it for the trial: --package scikit-learn'
-    >>> as_options('set aside what it needs: memory="8GB", or give it longer: timeout=')
-    'set aside what it needs: --memory 8GB, or give it longer: --timeout'
-    >>> as_options("Ask for less: executor=wl.Local(cpus=0.5), or fewer replicas.")
-    'Ask for less: --cpus 0.5, or fewer replicas.'
+    >>> as_options('reserve memory: memory="8GB", or give it longer: timeout=')
+    'reserve memory: --memory 8GB, or give it longer: --timeout'
+    >>> as_options("Request less: executor=wl.Local(cpus=0.5), or fewer replicas.")
+    'Request less: --cpus 0.5, or fewer replicas.'
     >>> as_options("Name a priority class of the cluster: wl.Kubernetes(priority_class=...)")
     'Name a priority class of the cluster: --priority-class ...'
     >>> as_options("Choose another (namespace= of wl.Kubernetes).")
     'Choose another (--namespace).'
     >>> as_options("Once more: trial.rerun(), or windlass rerun 7")
     'Once more: windlass rerun 7'
-    >>> as_options("windlass run: restart_policy: there is no 'Sometimes'")
-    "windlass run: --restart-policy: there is no 'Sometimes'"
+    >>> as_options("windlass run: restart_policy: 'Sometimes' is not a valid value")
+    "windlass run: --restart-policy: 'Sometimes' is not a valid value"
     """
     text = _GIVEN_SECRET.sub("", text)
     text = _EXECUTOR.sub(r"\1", text)
@@ -67,7 +67,7 @@ def as_options(text: str) -> str:
     text = _ARGUMENT.sub(lambda m: _option(m[1], m[2] or m[3] or m[4]), text)
     text = _SETTING.sub(lambda m: _option(m[1], m[2]), text)
     text = _HEADING.sub(lambda m: f"{m[1] or ''}{_option(m[2])}: ", text)
-    text = _LEFT_OUT.sub(lambda m: f"{m[1]} {_option(m[2])} out", text)
+    text = _REMOVED.sub(lambda m: f"{m[1]} {_option(m[2])}", text)
     return _COMPOUND.sub(lambda m: _option(m[1]), text)
 
 

@@ -97,7 +97,9 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
     @named
     def archive(name: str) -> None:
         label = resource_label(get(name).archive())
-        print(f"{noun.capitalize()} {label} is archived. Back: windlass {noun} unarchive {label}")
+        print(
+            f"{noun.capitalize()} {label} is archived. To undo: windlass {noun} unarchive {label}"
+        )
 
     @group.command(
         short_help="Show it in lists again.",

@@ -14,7 +14,7 @@ from windlass.authoring.prepare.programs import (
 from windlass.authoring.public.executables import Command, PythonScript
 from windlass.model.errors import InvalidArgument
 
-_WAYS = "Give the path of a script, or a command after --: windlass run -- python -m pkg.train"
+_WAYS = "Name a script, or write a command after --: windlass run -- python -m pkg.train"
 
 
 def find_executable(
@@ -42,7 +42,7 @@ def find_executable(
         raise InvalidArgument(
             f"{first!r} is neither a Python script (.py) nor executable.",
             hint=f"Make it executable: chmod +x {first}\n"
-            f"Or name what runs it: windlass run -- bash {first}",
+            f"Or run it with a program: windlass run -- bash {first}",
         )
     return Command(words), ()
 
@@ -57,4 +57,4 @@ def _check_encoding(word: str) -> None:
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(f"The argument {word!r} is no UTF-8 text.") from None
+        raise InvalidArgument(f"The argument {word!r} is not UTF-8 text.") from None

@@ -70,8 +70,10 @@ def find_namespace_and_account(
     where, who = namespace or check.seen.namespace, account or check.seen.username
     if who and where:
         return where, who, check
-    wrong = check.wrong or Finding("account", ERROR, "The cluster does not say who we are")
-    raise KubernetesError(wrong.text, hint=wrong.mend or "Say it: --account NAME")
+    wrong = check.wrong or Finding(
+        "account", ERROR, "The cluster does not report the current account"
+    )
+    raise KubernetesError(wrong.text, hint=wrong.mend or "Name it: --account NAME")
 
 
 def preview_manifests(
@@ -122,11 +124,12 @@ def find_cluster_mismatch(
     yield Finding(
         "this shell",
         WARNING,
-        f"it means another: {own.server}, namespace {own.namespace}, as {own.account or 'nobody'} "
-        f"({own.source}). Jobs go where the server looks: {_format_cluster(seen)}",
-        "To have them go where this shell looks: windlass server stop\n"
-        "The next command starts it again, with the KUBECONFIG of its shell. Trials in pods go on "
-        "meanwhile, and are looked after again once a server looks at their cluster.",
+        f"it uses another cluster: {own.server}, namespace {own.namespace}, as "
+        f"{own.account or 'nobody'} "
+        f"({own.source}). Jobs run on the cluster of the server: {_format_cluster(seen)}",
+        "To use the cluster of this shell: windlass server stop\n"
+        "The next command starts the server again, with the KUBECONFIG of its shell. "
+        "Trials in pods keep running. A server manages them again once it uses their cluster.",
     )
 
 
@@ -137,14 +140,14 @@ def _is_reported(error: WindlassError, check: ClusterCheckResult) -> bool:
 
 def _unusable_here(error: WindlassError, check: ClusterCheckResult) -> Finding:
     """Build the warning for unusable cluster settings of this shell."""
-    text, mend = f"it knows no cluster that can be used: {error.message}", [error.hint or ""]
+    text, fixes = f"it has no usable cluster: {error.message}", [error.hint or ""]
     named = os.environ.get("KUBECONFIG")
     if named and named in error.message:
-        mend.append("KUBECONFIG says so; without it ~/.kube/config counts: unset KUBECONFIG")
+        fixes.append("KUBECONFIG names this file. To use ~/.kube/config instead: unset KUBECONFIG")
     if check.by is not None:
-        text += f" Jobs go where the server looks all the same: {_format_cluster(check.seen)}"
-        mend.append("A server that is started from this shell as it is would have no cluster.")
-    return Finding("this shell", WARNING, text, "\n".join(filter(None, mend)))
+        text += f" Jobs run on the cluster of the server: {_format_cluster(check.seen)}"
+        fixes.append("A server that you start from this shell would have no cluster.")
+    return Finding("this shell", WARNING, text, "\n".join(filter(None, fixes)))
 
 
 def _format_cluster(seen: ClusterCheck) -> str:

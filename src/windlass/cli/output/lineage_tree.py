@@ -53,7 +53,7 @@ def print_lineage(trial: Trial[Any]) -> None:
         here = f"  {paint(signs.here, bold=True)}" if is_this else ""
         print(f"  {paint(branch.lines, dim=True)}{label}{changes}{here}")
     if len(branches) > _MOST:
-        print(paint("  and more: show one of the last to see what came of it", dim=True))
+        print(paint("  and more: show one of the last to see its descendants", dim=True))
 
 
 def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:

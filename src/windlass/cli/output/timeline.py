@@ -187,7 +187,7 @@ class _History:
         begin = max([self._record.created, *(t for t in since if t <= queued.last_transition)])
         waited = queued.last_transition - begin
         if waited >= _NOTEWORTHY_WAIT:
-            what = f"had room, after {format_duration(waited)} in the queue"
+            what = f"got capacity, after {format_duration(waited)} in the queue"
             yield _HistoryEntry(queued.last_transition, 1, Mark.NOTE, what)
 
     def _from_attempts(self) -> Iterator[_HistoryEntry]:

@@ -72,7 +72,7 @@ def words(name: str, value: object, spell: Callable[[str], str]) -> str | None:
     if isinstance(value, Iterable) and not isinstance(value, str):
         several = list(value)
     if not all(isinstance(word, str) for word in several):
-        raise InvalidArgument(f"{name}={shown(value)}: it is a text, or a list of texts.")
+        raise InvalidArgument(f"{name}={shown(value)}: write a string, or a list of strings.")
     return ",".join(map(spell, several)) or None
 
 

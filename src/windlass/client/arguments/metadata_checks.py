@@ -59,8 +59,8 @@ def check_priority(priority: Any) -> int:
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(
-            f"{shown(priority)} is no priority.",
-            hint=f"Write a whole number up to {_HIGHEST_PRIORITY:,}, or as far below 0.",
+            f"{shown(priority)} is not a valid priority.",
+            hint=f"Write a whole number from -{_HIGHEST_PRIORITY:,} to {_HIGHEST_PRIORITY:,}.",
         )
     checked: int = priority
     return checked
@@ -80,11 +80,11 @@ def check_place(project: Any) -> int | str:
 
 def check_text(what: str, text: Any) -> str:
     if not isinstance(text, str):
-        raise InvalidArgument(f"{what}: {shown(text)} is no text.")
+        raise InvalidArgument(f"{what}: {shown(text)} is not a string.")
     if len(text) > _LONGEST_TEXT:
         raise InvalidArgument(
-            f"{what}: {len(text)} characters are too many; there can be {_LONGEST_TEXT}.",
-            hint="Keep it as a file: add_artifact(name, path)",
+            f"{what}: {len(text)} characters are too many. The limit is {_LONGEST_TEXT}.",
+            hint="Store it as a file: add_artifact(name, path)",
         )
     return text
 
@@ -102,8 +102,8 @@ def check_file_name(name: Any) -> None:
     check_name("artifact", name)
     if "/" in name or name in (".", ".."):
         raise InvalidArgument(
-            f"artifact: {shown(name)} is no name of a file.",
-            hint=f"Leave the folders out: {shown(os.path.basename(name) or 'model.pt')}",
+            f"artifact: {shown(name)} is not a valid file name.",
+            hint=f"Write the name without folders: {shown(os.path.basename(name) or 'model.pt')}",
         )
 
 
@@ -113,12 +113,12 @@ def check_url(url: Any) -> str:
     if not isinstance(url, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", url):
         guess = f"https://{url}" if isinstance(url, str) and "." in url else "https://..."
         is_path = isinstance(url, str) and url.startswith(("/", "~", "."))
-        hint = f"Write the whole of it: {shown(guess)}"
+        hint = f"Write the whole URL: {shown(guess)}"
         if is_path:
-            hint = "To keep a file with the experiment: add_artifact(name, path)"
-        raise InvalidArgument(f"link: {shown(url)} is no URL.", hint=hint)
+            hint = "To store a file with the experiment: add_artifact(name, path)"
+        raise InvalidArgument(f"link: {shown(url)} is not a URL.", hint=hint)
     if url.lower().startswith(("javascript:", "vbscript:")):
-        raise InvalidArgument(f"link: {shown(url)} is a script, not a place.")
+        raise InvalidArgument(f"link: {shown(url)} is a script. A link must be an address.")
     if len(url) > _LONGEST_URL:
         raise InvalidArgument(f"link: a URL has at most {_LONGEST_URL} characters.")
     return url
@@ -133,7 +133,7 @@ def find_named(what: str, name: Any, entries: Sequence[Any]) -> Any:
             return entry
     names = [entry.name for entry in entries]
     near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"There is: {', '.join(names[:10])}." if names else f"It has no {what}s."
+    hint = f"The names are: {', '.join(names[:10])}." if names else f"It has no {what}s."
     if near:
         hint = f"Did you mean {near[0]!r}?"
     raise NotFound(f"There is no {what} {shown(name)}.", hint=hint)

@@ -19,7 +19,7 @@ def scope(noun: str, value: Any) -> dict[str, Any]:
         return {}
     if isinstance(value, str) and noun != "trial":
         if not value:
-            raise InvalidArgument(f"{noun}='' names no {noun}.", hint=_see(noun))
+            raise InvalidArgument(f"{noun}='' does not name a {noun}.", hint=_see(noun))
         return {noun: value}
     return {f"{noun}_id": check_id(noun, value)}
 
@@ -37,7 +37,7 @@ def check_id(noun: str, value: Any) -> int:
         resource_id: int = value.id
         return resource_id
     is_one = "its id" if noun == "trial" else "its id or its name"
-    raise InvalidArgument(f"{noun}={shown(value)}: it is {_an(noun)}, {is_one}.", hint=_see(noun))
+    raise InvalidArgument(f"{noun}={shown(value)}: write {_an(noun)}, {is_one}.", hint=_see(noun))
 
 
 def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
@@ -52,12 +52,12 @@ def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
         return (id_or_name,)
     raise InvalidArgument(
         f"{shown(id_or_name)} is neither a name nor an id of a {noun}.",
-        hint=f"See what there is: windlass {noun} ls",
+        hint=f"See: windlass {noun} ls",
     )
 
 
 def whole_number(value: Any) -> int | None:
-    """Return an id from a number or a text, or None if it is not a whole number.
+    """Return an id from a number or a string, or None if it is not a whole number.
 
     >>> whole_number(7), whole_number("7"), whole_number(True), whole_number("x")
     (7, 7, None, None)

@@ -16,7 +16,7 @@ def parse_moment(argument: str, value: Moment | None) -> float | None:
 
     >>> parse_moment("since", "soon")
     Traceback (most recent call last):
-    windlass.InvalidArgument: since: 'soon' is no time; ...
+    windlass.InvalidArgument: since: 'soon' is not a time; ...
     """
     if value is None:
         return None

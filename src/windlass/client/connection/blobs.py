@@ -81,7 +81,7 @@ def read_pack(pack: bytes, digests: Iterable[str]) -> Iterator[tuple[str, bytes]
         if len(data) != length or kind_of(digest).digest_of(data) != digest:
             raise ServerError(
                 f"The server's blob {digest[:12]} is damaged.",
-                hint="See what is wrong: windlass doctor. Its log: windlass server logs",
+                hint="Find the cause: windlass doctor. Its log: windlass server logs",
             )
         yield digest, data
         position = start + length

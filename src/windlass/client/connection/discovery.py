@@ -46,7 +46,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
         return None
     if not _is_address(url):
         raise InvalidArgument(
-            f"{url!r} is no server address.",
+            f"{url!r} is not a valid server address.",
             hint="Set WINDLASS_SERVER to something like http://host:8000, or unset it.",
         )
     key = token or os.environ.get("WINDLASS_TOKEN", "")
@@ -56,7 +56,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
         )
     if not (key.isascii() and key.isprintable()):
         raise InvalidArgument(
-            f"The token for {url} holds characters that no token has.",
+            f"The token for {url} contains invalid characters.",
             hint="Set WINDLASS_TOKEN to the server's token, without a line break.",
         )
     return Endpoint(url.rstrip("/"), key, None)
@@ -90,7 +90,8 @@ def running_endpoint(home: Home) -> Endpoint | None:
     except OSError as error:
         raise ServerError(
             f"The server's token cannot be read: {error.strerror} ({home.token}).",
-            hint="The directory belongs to another user? Set WINDLASS_HOME to one of yours.",
+            hint="If the directory belongs to another user, set WINDLASS_HOME to a "
+            "directory of yours.",
         ) from error
     return Endpoint(str(described["url"]), token, home)
 
@@ -104,7 +105,7 @@ def describe_server(home: Home) -> dict[str, Any] | None:
     except PermissionError as error:
         raise ServerError(
             f"The state directory cannot be read: {home.path}.",
-            hint="It belongs to another user? Set WINDLASS_HOME to a directory of yours.",
+            hint="If it belongs to another user, set WINDLASS_HOME to a directory of yours.",
         ) from error
     except (OSError, ValueError):
         return None
@@ -184,7 +185,7 @@ def _launch(home: Home) -> None:
     with open(reader, "rb") as pipe:
         answer = pipe.read()
     if answer != b"ready":
-        why = answer.decode("utf-8", "replace").strip() or "It ended before it was ready."
+        why = answer.decode("utf-8", "replace").strip() or "It stopped before it was ready."
         # A killed server may start at the next try. Otherwise the server reported the reason.
         kind = ServerUnreachable if not answer and process.wait() < 0 else ServerError
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
@@ -195,14 +196,14 @@ def check_version(server: str, who: str) -> None:
     if not is_same_api(server, __version__):
         raise VersionMismatch(
             f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",
-            hint="Restart it with this version: windlass server stop (running trials go on), "
-            "then repeat what you did.\nOr set WINDLASS_HOME to another directory for this "
+            hint="Restart it with this version: windlass server stop (running trials "
+            "continue), then try again.\nOr set WINDLASS_HOME to another directory for this "
             "version.",
         )
 
 
 def _log_hint(home: Home) -> str:
-    return f"Its log says more: {home.server_log}\nCheck the set-up: windlass doctor"
+    return f"See its log: {home.server_log}\nCheck the setup: windlass doctor"
 
 
 def _owner_only(path: str, flags: int) -> int:

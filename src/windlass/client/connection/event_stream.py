@@ -83,18 +83,18 @@ class Stream(ABC, Generic[N]):
 
     @abstractmethod
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        """Ask for what is to be followed, from where it broke off."""
+        """Open the stream, from the last cursor on."""
 
     @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
-        """What an event says; nothing if it is known already."""
+        """Decode an event; return None for a duplicate."""
 
-    def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- of most there is no last
+    def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- most streams have no last event
         return False
 
     def _too_late(self, limit: str) -> WaitTimeout:
-        """The error when the time is up."""
-        return WaitTimeout(f"It did not end within {limit}; it goes on.")
+        """Build the error for a missed deadline."""
+        return WaitTimeout(f"It did not end within {limit}. It continues to run.")
 
     def _events(self) -> Iterator[StreamEvent]:
         with self._open() as stream:
@@ -128,11 +128,11 @@ class Stream(ABC, Generic[N]):
 
 
 class TrialEvents(Stream[News]):
-    """What happens to a trial, as it happens, until its end.
+    """The events of a trial, as they happen, until its end.
 
-    Begins with the request that makes the trial, or with one that exists. When the
-    stream breaks (the server was restarted), it goes on from the last cursor. `query` has the
-    filters of the log, which the server applies, and the `tail` to begin with.
+    The stream starts with the request that creates the trial, or with an existing trial. After a
+    break (the server restarted), it continues from the last cursor. `query` has the filters of
+    the log, which the server applies, and the `tail` to start with.
     """
 
     def __init__(
@@ -176,6 +176,6 @@ class TrialEvents(Stream[News]):
 
     def _too_late(self, limit: str) -> WaitTimeout:
         return WaitTimeout(
-            f"Trial {self.trial_id} has not ended within {limit}; it goes on.",
+            f"Trial {self.trial_id} did not end within {limit}. It continues to run.",
             hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
         )

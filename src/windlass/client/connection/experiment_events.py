@@ -75,6 +75,6 @@ class ExperimentEvents(Stream[ExperimentNews]):
     def _too_late(self, limit: str) -> WaitTimeout:
         number = self._experiment_id
         return WaitTimeout(
-            f"Experiment {number} has not ended within {limit}; it goes on.",
+            f"Experiment {number} did not end within {limit}. It continues to run.",
             hint=f"Wait again, or stop it: wl.get_experiment({number}).stop()",
         )

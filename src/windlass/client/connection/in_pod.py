@@ -22,7 +22,7 @@ def check_asking() -> None:
 
     if os.environ.get("WINDLASS_SERVER") and importlib.util.find_spec("msgspec") is not None:
         return
-    _refuse("This trial runs in a pod, which cannot ask the server for trials.")
+    _refuse("This trial runs in a pod, which has no access to the server.")
 
 
 def stand_in(name: str) -> object | None:
@@ -79,7 +79,7 @@ def _refuse(message: str) -> NoReturn:
 
     raise Unsupported(
         message,
-        hint="Submit trials, and ask for them, from where the server is, by a generator say. Or "
-        "have the pod reach one: container_image= with Windlass in it, "
+        hint="Submit and query trials outside of the pod, for example in a generator. Or give the "
+        "pod access to a server: container_image= with Windlass in it, "
         'env={"WINDLASS_SERVER": "http://..."}, secrets=["WINDLASS_TOKEN"].',
     )

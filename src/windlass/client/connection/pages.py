@@ -33,7 +33,7 @@ def check_limit(limit: Any) -> None:
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise InvalidArgument(f"limit={shown(limit)}: it is a whole number, or None for all.")
+        raise InvalidArgument(f"limit={shown(limit)}: write a whole number, or None for no limit.")
 
 
 class Listing(Iterator[T], Generic[T]):
@@ -97,7 +97,7 @@ class Listing(Iterator[T], Generic[T]):
         raise StopAsyncIteration
 
     def __repr__(self) -> str:
-        return "<a list to walk through once; list(...) has all of it>"
+        return "<an iterator; list(...) collects all items>"
 
     def _next_size(self) -> int | None:
         """Return the size of the next page, or None at the end."""
@@ -134,8 +134,8 @@ def walk(
     sort = query.get("sort", "id")
     if not isinstance(sort, str):
         raise InvalidArgument(
-            f"sort_by={shown(sort)}: it is a text, one name to sort by.",
-            hint="As in sort_by='id', or sort_by='-id' for downwards.",
+            f"sort_by={shown(sort)}: write one name as a string.",
+            hint="For example sort_by='id', or sort_by='-id' for descending order.",
         )
 
     def ask(cursor: str | None, size: int) -> Page[T]:

@@ -84,8 +84,8 @@ class ShellStream(Stream[News]):
 
     def _too_late(self, limit: str) -> WaitTimeout:
         return WaitTimeout(
-            f"Shell {self._id} has not shown it within {limit}; it goes on.",
-            hint=f"Look at it: windlass shell attach {self._id}",
+            f"Shell {self._id} did not print it within {limit}. It continues to run.",
+            hint=f"See: windlass shell attach {self._id}",
         )
 
 
@@ -115,7 +115,7 @@ class ShellInput:
         """Resize the terminal."""
         for name, size in (("rows", rows), ("columns", columns)):
             if isinstance(size, bool) or not isinstance(size, int):
-                raise InvalidArgument(f"{name}={shown(size)}: it is a whole number.")
+                raise InvalidArgument(f"{name}={shown(size)}: write a whole number.")
         body = ShellSize(rows=max(rows, 1), columns=max(columns, 1))
         self._transport.ask("POST", request_path("shells", self._id, "size"), ShellSize, body=body)
 

@@ -39,7 +39,8 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
     if draft.snapshot is not None and draft.snapshot is not taken:
         raise _restless(draft.snapshot)
     raise ServerError(
-        "The server keeps asking for blobs that were sent.", hint="See: windlass server logs"
+        "The server repeatedly requests blobs that were already sent.",
+        hint="See: windlass server logs",
     )
 
 
@@ -64,8 +65,8 @@ def upload(
 
 def _restless(snapshot: Snapshot) -> SnapshotError:
     return SnapshotError(
-        f"{snapshot.root} changes all the time: what was read is other when it is sent.",
-        hint="If something writes there, add it to .windlassignore.",
+        f"{snapshot.root} keeps changing while it is uploaded.",
+        hint="If a program writes to it, add it to .windlassignore.",
     )
 
 
@@ -90,7 +91,7 @@ def _supply(
     tree = draft.snapshot.tree if draft.snapshot else ""
     if not lacking <= {tree, *draft.blobs}:
         raise SnapshotError(
-            "The server does not have the code that was packaged for it any more.",
+            "The server no longer has the packaged code.",
             hint="Package it again: exp.package([...])",
         )
     try:

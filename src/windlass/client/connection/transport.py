@@ -194,7 +194,9 @@ class Transport:
         try:
             target, content = _written(path, body, query)
         except UnicodeEncodeError as error:
-            flaw = f"{shown(error.object)} is no text: it holds half a character."
+            flaw = (
+                f"{shown(error.object)} is not valid Unicode: it contains half of a surrogate pair."
+            )
             raise InvalidArgument(flaw) from None
         is_json = isinstance(body, msgspec.Struct)
         if content is not None:
@@ -296,12 +298,12 @@ class Transport:
         if self._home is None:
             return ServerUnreachable(
                 f"The server at {self.endpoint.url} cannot be reached: {what}.",
-                hint="Check WINDLASS_SERVER and that the server runs; unset it to use this "
-                "machine.",
+                hint="Check that the server runs and that WINDLASS_SERVER is right. Unset "
+                "WINDLASS_SERVER to use this machine.",
             )
         return ServerUnreachable(
             f"The server does not answer: {what}.",
-            hint="See what is wrong: windlass doctor. Its log: windlass server logs",
+            hint="Find the cause: windlass doctor. Its log: windlass server logs",
         )
 
 
@@ -311,8 +313,8 @@ def decode(data: bytes, kind: type[T]) -> T:
     >>> decode(b"<html>", int)
     Traceback (most recent call last):
     ...
-    windlass.ServerError: The server answered with something that is not Windlass.
-      Check WINDLASS_SERVER: something else may listen there.
+    windlass.ServerError: The server answered with data that is not from Windlass.
+      Check WINDLASS_SERVER: another program may listen at this address.
     """
     try:
         return msgspec.json.decode(data, type=learned(kind))
@@ -331,8 +333,8 @@ def _written(
             return target, msgspec.json.encode(body, enc_hook=_plain)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgument(
-                f"What was given cannot be sent: {error}.",
-                hint="Values are texts, numbers, booleans, None, and lists and dicts of them.",
+                f"The arguments cannot be sent: {error}.",
+                hint="Use strings, numbers, booleans, None, and lists and dicts of these.",
             ) from error
     return target, body
 
@@ -350,8 +352,8 @@ def _plain(value: object) -> object:
 
 def _not_ours(what: str) -> ServerError:
     return ServerError(
-        f"The server {what} with something that is not Windlass.",
-        hint="Check WINDLASS_SERVER: something else may listen there.",
+        f"The server {what} with data that is not from Windlass.",
+        hint="Check WINDLASS_SERVER: another program may listen at this address.",
     )
 
 

@@ -70,7 +70,7 @@ class DryTransport(Transport):
         endpoint = self.endpoint
         if not endpoint.url:
             raise ServerError(
-                "No server runs, which would know the template.",
+                "The template is on the server, and no server runs.",
                 hint="Start it: windlass server start",
             )
         # A named server, which is never started.
@@ -121,7 +121,7 @@ class DryClient(Client):
         if problems:
             raise InvalidArgument.of(problems)
         if not is_here:
-            return "not checked: the cluster is asked when it is submitted"
+            return "not checked: the cluster checks it at submission"
         capacity = self._capacity(endpoint)
         if capacity is None:
             return f"not checked: {endpoint.url} does not answer"
@@ -232,9 +232,7 @@ class DryTrial(Trial[R]):
 
 def nothing_ran() -> NothingRan:
     """Return the error for requests that need an execution."""
-    return NothingRan(
-        "Nothing ran: this was a dry run.", hint="Leave dry_run=True out, and it runs."
-    )
+    return NothingRan("Nothing ran: this was a dry run.", hint="Remove dry_run=True to run it.")
 
 
 def _record_of(request: CreateTrial) -> TrialRecord:

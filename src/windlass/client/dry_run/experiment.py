@@ -116,8 +116,8 @@ class DryExperiment(Experiment):
     def search(self, *_args: Any, **_settings: Any) -> NoReturn:
         """Raise `wl.Unsupported`."""
         raise Unsupported(
-            "A search has no dry run: what it tries depends on what came of what it tried before.",
-            hint="Look at one of its trials: exp.add(job, args={...})",
+            "A search has no dry run, because each trial depends on the results of earlier trials.",
+            hint="Check one of its trials: exp.add(job, args={...})",
         )
 
     @property
@@ -156,13 +156,13 @@ class DryBuild(DryTrial[R]):
         """Run the generator until it needs the results of its jobs."""
         import inspect
 
-        self._say(f"Dry run of {self.name}: what it adds")
+        self._say(f"Dry run of {self.name}, which adds")
         try:
             built = generator(self, **arguments)
             if inspect.isawaitable(built):
                 _wait_for(built)
         except NothingRan:
-            self._say(f"What {self.name} adds next depends on what runs: the dry run of it ends.")
+            self._say(f"The dry run of {self.name} ends here: its next jobs depend on results.")
 
     def _say(self, text: str) -> None:
         if sys.stdout is not None:

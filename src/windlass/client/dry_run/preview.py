@@ -232,7 +232,7 @@ def _packages(draft: Draft) -> str:
         return ""
     lock = draft.blobs.get(python.lock or "", b"")
     pinned = sum(line[:1].isalnum() for line in lock.splitlines())
-    return " ".join(python.packages) + (f" ({pinned} with what they need)" if pinned else "")
+    return " ".join(python.packages) + (f" ({pinned} with dependencies)" if pinned else "")
 
 
 # -- commands -------------------------------------------------------------------------

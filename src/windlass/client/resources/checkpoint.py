@@ -171,7 +171,7 @@ class Checkpoint(Resource[CheckpointRecord]):
             msgspec.json.encode(body)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgument(
-                f"metadata: {error}.", hint="Numbers, texts, lists and mappings can be noted."
+                f"metadata: {error}.", hint="Use numbers, strings, lists and mappings."
             ) from None
         return self._replace(self._transport.ask("PATCH", self._path, CheckpointRecord, body=body))
 
@@ -192,7 +192,7 @@ def get_checkpoint(transport: Transport, checkpoint_id: int | str) -> Checkpoint
     is_id = isinstance(checkpoint_id, int) and not isinstance(checkpoint_id, bool)
     if not is_id and not (isinstance(checkpoint_id, str) and checkpoint_id):
         raise InvalidArgument(
-            f"{shown(checkpoint_id)} is no checkpoint id: it is a whole number.",
+            f"{shown(checkpoint_id)} is not a checkpoint id. Write a whole number.",
             hint="See: windlass checkpoint ls",
         )
     path = request_path("checkpoints", checkpoint_id)
@@ -207,7 +207,7 @@ def list_checkpoints(
 ) -> Listing[Checkpoint]:
     """List the checkpoints of one trial or of all, lazily, a page at a time."""
     if sort_by in ("", "-"):
-        raise InvalidArgument(f"{shown(sort_by)} is nothing to sort by.")
+        raise InvalidArgument(f"{shown(sort_by)} is not a name to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}
     pages = walk(transport, "/checkpoints", CheckpointPage, query, limit)
     return pages.map(lambda record: Checkpoint(transport, record))

@@ -58,7 +58,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
     refuse_dry(mine, record)
     if record.uid == mine.uid:
         raise InvalidArgument(
-            f"Trial {trial.id} is compared with itself.", hint="Name another: trial.diff(7)"
+            f"Trial {trial.id} cannot be compared with itself.", hint="Name another: trial.diff(7)"
         )
     return diff_trials(trial._transport, mine, record)
 
@@ -70,8 +70,8 @@ def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
     refuse_dry(before.record, after.record)
     if before.id == after.id:
         raise InvalidArgument(
-            f"Experiment {before.id} ({before.name}) is compared with itself.",
-            hint="See which there are: windlass ls --experiments",
+            f"Experiment {before.id} ({before.name}) cannot be compared with itself.",
+            hint="See: windlass ls --experiments",
         )
     sides = [
         (
@@ -125,7 +125,8 @@ def fetch_records(transport: Transport, trials: Iterable[Trial[Any] | int]) -> l
 
     if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
         raise InvalidArgument(
-            f"{shown(trials)} is no list of trials.", hint="Name at least two: wl.compare([3, 5])"
+            f"{shown(trials)} is not a list of trials.",
+            hint="Name at least two: wl.compare([3, 5])",
         )
     named = list(trials)
     refuse_dry(*(trial.record for trial in named if isinstance(trial, Trial)))
@@ -158,9 +159,9 @@ def check_ids(ids: Sequence[object]) -> None:
             f"Trial {shown(twice[0])} is named twice.", hint="Name each trial once."
         )
     if len(ids) < 2:
-        named = f"only {shown(ids[0])} is named" if ids else "none is named"
+        named = f"only {shown(ids[0])} was named" if ids else "none was named"
         raise InvalidArgument(
-            f"It takes two trials to compare; {named}.", hint="See which there are: windlass ls"
+            f"A comparison needs at least two trials; {named}.", hint="See: windlass ls"
         )
 
 
@@ -168,6 +169,6 @@ def fetch_record(transport: Transport, trial_id: object) -> TrialRecord:
     """Fetch the record of the trial with that id."""
     if isinstance(trial_id, bool) or not isinstance(trial_id, int):
         raise InvalidArgument(
-            f"{shown(trial_id)} is no trial and no trial id.", hint="See: windlass ls"
+            f"{shown(trial_id)} is neither a trial nor a trial id.", hint="See: windlass ls"
         )
     return transport.ask("GET", request_path("trials", trial_id), TrialRecord)

@@ -50,7 +50,7 @@ def download_trial(
     if not layout:
         raise NotFound(
             f"Trial {record.id} ({clean(record.name)}) has no recorded code.",
-            hint=f"What it runs: windlass show {record.id}",
+            hint=f"See its program: windlass show {record.id}",
         )
     _write_layout(transport, root, layout)
     return root
@@ -107,7 +107,7 @@ def named_folder(folder: object, example: str) -> Path:
     except UnicodeEncodeError:
         is_path = False
     if not path or not is_path:
-        raise InvalidArgument(f"{shown(folder)} is no folder.", hint=f"Name one: {example}")
+        raise InvalidArgument(f"{shown(folder)} is not a folder.", hint=f"Name one: {example}")
     return Path(path).expanduser()
 
 
@@ -138,7 +138,7 @@ def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], w
     except OSError as error:
         raise WindlassError(
             f"The {what} cannot be written to {root}: {error.strerror or error}.",
-            hint="Mend that, then ask again: what is there already is kept.",
+            hint="Fix the cause, then try again. Files that are already there are kept.",
         ) from error
 
 
@@ -146,7 +146,7 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
     """Fetch the tree that a manifest on the server describes."""
     manifests = fetch_lists(transport, [digest])
     if digest not in manifests:
-        raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer there.")
+        raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer on the server.")
     try:
         return read_tree(manifests[digest])
     except RestoreError as error:
@@ -157,7 +157,7 @@ def _refuse_others(root: Path, expected: set[str]) -> None:
     """Refuse a folder that contains anything but the expected names."""
     others = sorted({path.name for path in root.iterdir()} - expected) if root.is_dir() else []
     if others:
-        raise _taken(root, [f"{shown(name)} is not of it" for name in others])
+        raise _taken(root, [f"{shown(name)} does not belong to it" for name in others])
 
 
 def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
@@ -169,7 +169,7 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
         return [(folder, entry) for (folder, _), entry in wanted.items()]
     except NotADirectoryError:
         raise InvalidArgument(
-            f"{root / os.fsdecode(inner)} is no folder: files are written to one.",
+            f"{root / os.fsdecode(inner)} is not a folder.",
             hint="Name another.",
         ) from None
     problems: list[str] = []
@@ -178,9 +178,9 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
             entry = wanted.pop((folder, name), None)
             path = shown(os.fsdecode(_joined(folder, name)))
             if entry is None:
-                problems.append(f"{path} is not of it")
+                problems.append(f"{path} does not belong to it")
             elif not _is_entry(parent, entry, status):
-                problems.append(f"{path} is another")
+                problems.append(f"{path} differs")
             if len(problems) > _MOST_LISTED:
                 break
     finally:
@@ -276,8 +276,8 @@ def _write(
         some = ", ".join(shown(path) for path in lost[:_MOST_LISTED])
         more = f" and {len(lost) - _MOST_LISTED} more" if len(lost) > _MOST_LISTED else ""
         raise NotFound(
-            f"The {what} is not whole: the server no longer has {some}{more}.",
-            hint="All the rest of it was written.",
+            f"The {what} is incomplete: the server no longer has {some}{more}.",
+            hint="All other files were written.",
         )
 
 
@@ -361,12 +361,12 @@ def _give_name(folder: int, temporary: bytes, name: bytes) -> None:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
     # The file system ignores case, and two names of the tree are the same here.
-    raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} is there already")
+    raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} already exists")
 
 
 def _taken(root: Path, problems: Sequence[str]) -> Conflict:
     listed = list(problems[:_MOST_LISTED]) + (["and more"] if len(problems) > _MOST_LISTED else [])
     return Conflict(
-        f"{root} is not empty, and holds something else: {'; '.join(listed)}.",
-        hint="Nothing was written. Name a folder that is empty, or is not there yet.",
+        f"{root} contains other files: {'; '.join(listed)}.",
+        hint="Nothing was written. Name an empty or new folder.",
     )

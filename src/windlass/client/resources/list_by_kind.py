@@ -43,7 +43,7 @@ def get_by_kind(transport: Transport, kind: type[T], trial_id: Any) -> T:
     number = whole_number(trial_id)
     if number is None:
         raise InvalidArgument(
-            f"{trial_id!r} is no id of a {noun}: it is a whole number.",
+            f"{trial_id!r} is not a {noun} id. Write a whole number.",
             hint=f"See: windlass {noun} ls",
         )
     try:

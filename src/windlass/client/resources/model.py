@@ -132,8 +132,9 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         key = checkpoint.uid if isinstance(checkpoint, Checkpoint) else checkpoint
         if not _is_key(key):
             raise InvalidArgument(
-                f"{shown(checkpoint)} is no checkpoint.",
-                hint="Give one, or its id: wl.list_checkpoints(), windlass checkpoint ls",
+                f"{shown(checkpoint)} is not a checkpoint.",
+                hint="Pass a checkpoint or its id. See: wl.list_checkpoints(), windlass "
+                "checkpoint ls",
             )
         inside = os.environ.get("WINDLASS_TRIAL_ID", "")
         request = RegisterVersion(
@@ -161,8 +162,8 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         """
         if not _is_key(which):
             raise InvalidArgument(
-                f"{shown(which)} is neither a number nor an alias of a version.",
-                hint=f"See what there is: windlass model show {self.name}",
+                f"{shown(which)} is neither a version number nor an alias.",
+                hint=f"See: windlass model show {self.name}",
             )
         path = request_path("models", self.id, "versions", which)
         record = self._transport.ask("GET", path, ModelVersionRecord)
@@ -200,8 +201,8 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         number = version.version if isinstance(version, ModelVersion) else version
         if isinstance(number, bool) or not isinstance(number, int):
             raise InvalidArgument(
-                f"{shown(version)} is no version: it is a number or a wl.ModelVersion.",
-                hint='What another alias names: model.set_alias("production",'
+                f"{shown(version)} is not a version. Write a number or a wl.ModelVersion.",
+                hint='To use the version of another alias: model.set_alias("production",'
                 ' model.get_version("staging"))',
             )
         path = request_path("models", self.id, "aliases", alias)

@@ -72,7 +72,9 @@ class Shell(Trial[None]):
         try:
             data = text.encode() if isinstance(text, str) else bytes(memoryview(text))
         except (TypeError, UnicodeEncodeError):
-            raise InvalidArgument(f"{shown(text)} cannot be typed: a text or bytes can.") from None
+            raise InvalidArgument(
+                f"{shown(text)} cannot be typed. Write a string or bytes."
+            ) from None
         if self._keys is None:
             self._wait_until_it_runs()
             self._keys = ShellInput(self._transport, self.id)
@@ -80,8 +82,8 @@ class Shell(Trial[None]):
             taken = self._keys.send(data)
             if not taken:
                 raise Conflict(
-                    f"What runs in shell {self.id} does not read what is typed.",
-                    hint="Wait until it does, or interrupt it: windlass shell attach "
+                    f"The program in shell {self.id} does not read its input.",
+                    hint="Wait until it reads, or interrupt it: windlass shell attach "
                     f"{self.id}, then Ctrl-C",
                 )
             data = data[taken:]

@@ -133,7 +133,7 @@ class TensorBoard:
                 return
         code = self._process.wait()
         raise WindlassError(
-            f"TensorBoard ended with the exit code {code} before it was ready.",
+            f"TensorBoard exited with code {code} before it was ready.",
             hint="It said:\n" + "\n".join(output),
         )
 
@@ -154,8 +154,8 @@ def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
     if not with_files:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"
         raise NotFound(
-            f"Nothing was written for TensorBoard by these trials: {ids}.",
-            hint="A program writes it to wl.tensorboard_dir(): SummaryWriter(wl.tensorboard_dir())",
+            f"These trials wrote nothing for TensorBoard: {ids}.",
+            hint="Write events to wl.tensorboard_dir(): SummaryWriter(wl.tensorboard_dir())",
         )
     return with_files
 
@@ -178,6 +178,6 @@ def _program() -> list[str]:
         raise InvalidArgument(
             "TensorBoard is not installed here.",
             hint="Install it: pip install tensorboard\n"
-            "Or fetch the files, to be looked at elsewhere: windlass tensorboard ID --to DIR",
+            "Or download the files: windlass tensorboard ID --to DIR",
         )
     return [program]

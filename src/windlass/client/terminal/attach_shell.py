@@ -37,12 +37,12 @@ from windlass.worker.common.atomic_files import write_all
 DETACH = b"\x1d"  # Ctrl-]
 _TWICE_WITHIN = 0.5
 _READ = 64 * 1024
-_LAST_KEYS = 5.0  # for what was typed before leaving to be sent
+_LAST_KEYS = 5.0  # seconds to send the last keys before leaving
 _INTERRUPTED = 130
 
 
 def attach(transport: Transport, record: TrialRecord) -> int | None:
-    """Sit at a shell until it ends, or is left; its exit code, none if it goes on."""
+    """Attach to a shell until it ends or the user detaches; return its exit code, or None."""
     try:
         stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
     except (OSError, ValueError, AttributeError) as error:
@@ -129,10 +129,10 @@ class _Attachment:
                     waiting.unregister(self._stdin)
                     self._typist.end()
                     if self._has_terminal:
-                        return True  # it goes on without us
+                        return True  # the shell continues without us
 
     def _read_keys(self) -> bytes | None:
-        """What was typed, sent on; nothing at the end of it, none if that was to leave."""
+        """Send the typed keys. Return them, b"" at the end of input, or None to detach."""
         try:
             keys = os.read(self._stdin, _READ)
         except OSError:
@@ -151,7 +151,7 @@ class _Attachment:
 
     @property
     def _is_running(self) -> bool:
-        """Whether there is something to type to. That it starts is told later than it shows."""
+        """Return whether the shell accepts input. Its output may arrive before its new state."""
         is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
         return self._has_shown or not is_waiting
 
@@ -179,10 +179,10 @@ class _Attachment:
             path = request_path("trials", self._record.id, "stop")
             self._transport.ask("POST", path, TrialRecord, body=body)
 
-    # -- what is shown ------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------
 
     def _show(self, tells: int) -> None:
-        """In a thread of its own: what comes out of the shell, until it ends."""
+        """Write the output of the shell until it ends. Runs in its own thread."""
         try:
             for news in self._stream:
                 if isinstance(news, Shown):
@@ -223,7 +223,7 @@ class _Attachment:
             self._say(f"Shell {shell_id} is being stopped.")
             return
         self._say(
-            f"\nDetached from shell {shell_id}, which goes on.\n"
+            f"\nDetached from shell {shell_id}, which continues to run.\n"
             f"  windlass shell attach {shell_id}\n"
             f"  windlass shell kill {shell_id}"
         )
@@ -233,7 +233,7 @@ class _Attachment:
         if record.state is TrialState.STOPPED:
             self._say(f"\nShell {record.id} was stopped.")
         elif record.exit_code is None or record.reason == "DeadlineExceeded":
-            self._say(f"\nShell {record.id} has ended: {record.message or record.reason}")
+            self._say(f"\nShell {record.id} ended: {record.message or record.reason}")
         elif record.started is None:
             self._say(record.message)
         code = record.exit_code
@@ -264,10 +264,10 @@ class _DetachKeys:
     """
 
     def __init__(self) -> None:
-        self.due: float | None = None  # when the first of them is taken for what it is
+        self.due: float | None = None  # when a single detach key is passed on
 
     def feed(self, keys: bytes) -> tuple[bool, bytes]:
-        """Whether to leave, and what is typed before that."""
+        """Return whether to detach, and the keys before that."""
         keys = self.give_up() + keys
         before, detach_keys, _ = keys.partition(DETACH * 2)
         if detach_keys:
@@ -278,16 +278,16 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """What was held back."""
+        """Return the held detach key, if any."""
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 
 
 @contextlib.contextmanager
 def _signals(tells: int) -> Iterator[None]:
-    """Have signals told through a pipe, each as its number, for as long as this lasts."""
+    """Write the number of each received signal to a pipe, inside the block."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # the main thread sees to them
+        yield  # the main thread handles signals
         return
     numbers = (signal.SIGWINCH, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     os.set_blocking(tells, False)
@@ -302,10 +302,10 @@ def _signals(tells: int) -> Iterator[None]:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """The byte in the pipe says it all; a handler must exist for it to be written."""
+    """Do nothing: Python writes the byte to the pipe only if a handler exists."""
 
 
 def size_here() -> tuple[int, int]:
-    """Rows and columns of the terminal somebody sits at; what is usual if nobody does."""
+    """Return the rows and columns of this terminal; 24 and 80 without a terminal."""
     size = shutil.get_terminal_size((80, 24))
     return size.lines, size.columns

@@ -48,7 +48,7 @@ class ChangeNotices:
         if scaled := _resized(before, trial.spec):
             yield f"{called} is scaled: {scaled}"
         if trial.spec.suspend and not before.suspend:
-            yield f"{called} is suspended; to go on: windlass resume {trial.id}"
+            yield f"{called} is suspended. To continue: windlass resume {trial.id}"
 
 
 def _resized(before: JobSpec, after: JobSpec) -> str:

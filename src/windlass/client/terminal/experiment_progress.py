@@ -23,14 +23,14 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """What is known of an experiment and its trials, kept up by the news of its stream."""
+    """The newest records of an experiment and its trials, from its event stream."""
 
     def __init__(self, experiment: ExperimentRecord) -> None:
         self.experiment = experiment
         self.trials: dict[int, TrialRecord] = {}
 
     def learn(self, news: ExperimentNews) -> None:
-        """Take in what the stream says."""
+        """Update the records from an event."""
         if isinstance(news, ExperimentRecord):
             self.experiment = news
         elif isinstance(news, TrialRecord):
@@ -80,7 +80,7 @@ class Progress:
         return lines
 
     def conclusion(self) -> list[Line]:
-        """What is said in the end: how many ended how, and which did not succeed."""
+        """Return the summary: trial counts by state, and trials that did not succeed."""
         ended = [trial.ended for trial in self.ordinary if trial.ended is not None]
         lines: list[Line] = [self._head(max(ended, default=time.time()))]
         vary = differing(self.ordinary)

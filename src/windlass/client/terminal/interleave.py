@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from windlass.model.logs import LogPart
 
-_LONGEST = 1 << 20  # characters of a line that are waited for
-_PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # no red: that is for what went wrong
-# Within a line of several writers nothing may go back over the name of one.
+_LONGEST = 1 << 20  # characters; a longer line is written without its end
+_PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # without red, which marks errors
+# Output must not move the cursor back over the name of its writer.
 _MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -43,12 +43,12 @@ class Lanes:
         self.rename(names)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Learn which replicas there are, in their order: their number may change."""
+        """Set the names of all replicas, in order. Their number may change."""
         self._positions = {name: position for position, name in enumerate(names)}
         self._width = max(map(len, names), default=0)
 
     def prefix(self, name: str, *, coloured: bool = False) -> str:
-        """What stands before a line.
+        """Return the prefix of a line.
 
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '
@@ -60,11 +60,11 @@ class Lanes:
         return f"\x1b[{colour}m{text}\x1b[0m "
 
     def feed(self, part: LogPart, now: float = 0.0) -> Iterator[Line]:
-        """The lines that are whole now that this came."""
+        """Yield the lines that this part completes."""
         lane = (f"{part.role}-{part.index}", part.stream)
         held = self._held.get(lane)
         if held is not None and held.attempt != part.attempt:
-            yield self._take(lane)  # its writer is gone, and will not end it
+            yield self._take(lane)  # its writer has ended and will not finish the line
             held = None
         if held is None and part.end:
             yield Line(*lane, _as_it_stands(part.text))
@@ -76,12 +76,12 @@ class Lanes:
             yield self._take(lane)
 
     def rest(self) -> Iterator[Line]:
-        """What is left when nothing more will come."""
+        """Yield the unfinished lines, after the last part."""
         for lane in list(self._held):
             yield self._take(lane)
 
     def unended(self, before: float) -> Line | None:
-        """A line that was begun before a time and has not ended; of the first replica that has."""
+        """Return an unfinished line older than a time, of the first replica with such a line."""
         waiting = [lane for lane, held in self._held.items() if held.since <= before]
         if not waiting:
             return None

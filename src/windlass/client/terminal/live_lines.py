@@ -124,7 +124,7 @@ class Live:
 
 
 def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
-    """A line with its name cut, where it is too long: somewhat for all, more for what is not dim.
+    """Shorten the name in a line that is too long: a little for dim spans, more for others.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
     >>> _giving_way(line, 36, "…")[1]

@@ -21,15 +21,15 @@ RESET = "\x1b[0m"
 
 
 class Reach(Enum):
-    """How far the output of a program may go in a terminal."""
+    """The area of the terminal that program output may draw on."""
 
-    LINE = "line"  # its own line: logs, which may be another's
-    LINES = "lines"  # lines above it too, as several progress bars do: what one runs oneself
-    ALL = "all"  # wherever it wants
+    LINE = "line"  # its own line: for logs, perhaps of another user
+    LINES = "lines"  # also lines above, as several progress bars need: for the user's own program
+    ALL = "all"  # the whole screen
 
 
 def tame(text: str, reach: Reach = Reach.LINES) -> str:
-    r"""A text that may colour a terminal and draw over a line, but not clear it or talk to it.
+    r"""Remove escape sequences except colours and redrawn lines.
 
     >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
     '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
@@ -42,14 +42,14 @@ def tame(text: str, reach: Reach = Reach.LINES) -> str:
     def shown(match: re.Match[str]) -> str:
         if match[1] or (match[2] and reach is Reach.LINES):
             return match[0]
-        # A bar that is not drawn over the one before it is still a bar: no need to show why.
+        # A progress bar on a new line is readable, so drop the cursor movement silently.
         return "" if match[2] else match[0].encode("unicode_escape").decode()
 
     return _STEERING.sub(shown, text)
 
 
 def leaves_colour(text: str) -> bool | None:
-    r"""Whether what follows a text would be in its colours; None if it has none.
+    r"""Return whether a text leaves a colour on; None for a text without colours.
 
     >>> leaves_colour("\x1b[31mred"), leaves_colour("\x1b[31mred\x1b[0m"), leaves_colour("plain")
     (True, False, None)

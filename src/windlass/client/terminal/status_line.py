@@ -20,7 +20,7 @@ _LONGEST_NAME = 30  # in a line that is cut where the terminal ends
 
 
 def status_text(trial: TrialRecord) -> str:
-    """What a trial is waiting for or doing, for the status line: what matters most comes first."""
+    """Return the status line of a trial: its state first, then details."""
     what = _WORDS.get(trial.state, trial.state.value.lower())
     details = _details(trial)
     name = trial.name
@@ -33,7 +33,7 @@ def status_text(trial: TrialRecord) -> str:
 
 
 def share_of(trial: TrialRecord) -> float | None:
-    """How far it is, as its program said, while it goes on."""
+    """Return the progress that a running program reported."""
     return trial.progress if trial.state is TrialState.RUNNING else None
 
 
@@ -44,7 +44,7 @@ def _details(trial: TrialRecord) -> str:
 
 
 def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
-    """Which of how many restarts it is, and why, as far as that is known of this very one."""
+    """Return the number of the restart and its limit, and the cause if known."""
     why = next((c for c in trial.conditions if c.type is ConditionType.RESTARTING), None)
     message = why.message if why is not None and why.status else ""
     if why is not None and why.reason != "ReplicaRestarting":
@@ -55,7 +55,7 @@ def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
 
 
 def _count(trial: TrialRecord) -> str:
-    """How many replicas run, how many are done, and what one of them is at or waits for."""
+    """Return the numbers of running and finished replicas, and the trial's message."""
     from windlass.client.resources.trial.replicas import replicas_of
 
     replicas = replicas_of(trial)
@@ -63,7 +63,7 @@ def _count(trial: TrialRecord) -> str:
     run = sum(replica.phase == "Running" for replica in replicas)
     done = sum(replica.phase == "Succeeded" for replica in replicas)
     if trial.state is TrialState.SUSPENDED:
-        return f"{run} {'replica is' if run == 1 else 'replicas are'} told to stop" if run else ""
+        return f"{run} {'replica is' if run == 1 else 'replicas are'} stopping" if run else ""
     summary = ""
     if size > 1:
         summary = f"{size} replicas" if run == size else f"{run} of {size} replicas run"

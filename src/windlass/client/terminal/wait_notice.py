@@ -14,9 +14,9 @@ from windlass.client.terminal.status_line import status_text
 from windlass.client.terminal.view import View
 from windlass.model.records import TrialRecord, TrialState
 
-_LONG = 10.0  # seconds after which it is worth a line
-_TROUBLED = 3.0  # the same of one whose turn has come: what keeps it from starting may never end
-_SOON = 1.0  # and where somebody looks at half of it
+_LONG = 10.0  # seconds before a wait is reported
+_TROUBLED = 3.0  # for a trial that should start: its obstacle may never go away
+_SOON = 1.0  # on a live terminal that does not show the whole line
 _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
@@ -41,7 +41,7 @@ class WaitNotice:
         """Take the newest record of the trial."""
         message = trial.message if self._is_concerned(trial.state) else ""
         if message.rpartition(": ")[2] == trial.state.value.lower():
-            message = ""  # that it is starting, or one of its replicas, is no news
+            message = ""  # the message only repeats the state
         if message == self._message:
             return
         self._end()
@@ -60,7 +60,7 @@ class WaitNotice:
         return _TROUBLED if trial.state is TrialState.STARTING else _LONG
 
     def _is_concerned(self, state: TrialState) -> bool:
-        if self._view.is_live:  # places in a queue change often; restarts are told anyway
+        if self._view.is_live:  # queue positions change often, and restarts are reported elsewhere
             return not state.is_final and state not in _REPORTED_ELSEWHERE
         return state in _WAITING
 

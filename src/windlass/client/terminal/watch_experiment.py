@@ -76,10 +76,10 @@ def experiment_error(progress: Progress, transport: Transport) -> ExperimentFail
 
 
 def _last_lines(trial: TrialRecord, transport: Transport) -> list[str]:
-    """What a trial wrote last, where its record does not say what it raised."""
+    """Return the last log lines of a trial whose record has no exception."""
     if what_it_raised(trial):
         return []
     try:
         return [clean(str(line)) for line in Trial[object](transport, trial).logs(tail=3)]
     except WindlassError:
-        return []  # the error that is told is the trial's
+        return []  # report the trial's error, not this one

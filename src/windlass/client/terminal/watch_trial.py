@@ -55,7 +55,7 @@ def watch(
 ) -> tuple[Trial[Any], StreamEnd]:
     """Watch a trial that was submitted before, from its first line on.
 
-    `before_stop` is called when Ctrl-C is about to stop it, for what must not take its place.
+    `before_stop` is called when Ctrl-C is about to stop the trial, to prevent new trials.
     """
     view.tell_apart(names_of(trial.record.spec, trial.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -63,7 +63,7 @@ def watch(
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without its output; meanwhile it is told how it stands."""
+    """Wait for the end of a trial without its output, and report long waits."""
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):
@@ -176,11 +176,11 @@ class _Watcher:
         if me is None or not is_waiting or self._has_announced_wait or self._view.is_live:
             return
         self._has_announced_wait = True
-        room = f"Trial {me}, which waits for it, keeps its own room meanwhile."
+        room = f"Trial {me}, which waits for it, keeps its own resources meanwhile."
         self._view.say(f"T{status_text(trial)[1:]}. {room}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
-        """Whoever asked for the best checkpoints is to know that all were kept instead."""
+        """Warn that all checkpoints were kept, although only the best were requested."""
         if trial.spec.keep is None or not trial.spec.keep.best:
             return
         for event in self._events() or ():
@@ -188,12 +188,12 @@ class _Watcher:
                 self._view.say(f"Warning: {event.message}")
 
     def _events(self) -> list[Event] | None:
-        """What happened to the trial; nothing if that cannot be told now."""
+        """Return the events of the trial, or None if the server does not answer."""
         path = request_path("trials", self._following.trial_id, "events")
         try:
             return self._client.transport.ask("GET", path, list[Event])
         except WindlassError:
-            return None  # its next record is a reason to ask again
+            return None  # the next record triggers another request
 
     def _conclude(self, trial: TrialRecord) -> None:
         seconds = seconds_run(trial)

@@ -16,7 +16,8 @@ def load_kubernetes() -> Any:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
         raise Unsupported(
-            "Kubernetes needs its Python client, which is not installed here.",
+            "The Kubernetes backend needs the Kubernetes Python client, which is not "
+            "installed here.",
             hint="Install it: pip install 'windlass[kubernetes]'",
         ) from None
     return kubernetes

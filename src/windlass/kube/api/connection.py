@@ -43,8 +43,8 @@ READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
 
 NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
 _AS_IT_WAS = (
-    "KUBECONFIG counts as it was when the server was started: after a change of it, windlass "
-    "server stop."
+    "The server uses the value of KUBECONFIG from its start. After a change, "
+    "restart it: windlass server stop"
 )
 
 _READ_AGAIN = 2  # times that files are read which are written meanwhile
@@ -60,9 +60,9 @@ class Connection:
 
     api: Any = field(repr=False)
     server: str  # the address of the API
-    namespace: str  # where we work unless told otherwise
-    account: str  # who we seem to be, as far as that is known without asking
-    source: str  # where all this was found, for people
+    namespace: str  # the default namespace
+    account: str  # the account, as far as known without a request
+    source: str  # the source of this configuration, for messages
     home: Home = field(repr=False)
     stamp: Stamp | None = field(repr=False, default=None)
     files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
@@ -169,11 +169,11 @@ def connect(
     home: Home | None = None,
     login_within: float = math.inf,
 ) -> Connection:
-    """A connection to the cluster that is at hand; nothing is asked of it yet.
+    """Open a connection to the configured cluster, without a request yet.
 
-    `context` names one of the kubeconfig file, `config_file` such a file. A file that is written
-    while it is read is read again: half of what it said may be of before. A program that logs in
-    has as many seconds as others have (`login_seconds`), and not more than `login_within`.
+    `context` names a context of the kubeconfig file, `config_file` names such a file. A file that
+    changes during the read is read again, because the result may mix old and new contents. A login
+    program has at most `login_seconds` and at most `login_within` seconds.
     """
     home = home or Home.find()
     login_within = min(login_within, login_seconds())
@@ -280,11 +280,11 @@ def _configured(
     if not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
         return _from_pod(kubernetes, configuration)
     raise KubernetesError(
-        "No Kubernetes cluster is known here: there is no kubeconfig file, nobody logged in, and "
-        "this is no pod.",
+        "No Kubernetes cluster is configured: there is no kubeconfig file and no stored "
+        "login, and this is not a pod.",
         hint="Log in: wl.TokenAuthentication(token=..., server=...).login()\n"
         "or name a file: wl.KubeConfigFileAuthentication(path).load_config()\n"
-        "or put one at ~/.kube/config, as the tool of your cluster's provider does.\n" + _AS_IT_WAS,
+        "or create ~/.kube/config with the tool of your cluster's provider.\n" + _AS_IT_WAS,
         reason=NO_CLUSTER,
     )
 
@@ -303,8 +303,9 @@ def _from_config_file(
     if not any(map(os.path.exists, files)):
         raise KubernetesError(
             f"There is no kubeconfig file {paths!r}.",
-            hint="Name one that there is: wl.KubeConfigFileAuthentication(path).load_config(), or "
-            f"set KUBECONFIG.\n{_AS_IT_WAS}",
+            hint="Name an existing file: "
+            "wl.KubeConfigFileAuthentication(path).load_config(), or set "
+            f"KUBECONFIG.\n{_AS_IT_WAS}",
         )
     try:
         contexts, current = config.list_kube_config_contexts(config_file=paths)
@@ -334,8 +335,8 @@ def _from_config_file(
 def _unusable(paths: str, why: str) -> KubernetesError:
     return KubernetesError(
         f"The kubeconfig file {paths} cannot be used: {why.rstrip('.')}.",
-        hint="See what it says: kubectl config view. "
-        "Which one is used is said by KUBECONFIG, or wl.KubeConfigFileAuthentication(path).",
+        hint="Check the file: kubectl config view. Choose another file with KUBECONFIG or "
+        "wl.KubeConfigFileAuthentication(path).",
     )
 
 
@@ -345,8 +346,9 @@ def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:
         raise KubernetesError(
-            f"This runs in a pod, whose account cannot be used: {error}",
-            hint="Is automountServiceAccountToken off? The pod of a server needs its account.",
+            f"This process runs in a pod, but the pod's service account cannot be used: {error}",
+            hint="Check that automountServiceAccountToken is on. The pod of a server "
+            "needs its service account.",
         ) from None
     try:
         with open(f"{_POD_ACCOUNT}/namespace") as file:
@@ -364,7 +366,7 @@ def _never_prompt() -> None:
 
 
 def _account_of_token(configuration: Any) -> str:
-    """Whose token it is, if it says so itself, as those of service accounts do.
+    """Return the account of a token, if the token contains it, as tokens of service accounts do.
 
     >>> from types import SimpleNamespace as Of
     >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()

@@ -19,15 +19,17 @@ from windlass.kube.api.login_commands import LoginFailed, run_login_command
 from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.model.errors import KubernetesError
 
-_NEVER = "Never"  # the mode of a program that asks nobody anything
-_OWN_EXTENSION = "client.authentication.k8s.io/exec"  # where a cluster says what is for programs
+_NEVER = "Never"  # the mode for programs without a terminal
+_OWN_EXTENSION = (
+    "client.authentication.k8s.io/exec"  # the extension of a cluster for login programs
+)
 
 
 def load_files(paths: str, context: str | None, configuration: Any, *, within: float) -> None:
     """Fill a configuration; a program that logs in has so many seconds, each time it is run."""
     config = KubeConfigMerger(paths).config
     if config is None:
-        raise ConfigException("there is nothing in it")
+        raise ConfigException("it is empty")
     _Loader(config, context, paths, within).load_and_set(configuration)
 
 
@@ -40,7 +42,7 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
         self._logging_in = SharedAttempt(self._log_in)
 
     def _load_from_exec_plugin(self) -> bool | None:
-        """In place of the client's, which takes any time and only logs what went wrong."""
+        """Replace the client's method, which has no time limit and only logs errors."""
         return self._logging_in.result() if "exec" in self._user else None
 
     def _log_in(self) -> bool:
@@ -51,7 +53,7 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
             self._take(_answer_of(program, section.safe_get("interactiveMode"), self._within), base)
         except LoginFailed as error:
             raise KubernetesError(
-                f"The program that {self._paths} names to log in failed: {program.args[0]} {error}",
+                f"The login program of {self._paths} failed: {program.args[0]} {error}",
                 hint=error.hint,
             ) from None
         return True

@@ -21,10 +21,10 @@ from windlass.model.errors import KubernetesError
 LOGIN_SECONDS = 30.0  # that a program has to log in
 VARIABLE = "WINDLASS_LOGIN_SECONDS"
 
-_SEE_MORE = "Run it by hand to see more, or log in by its tool again."
+_SEE_MORE = "Run it by hand to see the error, or log in again with its tool."
 _SEE_WAIT = (
-    "Run it by hand to see what it waits for: a browser, a password? It has to log in without "
-    f"anybody's help. One that needs longer has it by {VARIABLE}, in the server's environment."
+    "Run it by hand to see whether it waits for a browser or a password. It must "
+    f"log in without user input. To give it more time, set {VARIABLE} in the server's environment."
 )
 
 _lock = threading.Lock()
@@ -32,7 +32,7 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 class LoginFailed(Exception):
-    """A program has logged nobody in: what it did instead, and how to find out why."""
+    """A login program failed: its behaviour, and a hint for finding the cause."""
 
     def __init__(self, what: str, hint: str = _SEE_MORE) -> None:
         super().__init__(what)
@@ -52,8 +52,8 @@ def login_seconds(environ: Mapping[str, str] = os.environ) -> float:
         seconds = 0.0
     if not 0 < seconds < threading.TIMEOUT_MAX:
         raise KubernetesError(
-            f"{VARIABLE} is {value!r}, which is no number of seconds.",
-            hint="Say how long a program may take to log in, such as 90, or unset it.",
+            f"{VARIABLE} is {value!r}, which is not a valid number of seconds.",
+            hint="Set it to the seconds that a login program may take, such as 90, or unset it.",
         )
     return seconds
 
@@ -91,14 +91,14 @@ def run_login_command(
     try:
         out, complaints = program.communicate(timeout=within)
     except subprocess.TimeoutExpired:
-        raise LoginFailed(f"did not answer in {within:g} s, and was ended", _SEE_WAIT) from None
+        raise LoginFailed(f"did not answer within {within:g} s and was killed", _SEE_WAIT) from None
     finally:
         with _lock:
             _running.discard(program)
         if program.returncode is None:
             _end(program)
     if program.returncode:
-        raise LoginFailed(f"left with {program.returncode}: {in_a_line(complaints or '')}")
+        raise LoginFailed(f"exited with {program.returncode}: {in_a_line(complaints or '')}")
     return out
 
 

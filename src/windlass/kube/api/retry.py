@@ -40,7 +40,7 @@ class _Patience(Retry):
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         if _skips_busy_retries.get() and has_retry_after:
             return False
-        # Of what was refused so nothing was done, whatever it was.
+        # A request that was refused this way had no effect, whatever its method.
         is_busy = has_retry_after and status_code == _TOO_MANY
         return is_busy or super().is_retry(method, status_code, has_retry_after)
 

@@ -48,7 +48,7 @@ class SharedAttempt(Generic[T]):
     def _run(self, outcome: Future[T]) -> None:
         try:
             result = self._act()
-        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is for who waits
+        except BaseException as error:  # noqa: BLE001 -- all errors go to the waiting callers
             self._end()
             outcome.set_exception(error)
         else:
@@ -56,6 +56,6 @@ class SharedAttempt(Generic[T]):
             outcome.set_result(result)
 
     def _end(self) -> None:
-        # Before anybody hears of it: whoever asks then wants to have it tried again.
+        # Before the result is visible: a caller that comes after it starts a new attempt.
         with self._lock:
             self._under_way = None

@@ -51,7 +51,7 @@ def read_login(home: Home) -> Login | None:
     except msgspec.DecodeError as error:
         raise KubernetesError(
             f"{home.kubernetes_login} cannot be read: {error}.",
-            hint="Remove it, and log in again.",
+            hint="Remove the file, and log in again.",
         ) from None
     return login
 

@@ -1,8 +1,8 @@
 """Watches all objects of a kind and keeps their present state.
 
-The client's own `SharedInformer` is not used: it makes models of what it gets, which are slow and
-lose what they do not know; it comes back at once after a failed watch, however often; and nobody
-can tell it of an object before its watch does.
+The client's own `SharedInformer` is not used. It converts objects to models, which is slow and
+drops unknown fields. It reconnects at once after each failed watch. It cannot take an object that a
+request returned before the watch reports it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Watcher:
     ) -> None:
         self.kind = kind
         self.namespace = namespace
-        self.synced = threading.Event()  # set once all that there is was seen
-        self.trouble: WindlassError | None = None  # why nothing is seen now, if nothing is
+        self.synced = threading.Event()  # set once all existing objects were read
+        self.trouble: WindlassError | None = None  # the current error, if the watch fails
         self._connection = connection
         self._selector = selector
         self._name = name
@@ -74,12 +74,12 @@ class Watcher:
         self._last_activity = clock()
         self._lock = threading.RLock()
         self._objects: dict[str, Object] = {}  # by uid
-        self._locations: dict[tuple[str, str], str] = {}  # the uid of whoever is there now
+        self._locations: dict[tuple[str, str], str] = {}  # the uid of the current object
         self._index: dict[str, set[str]] = {}
-        # The uids of what is gone, and as of when: what lost its labels may have them again.
+        # The uids of removed objects, with their versions: an object may get its labels back.
         self._deleted: OrderedDict[str, int] = OrderedDict()
-        self._version = ""  # up to where all was seen; none: it must be listed
-        self._is_stale = False  # somebody asked for another list
+        self._version = ""  # the version up to which all was read; empty: list again
+        self._is_stale = False  # another list was requested
         self._stopping = threading.Event()
         self._response: Any = None
         self._was_cut = False  # the present watch, by us
@@ -95,9 +95,9 @@ class Watcher:
 
     @property
     def silence(self) -> float:
-        """For how many seconds nothing came from the cluster, nor a try of ours failed.
+        """The seconds since the last data from the cluster or the last failed request.
 
-        Longer than `LONGEST_SILENCE` and a few pauses: whoever reads is stuck.
+        If it exceeds `LONGEST_SILENCE` and a few pauses, the reading thread is stuck.
         """
         return 0.0 if self._thread.ident is None else self._clock() - self._last_activity
 
@@ -168,9 +168,9 @@ class Watcher:
                     self._list()
                 if self._watch():
                     failures = 0
-                else:  # it may go on like this: a server that ends every watch at once
-                    raise WatchEnded("nothing was heard")
-            except Exception as error:  # noqa: BLE001  # whatever it is, the next try may go well
+                else:  # a server may end every watch at once, again and again
+                    raise WatchEnded("the watch received nothing")
+            except Exception as error:  # noqa: BLE001  # the next try may succeed after any error
                 if self._stopping.is_set():
                     return
                 self._failed(error)
@@ -198,7 +198,7 @@ class Watcher:
             if not more:
                 break
         for thing in self.items():
-            # What we were told of meanwhile is newer than the list.
+            # Objects that arrived meanwhile are newer than the list.
             if uid_of(thing) not in seen and version_of(thing) <= int(version):
                 self._remove(thing)
         self._version = version
@@ -313,14 +313,14 @@ class Watcher:
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
         """Convert an error of a watch: of the transport, or of the response."""
-        # Whoever reads from what another closes meets anything.
+        # A read from a connection that another thread closes may raise anything.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))
         if not self._cannot_parse:
             _log.error("watching %s", self.kind.plural, exc_info=error)
         return KubernetesError(
-            f"What the cluster says of its {self.kind.plural} cannot be understood: {error!r}.",
-            hint="Nothing new is seen of them until it can. The log says where it fails.",
+            f"The response of the cluster for {self.kind.plural} cannot be parsed: {error!r}.",
+            hint="Changes of these objects are not noticed until then. The log has the details.",
             reason=_UNPARSABLE,
         )
 

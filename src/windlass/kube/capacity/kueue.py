@@ -17,10 +17,8 @@ def check_queue(connection: Connection, namespace: str, queue: str) -> None:
     group = _seen(connection, f"/apis/{GROUP}")
     if group is None:
         raise KubernetesError(
-            f"queue={queue!r} needs Kueue, which this cluster does not have: its label would do "
-            "nothing.",
-            hint="Leave queue= out: then the cluster's scheduler lets pods in as there is room. "
-            "Or have Kueue installed: https://kueue.sigs.k8s.io",
+            f"queue={queue!r} needs Kueue, which this cluster does not have.",
+            hint="Remove queue= to use the scheduler of the cluster, or install Kueue: https://kueue.sigs.k8s.io",
             status=404,
             reason="NoKueue",
         )
@@ -56,11 +54,11 @@ def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
 def _suggestion(queue: str, names: list[str]) -> str:
     """
     >>> _suggestion("team-x", ["other", "team-a"])
-    'There are: other, team-a. Did you mean team-a?'
+    'The queues are: other, team-a. Did you mean team-a?'
     >>> _suggestion("team-x", [])
-    'Whoever runs the cluster can make one: kind LocalQueue.'
+    'An administrator of the cluster can create one: kind LocalQueue.'
     """
     if not names:
-        return "Whoever runs the cluster can make one: kind LocalQueue."
+        return "An administrator of the cluster can create one: kind LocalQueue."
     near = difflib.get_close_matches(queue, names, n=1)
-    return f"There are: {', '.join(names)}." + (f" Did you mean {near[0]}?" if near else "")
+    return f"The queues are: {', '.join(names)}." + (f" Did you mean {near[0]}?" if near else "")

@@ -51,14 +51,14 @@ def check_size(
     Traceback (most recent call last):
     windlass.ResourceError: cpus=64 is more than any machine of this cluster has: \
 the largest has 15.9 CPUs for pods.
-      Ask for less, or for more replicas. Where larger machines come on demand, say which: \
-node_selector= of wl.Kubernetes.
+      Request less, or use more replicas. If the cluster adds larger machines on demand, select \
+them: node_selector= of wl.Kubernetes.
     >>> check_size(Resources(cpus=64, memory=1 << 40), [oak])
     Traceback (most recent call last):
     windlass.ResourceError: cpus=64 and memory='1.1 TB' are more than any machine of this cluster \
 has: the largest has 15.9 CPUs and 68.7 GB for pods.
-      Ask for less, or for more replicas. Where larger machines come on demand, say which: \
-node_selector= of wl.Kubernetes.
+      Request less, or use more replicas. If the cluster adds larger machines on demand, select \
+them: node_selector= of wl.Kubernetes.
     """
     candidates = [node for node in nodes if (node_selector or {}).items() <= node.labels.items()]
     if not candidates or any(set(_GROUPS) & set(node.labels) for node in nodes):
@@ -85,13 +85,13 @@ node_selector= of wl.Kubernetes.
         with_cpus = max(memory for cpus, memory in sizes if cpus >= requested.cpus)
         message = (
             f"No machine of this cluster has {_cpus(requested.cpus)} and "
-            f"{format_size(requested.memory)} at once: of those with so many CPUs "
-            f"the largest has {format_size(int(with_cpus))} for pods."
+            f"{format_size(requested.memory)} together: the largest machine with so many "
+            f"CPUs has {format_size(int(with_cpus))} for pods."
         )
     raise ResourceError(
         message,
-        hint="Ask for less, or for more replicas. Where larger machines come on demand, say "
-        "which: node_selector= of wl.Kubernetes.",
+        hint="Request less, or use more replicas. If the cluster adds larger machines on "
+        "demand, select them: node_selector= of wl.Kubernetes.",
     )
 
 

@@ -135,11 +135,10 @@ def placement(
 ) -> Placement:
     """Return the pod fields that request an accelerator for each pod of a role.
 
-    A number of GPUs is that of each pod. The size of a TPU is that of all pods together: a slice
-    of several machines takes as many replicas. What none of the nodes can give is a
-    `ResourceError`; `nodes` is none where they may not be looked at. Of nodes that come on demand
-    none may be there yet: whoever says which they are (`node_selector`) is believed if there are
-    none of these.
+    A number of GPUs applies to each pod. The size of a TPU applies to all pods together: a slice of
+    several machines needs as many replicas. Raises `ResourceError` if no node can satisfy the
+    request. `nodes` is None if the account may not list them. Nodes that the cluster adds on demand
+    may not exist yet, so a `node_selector` that matches no node is accepted.
     """
     if accelerator is None:
         return Placement()
@@ -188,7 +187,7 @@ def _fitting(
     ]
     if not of_kind:
         raise ResourceError(
-            f"'{accelerator}' is nothing that this cluster has: {describe_accelerators(nodes)}.",
+            f"'{accelerator}' is not available in this cluster: {describe_accelerators(nodes)}.",
             hint=f"{_one_of_these(nodes)}{_ON_DEMAND}",
         )
     large = [node for node in of_kind if _amount(node.allocatable, GPU) >= accelerator.count]
@@ -197,7 +196,7 @@ def _fitting(
         raise ResourceError(
             f"'{accelerator}' needs {accelerator.count} GPUs on one machine; "
             f"the largest of this cluster has {most}.",
-            hint=f"Ask for {Accelerator(kind=accelerator.kind, count=most)} and more replicas.",
+            hint=f"Request {Accelerator(kind=accelerator.kind, count=most)} and more replicas.",
         )
     open_ones = [node for node in large if not _untolerated(node, tolerations)]
     if not open_ones:
@@ -205,9 +204,9 @@ def _fitting(
         value = f'"operator": "Equal", "value": "{taint["value"]}"'
         operator = value if taint["value"] else '"operator": "Exists"'
         raise ResourceError(
-            f"'{accelerator}' is only on machines that are set aside "
+            f"'{accelerator}' is only on machines with a taint "
             f"({taint['key']}={taint['value']}:{taint['effect']}).",
-            hint="If they are yours to use, say so: tolerations="
+            hint="If you may use them, add tolerations="
             f'[{{"key": "{taint["key"]}", {operator}, "effect": "{taint["effect"]}"}}] '
             "of wl.Kubernetes.",
         )
@@ -215,7 +214,7 @@ def _fitting(
 
 
 _ON_DEMAND = (
-    "Where machines come on demand, say which: node_selector= of wl.Kubernetes, "
+    "If the cluster adds machines on demand, select them: node_selector= of wl.Kubernetes, "
     f'such as {{"{GKE_GPU}": "nvidia-l4"}}.'
 )
 
@@ -224,12 +223,12 @@ def _tpu(accelerator: Accelerator, replicas: int, nodes: Sequence[Node] | None) 
     size = tpu_size(accelerator.kind, accelerator.count)
     if size is None:
         names = ", ".join(tpu.name for tpu in tpu_sizes(accelerator.kind)[:10])
-        raise ResourceError(f"There is no TPU '{accelerator}'.", hint=f"There is: {names}.")
+        raise ResourceError(f"There is no TPU '{accelerator}'.", hint=f"The sizes are: {names}.")
     if replicas != size.hosts:
         raise ResourceError(
             f"'{size.name}' is {size.hosts} machines of {size.chips_per_host} chips each; "
             f"the role has {replicas} replica{'' if replicas == 1 else 's'}.",
-            hint=f"Write replicas={size.hosts}: each replica has the chips of one machine.",
+            hint=f"Write replicas={size.hosts}. Each replica has the chips of one machine.",
         )
     label = _tpu_label(size, nodes)
     return Placement(
@@ -246,7 +245,7 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
     if not labels:
         raise ResourceError(
             f"Kubernetes has no machines with TPUs of the generation {kind}.",
-            hint=f"There are {', '.join(sorted(set(_TPU_KINDS.values())))}.",
+            hint=f"The generations are {', '.join(sorted(set(_TPU_KINDS.values())))}.",
         )
     if nodes is None:
         # Those of one machine had a label of their own with v3; the others' is the general one.
@@ -267,18 +266,18 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
         ):
             return label
     demand = (
-        "Where machines come on demand, say which: node_selector= "
+        "If the cluster adds machines on demand, select them: node_selector= "
         f'of wl.Kubernetes, such as {{"{GKE_TOPOLOGY}": "{size.topology}"}}.'
     )
     if labelled:
         raise ResourceError(
-            f"'{size.name}' is {size.hosts} machines of one node pool, and none of this cluster "
-            f"has so many: {_by_pool(pools)}.",
-            hint=f"A smaller one fits into a pool, or a pool of {size.hosts}. {demand}",
+            f"'{size.name}' is {size.hosts} machines of one node pool, and no pool of "
+            f"this cluster has so many: {_by_pool(pools)}.",
+            hint=f"Request a smaller TPU, or add a pool of {size.hosts}. {demand}",
         )
     raise ResourceError(
         f"'{size.name}' ({size.topology} on {size.hosts} "
-        f"machine{'' if size.hosts == 1 else 's'}) is nothing that this cluster has: "
+        f"machine{'' if size.hosts == 1 else 's'}) is not available in this cluster: "
         f"{describe_accelerators(nodes)}.",
         hint=f"{_one_of_these(nodes)}{demand}",
     )
@@ -296,7 +295,7 @@ def _by_pool(pools: Mapping[tuple[str, str], int]) -> str:
 
 
 def _one_of_these(nodes: Iterable[Node]) -> str:
-    return "Ask for one of these. " if any(node.count for node in nodes) else ""
+    return "Request one of these. " if any(node.count for node in nodes) else ""
 
 
 def describe_accelerators(nodes: Iterable[Node]) -> str:
@@ -379,7 +378,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
 
 
 def _is_slice(title: str) -> bool:
-    """Return whether a device is a part of one, which is no whole GPU of that model."""
+    """Return whether a device is a slice of a GPU, not a whole GPU of its model."""
     return "-MIG-" in title.upper()
 
 

@@ -26,7 +26,7 @@ def _secret(match: re.Match[str], pod: Pod, _image: str) -> Explanation:
     return Explanation(
         reason="ConfigMapMissing" if kind == "configmap" else "SecretMissing",
         sentence=f"There is no {noun} {name} in namespace {_namespace(pod)}.",
-        remedy=f"Make it: kubectl -n {_namespace(pod)} create "
+        remedy=f"Create it: kubectl -n {_namespace(pod)} create "
         f"{'configmap' if kind == 'configmap' else 'secret generic'} {name} --from-literal=...",
     )
 
@@ -37,7 +37,7 @@ def _key(match: re.Match[str], pod: Pod, _image: str) -> Explanation:
         reason="KeyMissing",
         sentence=f"The {'config map' if kind == 'configmap' else kind} {match['name']} has no "
         f"key {match['key']}.",
-        remedy=f"See what it has: kubectl -n {_namespace(pod)} describe {kind} {match['name']}",
+        remedy=f"See its keys: kubectl -n {_namespace(pod)} describe {kind} {match['name']}",
     )
 
 
@@ -45,17 +45,18 @@ def _claim(match: re.Match[str], pod: Pod, _image: str) -> Explanation:
     return Explanation(
         reason="VolumeMissing",
         sentence=f"There is no volume claim {match['name']} in namespace {_namespace(pod)}.",
-        remedy="Name one that there is (volumes= of wl.Kubernetes): "
-        f"kubectl -n {_namespace(pod)} get pvc",
+        remedy="Name an existing claim (volumes= of wl.Kubernetes): kubectl -n "
+        f"{_namespace(pod)} get pvc",
     )
 
 
 def _taken(match: re.Match[str], _pod: Pod, _image: str) -> Explanation:
     return Explanation(
         reason="VolumeTaken",
-        sentence=f"The volume {match['name']} is in use on another machine, and takes one at a "
-        "time.",
-        remedy="End what uses it, or take one that several machines can mount (ReadWriteMany).",
+        sentence=f"The volume {match['name']} is in use on another machine and can be "
+        "mounted on only one.",
+        remedy="Stop the pods that use it, or use a volume that several machines can "
+        "mount (ReadWriteMany).",
     )
 
 
@@ -65,14 +66,14 @@ def _no_program(match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     if program.startswith("python"):
         return Explanation(
             reason="NoPython",
-            sentence=f"{of_image} has no {program}, which is needed to start anything.",
-            remedy="Take an image with Python 3.9 or newer (container_image= of wl.Kubernetes): "
-            "python:3.12-slim is one.",
+            sentence=f"{of_image} has no {program}, which Windlass needs to start programs.",
+            remedy="Use an image with Python 3.9 or newer (container_image= of "
+            "wl.Kubernetes), such as python:3.12-slim.",
         )
     return Explanation(
         reason="NoProgram",
         sentence=f"{of_image} has no {match['program']}.",
-        remedy="Install it in the image, or take another (container_image= of wl.Kubernetes).",
+        remedy="Install it in the image, or use another image (container_image= of wl.Kubernetes).",
     )
 
 
@@ -80,8 +81,9 @@ def _other_machine(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     of_image = f"The image {image}" if image else "The image"
     return Explanation(
         reason="WrongArchitecture",
-        sentence=f"{of_image} is made for another kind of processor than its machine has.",
-        remedy="Build it for that one as well (docker buildx build --platform linux/amd64,"
+        sentence=f"{of_image} is built for another processor architecture than that of "
+        "its machine.",
+        remedy="Build it for both (docker buildx build --platform linux/amd64,"
         "linux/arm64), or choose machines: "
         'node_selector={"kubernetes.io/arch": "arm64"} of wl.Kubernetes.',
     )
@@ -90,16 +92,16 @@ def _other_machine(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
 def _not_executable(match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     return Explanation(
         reason="NotExecutable",
-        sentence=f"{match['program']} in the image {image} may not be executed.",
-        remedy="chmod +x it when the image is built.",
+        sentence=f"{match['program']} in the image {image} is not executable.",
+        remedy="Run chmod +x on it when you build the image.",
     )
 
 
 def _root(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
     return Explanation(
         reason="RunsAsRoot",
-        sentence=f"The image {image} runs as root, which this pod may not.",
-        remedy="Say as whom to run: pod_patch= of wl.Kubernetes with a securityContext "
+        sentence=f"The image {image} runs as root, which is not allowed for this pod.",
+        remedy="Set the user: pod_patch= of wl.Kubernetes with a securityContext "
         "(runAsUser), or build the image with a USER.",
     )
 
@@ -107,8 +109,8 @@ def _root(_match: re.Match[str], _pod: Pod, image: str) -> Explanation:
 def _memory_low(_match: re.Match[str], _pod: Pod, _image: str) -> Explanation:
     return Explanation(
         reason="OutOfMemory",
-        sentence="It may use so little memory that it cannot even start.",
-        remedy="Ask for more: memory= of wl.Kubernetes.",
+        sentence="Its memory limit is too low to start.",
+        remedy="Request more: memory= of wl.Kubernetes.",
     )
 
 

@@ -23,21 +23,21 @@ def why_not_pulled(
 
     >>> denied = "failed to resolve reference: pull access denied, repository does not exist"
     >>> why_not_pulled("ErrImagePull", denied, "lab/trian:7", [], {}).sentence
-    'The registry has no image lab/trian:7, or shows it only to those with a password.'
+    'The registry has no image lab/trian:7, or requires a password for it.'
     """
     image = image or _image_of(message) or "of the pod"
     namespace = str((pod.get("metadata") or {}).get("namespace") or "default")
     if reason == "InvalidImageName":
         return Explanation(
             "ImageNameInvalid",
-            f"{image!r} is no name of an image.",
+            f"{image!r} is not a valid image name.",
             f"Write it as registry/name:tag ({_CHOOSE}).",
         )
     if reason == "ErrImageNeverPull":
         return Explanation(
             "ImageMissing",
-            f"Its machine does not have the image {image}, and is told never to pull it.",
-            "Load it onto the machine, or let it be pulled: pod_patch= of wl.Kubernetes "
+            f"Its machine does not have the image {image}, and imagePullPolicy forbids pulling it.",
+            "Load it onto the machine, or allow the pull: pod_patch= of wl.Kubernetes "
             "with imagePullPolicy.",
         )
     missing = _missing_secrets(events)
@@ -48,7 +48,7 @@ def why_not_pulled(
             return Explanation(
                 "PullSecretMissing",
                 f"There is no secret {named} in namespace {namespace} to pull {image} with.",
-                f"Make it: kubectl -n {namespace} create secret docker-registry {missing[0]} "
+                f"Create it: kubectl -n {namespace} create secret docker-registry {missing[0]} "
                 "--docker-server=... --docker-username=... --docker-password=...",
             )
         secrets = [
@@ -58,15 +58,15 @@ def why_not_pulled(
         if secrets:
             return Explanation(
                 "ImageDenied",
-                f"The registry has no image {image}, or does not show it to {', '.join(secrets)}.",
-                f"Is the name right ({_CHOOSE})? Is there such a secret, and does it still log in? "
-                f"kubectl -n {namespace} get secret {secrets[0]}",
+                f"The registry has no image {image}, or denies access to {', '.join(secrets)}.",
+                f"Check the name ({_CHOOSE}) and the secret: kubectl -n {namespace} get "
+                f"secret {secrets[0]}",
             )
         return Explanation(
             "ImageDenied",
-            f"The registry has no image {image}, or shows it only to those with a password.",
-            f"Is the name right ({_CHOOSE})? Else name a secret with the password: "
-            "image_pull_secrets= of wl.Kubernetes.",
+            f"The registry has no image {image}, or requires a password for it.",
+            f"Check the name ({_CHOOSE}). For a private image, name a secret with the "
+            "password: image_pull_secrets= of wl.Kubernetes.",
         )
     for pattern, code, sentence, remedy in _PULL_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
@@ -75,7 +75,7 @@ def why_not_pulled(
     return Explanation(
         "ImageUnavailable" if why else BACKING_OFF,
         f"The image {image} cannot be pulled{f': {_tail(why)}' if why else '.'}",
-        f"Is the name right ({_CHOOSE})? It is tried again.",
+        f"Check the name ({_CHOOSE}). Kubernetes tries again.",
     )
 
 
@@ -83,46 +83,46 @@ _PULL_ERRORS: tuple[tuple[str, str, str, str], ...] = (
     (
         r"no match for platform|exec format error|does not match the specified platform",
         "WrongArchitecture",
-        "The image {image} is not made for the kind of processor that its machine has.",
-        "Build it for that one as well: docker buildx build --platform linux/amd64,linux/arm64",
+        "The image {image} is not built for the processor architecture of its machine.",
+        "Build it for both: docker buildx build --platform linux/amd64,linux/arm64",
     ),
     (
         r"not found|manifest unknown|manifest .* unknown|name unknown",
         "ImageMissing",
         "There is no image {image}.",
-        f"Is its name right, and its tag ({_CHOOSE})? Was it pushed?",
+        f"Check its name and tag ({_CHOOSE}), and that it was pushed.",
     ),
     (
         r"toomanyrequests|too many requests|rate limit",
         "RegistryBusy",
-        "The registry of {image} lets nobody pull so often.",
-        "It is tried again. Log in to the registry (image_pull_secrets= of wl.Kubernetes), "
-        "or take a copy nearer by.",
+        "The registry of {image} limits the rate of pulls.",
+        "Kubernetes tries again. Log in to the registry (image_pull_secrets= of "
+        "wl.Kubernetes), or use a mirror.",
     ),
     (
         r"no such host|server misbehaving",
         "RegistryUnknown",
         "The registry of {image} cannot be found from the cluster: its name is unknown there.",
-        f"Is the name right ({_CHOOSE})? Do the cluster's machines have a way out?",
+        f"Check the name ({_CHOOSE}) and the network access of the cluster's machines.",
     ),
     (
         r"connection refused|i/o timeout|deadline exceeded|network is unreachable|no route to host"
         r"|TLS handshake|connection reset|EOF",
         "RegistryUnreachable",
         "The registry of {image} does not answer the cluster's machines.",
-        "Do they have a way out? It is tried again.",
+        "Check their network access. Kubernetes tries again.",
     ),
     (
         r"certificate|x509",
         "RegistryUntrusted",
         "The registry of {image} has a certificate that the cluster's machines do not trust.",
-        "Whoever runs the cluster can have it trusted.",
+        "Ask an administrator of the cluster to trust it.",
     ),
     (
         r"no space left",
         "DiskFull",
-        "The disk of its machine has no room for the image {image}.",
-        "A smaller image may fit; whoever runs the cluster can look.",
+        "The disk of its machine has no space for the image {image}.",
+        "Use a smaller image, or ask an administrator of the cluster to free space.",
     ),
 )
 
@@ -147,7 +147,7 @@ def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _failure_text(message: str, events: Sequence[Mapping[str, Any]]) -> str:
-    """Why, as far as it was said: while it waits to try again the pod says only that it does."""
+    """Return the cause of the failed pull. A pod that waits to retry reports only the wait."""
     if message and not message.startswith("Back-off pulling image"):
         return message
     for event in reversed(events):

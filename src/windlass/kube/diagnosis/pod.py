@@ -92,11 +92,11 @@ def _gated(pod: Pod) -> Explanation | None:
     for condition in _conditions(pod, "PodScheduled"):
         if condition.get("reason") == "SchedulingGated":
             queue = _labels(pod).get("kueue.x-k8s.io/queue-name", "")
-            where = f"in the queue {queue}" if queue else "for whoever gates pods in this cluster"
+            where = f"in the queue {queue}" if queue else "for a scheduling gate of this cluster"
             return Explanation(
                 reason="Queued",
-                sentence=f"It waits {where} to be let in.",
-                remedy="kubectl get workloads says its place." if queue else "",
+                sentence=f"It waits {where}.",
+                remedy="To see its position: kubectl get workloads" if queue else "",
             )
     return None
 
@@ -137,11 +137,11 @@ _OWN_NEWS = "cache: timed out waiting for the condition"
 
 
 def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
-    """Volumes: the kubelet only tells of them in events."""
+    """Explain volumes that cannot be mounted, which only events report."""
     failure = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
     if failure is None:
         return None
-    # A later "timed out waiting" says less than what was failure before it.
+    # An earlier failure says more than a later "timed out waiting".
     messages = [
         str(event.get("message") or "")
         for event in reversed(events)
@@ -157,7 +157,7 @@ def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
     return Explanation(
         reason="VolumeUnavailable",
         sentence=f"A volume cannot be mounted: {to_sentence(messages[0])}",
-        remedy="Is what volumes= of wl.Kubernetes names there, and free?",
+        remedy="Check that the volumes= of wl.Kubernetes exist and are free.",
     )
 
 
@@ -167,10 +167,10 @@ def _without_sandbox(events: Sequence[Event]) -> Explanation | None:
         return None
     return Explanation(
         reason="NodeTrouble",
-        sentence="Its machine cannot make room for it: "
+        sentence="Its machine cannot create the pod: "
         f"{to_sentence(_last_part(str(event.get('message') or '')))}",
-        remedy="That is the machine's own fault; whoever runs the cluster can look. It is tried "
-        "again.",
+        remedy="This is a problem of the machine. Ask an administrator of the cluster. "
+        "Kubernetes tries again.",
     )
 
 
@@ -195,8 +195,9 @@ def _in_progress(pod: Pod, events: Sequence[Event], now: float) -> Explanation |
     if not has_node and created is not None and now - created >= _PATIENCE:
         return Explanation(
             reason="NotLookedAt",
-            sentence=f"Nobody has chosen a machine for it for {format_duration(now - created)}.",
-            remedy="Does the cluster's scheduler run? kubectl -n kube-system get pods",
+            sentence="The scheduler has not chosen a machine for "
+            f"{format_duration(now - created)}.",
+            remedy="Check that the cluster's scheduler runs: kubectl -n kube-system get pods",
         )
     return None
 
@@ -216,23 +217,23 @@ def _ended(pod: Pod, log: str) -> Explanation | None:
     if reason == "Evicted":
         return Explanation(
             reason="Evicted",
-            sentence=f"Its machine put it out: {to_sentence(message)}",
-            remedy="Ask for as much memory as it uses (memory= of wl.Kubernetes); what is asked "
-            "for is put out last."
+            sentence=f"Its machine evicted it: {to_sentence(message)}",
+            remedy="Request as much memory as it uses (memory= of wl.Kubernetes): pods "
+            "within their request are evicted last."
             if "memory" in message
             else "Write less to the machine's disk, or to a volume (volumes= of wl.Kubernetes).",
         )
     if reason == "DeadlineExceeded":
-        return Explanation(reason=reason, sentence="It ran longer than its pod may run.")
+        return Explanation(reason=reason, sentence="It ran longer than its pod's deadline.")
     if reason.startswith("OutOf") or reason == "UnexpectedAdmissionError":
         return Explanation(
             reason="NodeFull",
-            sentence=f"Its machine had no room for it after all: {to_sentence(message)}",
-            remedy="It is put onto another when it is tried again.",
+            sentence=f"Its machine has no capacity for it after all: {to_sentence(message)}",
+            remedy="Another attempt runs on another machine.",
         )
     if reason in ("Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost"):
         why = f": {to_sentence(message)}" if message else "."
-        return Explanation(reason=reason, sentence=f"Its machine was taken away{why}")
+        return Explanation(reason=reason, sentence=f"Its machine was removed{why}")
     if reason:
         return Explanation(reason=reason, sentence=to_sentence(f"{reason}: {message}".rstrip(": ")))
     return None
@@ -247,11 +248,11 @@ def _container_ended(
         limit = int(parse_quantity(_limit(pod, container, "memory")))
         return Explanation(
             reason="OutOfMemory",
-            sentence=f"It used more than the {format_size(limit)} of memory that it may use, and "
-            "was killed."
+            sentence=f"It used more than the {format_size(limit)} of memory that it may "
+            "use and was killed."
             if limit
             else "Its machine ran out of memory, and it was killed.",
-            remedy="Ask for more: memory= of wl.Kubernetes.",
+            remedy="Request more: memory= of wl.Kubernetes.",
         )
     if reason in ("StartError", "ContainerCannotRun"):
         return why_unstartable(pod, message, image) or Explanation(

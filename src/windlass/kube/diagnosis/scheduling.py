@@ -37,8 +37,8 @@ def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
     >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
     >>> pod = {"spec": {"containers": [gpus]}}
     >>> print(why_unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", pod))
-    None of the 3 machines has 4 GPUs free. It starts when they are; what there is: windlass \
-kubernetes check
+    None of the 3 machines has 4 GPUs free. It starts when they are free. To see the capacity: \
+windlass kubernetes check
     """
     for pattern, explanation in _WHOLE:
         match = pattern.search(message)
@@ -80,9 +80,9 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
     if what.startswith("Insufficient "):
         resource = what.removeprefix("Insufficient ")
         need = _need(resource, pod)
-        remedy = "It starts when they are; what there is: windlass kubernetes check"
+        remedy = "It starts when they are free. To see the capacity: windlass kubernetes check"
         if resource in ("cpu", "memory", "ephemeral-storage"):
-            remedy = "It starts when there is room. Asking for less (cpus=, memory= of "
+            remedy = "It starts when there is capacity. Requesting less (cpus=, memory= of "
             remedy += "wl.Kubernetes) may help."
         return 1, "Unschedulable", _short(count, total, need), remedy
     taint = _TAINT.search(what)
@@ -90,14 +90,19 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
         key, value = taint["key"].strip(), taint["value"].strip()
         if key.startswith("node.kubernetes.io/"):
             trouble = key.removeprefix("node.kubernetes.io/").replace("-", " ")
-            return 4, "NodesUnwell", f"{of} not well ({trouble})", "It starts when one is."
+            return (
+                4,
+                "NodesUnwell",
+                f"{of} not well ({trouble})",
+                "It starts when a machine is ready.",
+            )
         shown = f"{key}={value}" if value else key
         operator = f'"value": "{value}"' if value else '"operator": "Exists"'
         return (
             2,
             "TaintNotTolerated",
-            f"{of} set aside ({shown})",
-            "If they are yours to use, say so: "
+            f"{of} tainted ({shown})",
+            "If you may use them, add "
             f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
         )
     if "node affinity" in what or "node selector" in what:
@@ -105,25 +110,25 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
         weight = 0 if count >= total else 6  # else it is about those that are
         return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
-        return 5, "NodesClosed", f"{of} closed to new pods", "Somebody cordoned them; they open."
+        return 5, "NodesClosed", f"{of} closed to new pods", "It starts when they are uncordoned."
     if "Too many pods" in what:
-        return 3, "NodesFull", f"{of} full of pods", "It starts when others end."
+        return 3, "NodesFull", f"{of} full of pods", "It starts when other pods end."
     if "volume node affinity conflict" in what or "volume zone" in what:
         return (
             1, "VolumeElsewhere", f"{of} in another zone than its volume",
-            "Free machines where the volume is, or take a volume that all can mount.",
+            "Free machines in the zone of the volume, or use a volume that all machines can mount.",
         )  # fmt: skip
     if "affinity" in what and _is_of_slice(pod):
         if "anti-affinity" in what:
-            remedy = "It starts when that ends."
+            remedy = "It starts when that job ends."
             return 2, "Unschedulable", f"{of} of a TPU that another job has", remedy
         return 3, "Unschedulable", f"{of} of another TPU than the rest of it", ""
     if "affinity" in what or "topology spread" in what:
-        return 3, "Unschedulable", f"{of} ruled out by what runs there ({what})", ""
+        return 3, "Unschedulable", f"{of} ruled out by the pods that run there ({what})", ""
     return 3, "Unschedulable", f"{of} ruled out: {what}", ""
 
 
-_SEE_NODES = "See how they are labelled: kubectl get nodes --show-labels"
+_SEE_NODES = "See the labels of the nodes: kubectl get nodes --show-labels"
 
 
 def _of(count: int, total: int) -> str:
@@ -210,7 +215,7 @@ def _claim_missing(match: re.Match[str], pod: Mapping[str, Any]) -> Explanation:
     return Explanation(
         "VolumeMissing",
         f"There is no volume claim {match['name']} in namespace {namespace}.",
-        f"Name one that there is (volumes= of wl.Kubernetes): kubectl -n {namespace} get pvc",
+        f"Name an existing claim (volumes= of wl.Kubernetes): kubectl -n {namespace} get pvc",
     )
 
 
@@ -218,8 +223,8 @@ def _claim_unbound(_match: re.Match[str], pod: Mapping[str, Any]) -> Explanation
     namespace = (pod.get("metadata") or {}).get("namespace") or "default"
     return Explanation(
         "VolumeUnbound",
-        "A volume claim of it has no volume yet.",
-        f"Is there a storage class that makes one? kubectl -n {namespace} describe pvc",
+        "Its volume claim has no volume yet.",
+        f"Check that a storage class provides one: kubectl -n {namespace} describe pvc",
     )
 
 
@@ -227,7 +232,7 @@ def _no_nodes(_match: re.Match[str], _pod: Mapping[str, Any]) -> Explanation:
     return Explanation(
         "NoNodes",
         "The cluster has no machines at all.",
-        "It starts when there is one; whoever runs the cluster can add some.",
+        "It starts when there is a machine. Ask an administrator of the cluster to add one.",
     )
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from windlass.model.kubernetes.pod_lists import KEYS, identity
 
-_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # as the models write it, older ones with a small letter
-_LABEL = re.compile(r"\[[^]]*\]")  # which thing of a list is meant, in a path
+_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # the form of the models; older ones use a lowercase letter
+_LABEL = re.compile(r"\[[^]]*\]")  # the label of a list item in a path
 
 
 def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
-    """The paths of what is not there any more; what is empty may be left out by anybody.
+    """Yield the paths of fields that were dropped. Empty fields may be omitted.
 
     >>> sent = {"hostNetwrok": True, "tty": False, "containers": [{"name": "main", "imagee": "x"}]}
     >>> got = {"containers": [{"name": "side"}, {"name": "main", "image": "x"}]}
@@ -42,7 +42,7 @@ def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
 
 
 def likely_field(path: str) -> str:
-    """The name that was meant by the last of a path in a pod, if it is like one; else nothing.
+    """Return the field that the last part of a path probably means; empty if none is similar.
 
     >>> likely_field("spec.containers[main].resorces"), likely_field("spec.hostnetwork")
     ('resources', 'hostNetwork')
@@ -71,7 +71,7 @@ def likely_field(path: str) -> str:
 
 
 def meant(path: str) -> str:
-    """A question for whoever wrote it, to follow a sentence; nothing if there is none like it.
+    """Return a suggestion that follows a sentence; empty if no field is similar.
 
     >>> meant("spec.hostnetwork")
     ' Did you mean hostNetwork?'
@@ -81,17 +81,17 @@ def meant(path: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return whether it says nothing: an object without it is the same."""
+    """Return whether a value is empty, so that an object without it is the same."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value
 
 
 def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    """The things of two lists that are the same, each with what it is called.
+    """Yield the matching items of two lists, each with its label.
 
-    They may come back in another order, or with more. What has a name is found by it; what has
-    none by its place, or where there are more or fewer now, by being like it.
+    The items may come back in another order, or with more items. An item with a name is found by
+    its name, another item by its position, or by similarity if the lengths differ.
     """
     if not all(isinstance(item, Mapping) for item in [*sent, *got]):
         return

@@ -76,29 +76,30 @@ def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesErr
 
     >>> print(unanswered("https://lab:6443", "[Errno 111] Connection refused"))
     The Kubernetes API at https://lab:6443 cannot be reached: Connection refused
-      Does the cluster run, and is the address right? Try: curl -k https://lab:6443/version
+      Check that the cluster runs and that the address is right. Try: curl -k https://lab:6443/version
     >>> print(unanswered("https://lab:6443", "certificate verify failed: self signed (_ssl.c:9)"))
     The certificate of https://lab:6443 is not trusted: self signed
-      Name the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, or \
-certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only for a try.
+      Set the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, or \
+certificate-authority in the kubeconfig file. skip_tls=True accepts any certificate; use \
+it only for tests.
     """
     text = _plain(why)
     if "CERTIFICATE_VERIFY_FAILED" in why or "certificate verify failed" in why:
         detail = text.partition("certificate verify failed:")[2].strip() or text
         return KubernetesError(
             f"The certificate of {server} is not trusted: {detail}",
-            hint="Name the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, "
-            "or certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only "
-            "for a try.",
+            hint="Set the certificate of its authority: ca_cert_path= of wl.TokenAuthentication, "
+            "or certificate-authority in the kubeconfig file. skip_tls=True accepts any "
+            "certificate; use it only for tests.",
             reason="Untrusted",
         )
-    ways = "Does the cluster run, and is the address right?"
+    ways = "Check that the cluster runs and that the address is right."
     if is_slow:
-        ways = "Is a VPN or a proxy needed to get there?"
+        ways = "Check whether you need a VPN or a proxy."
     elif "WRONG_VERSION_NUMBER" in why or "wrong version number" in why:
-        ways = "It does not speak TLS there: is it http:// that is meant, or another port?"
+        ways = "The server does not use TLS at this port. Check the port, or use http://."
     elif "resolve" in why or "Name or service not known" in why or "nodename nor" in why:
-        ways = "Nobody knows a machine of that name: is the address right?"
+        ways = "The host name cannot be resolved. Check the address."
     return KubernetesError(
         f"The Kubernetes API at {server} cannot be reached: {text}",
         hint=f"{ways} Try: curl -k {server}/version",
@@ -107,15 +108,15 @@ certificate-authority in the kubeconfig file. skip_tls=True trusts anybody: only
 
 
 def no_api(server: str, data: bytes | str | None) -> KubernetesError:
-    """Something answers that is no API of a cluster.
+    """Return the error for a response that is not from a Kubernetes API.
 
     >>> print(no_api("https://lab:6443", b"<html> <h1>Log in</h1>").message)
-    What answers at https://lab:6443 is no API of a cluster: <html> <h1>Log in</h1>
+    The response of https://lab:6443 is not from a Kubernetes API: <html> <h1>Log in</h1>
     """
     return KubernetesError(
-        f"What answers at {server} is no API of a cluster: {_in_a_line(data)[:80]}",
-        hint="A proxy may answer in its place, with a page to log in. "
-        f"See what it says: curl -k {server}/version",
+        f"The response of {server} is not from a Kubernetes API: {_in_a_line(data)[:80]}",
+        hint="A proxy may answer in its place, with a login page. See its response: curl "
+        f"-k {server}/version",
         reason="NoApi",
     )
 
@@ -145,8 +146,8 @@ def raised_from_answer(
         return no_api(server, data)
     if status == _NOT_FOUND and path.startswith(_OURS) and status_object.get("kind") != "Status":
         return KubernetesError(
-            "The cluster has no TFJob and PyTorchJob yet.",
-            hint="Somebody who may brings the definitions: windlass operator install",
+            "The cluster does not have the kinds TFJob and PyTorchJob yet.",
+            hint="An administrator of the cluster can install them: windlass operator install",
             reason="NotInstalled",
         )
     message = str(status_object.get("message") or "")
@@ -211,7 +212,7 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
-    """The API's `Status`; what is none, such as a proxy's page, becomes its message."""
+    """Parse the `Status` of the API. Other data, such as a page of a proxy, becomes the message."""
     try:
         parsed = json.loads(data or b"")
     except ValueError:

@@ -30,8 +30,8 @@ def refusal(
     if status == 401:
         return Explanation(
             reason="Unauthorized",
-            sentence=f"{server} does not accept who we say we are ({account or 'nobody'}): the "
-            "token or certificate is wrong, or it has expired.",
+            sentence=f"{server} rejected the login as {account or 'nobody'}: the token or "
+            "certificate is wrong or has expired.",
             remedy="Log in again: wl.TokenAuthentication(token=..., server=...).login(), or the "
             "login command of your cluster's provider.",
         )
@@ -46,11 +46,11 @@ def refusal(
         return Explanation(
             reason="Forbidden",
             sentence=f"The cluster does not let {account or 'us'}{what}: {_sentence(message)}",
-            remedy="Whoever runs the cluster can say which rule that is.",
+            remedy="Ask an administrator of the cluster about this rule.",
         )
     if status == 404:
         return Explanation(
-            reason="NotFound", sentence=_sentence(message or f"Nothing is there{what}")
+            reason="NotFound", sentence=_sentence(message or f"The object does not exist{what}")
         )
     if status == 409 and reason != "AlreadyExists":
         return Explanation(reason=reason or "Conflict", sentence=_sentence(message))
@@ -58,13 +58,13 @@ def refusal(
         return Explanation(
             reason="TooManyRequests",
             sentence=f"{server} is too busy{what}: {_sentence(message)}",
-            remedy="It is tried again by itself.",
+            remedy="Windlass tries again.",
         )
     if status >= 500:
         return Explanation(
             reason=reason or "InternalError",
-            sentence=f"{server} failed{what} ({status}): {_sentence(message or 'it says no more')}",
-            remedy="The cluster's own log says more; whoever runs it can look.",
+            sentence=f"{server} failed{what} ({status}): {_sentence(message or 'no details')}",
+            remedy="Ask an administrator to check the log of the cluster.",
         )
     return Explanation(
         reason=reason or str(status),
@@ -74,15 +74,15 @@ def refusal(
 
 
 def not_allowed(permission: Permission, account: str) -> Explanation:
-    """An account lacks a right, with the command that grants it.
+    """Explain that an account lacks a permission, with the command that grants it.
 
     >>> told = not_allowed(Permission(verb="create", resource="pods", namespace="lab"), "ada")
     >>> print(told.sentence, told.remedy, sep="\\n")
     ada may not create pods in namespace lab.
-    Somebody who may can grant it:
+    An administrator of the cluster can grant it:
       kubectl -n lab create role windlass-create-pods --verb=create --resource=pods
       kubectl -n lab create rolebinding windlass-create-pods --role=windlass-create-pods --user=ada
-    All that Windlass needs, at once: windlass kubernetes rights
+    To grant all permissions that Windlass needs: windlass kubernetes rights
     """
     kind = f"{permission.resource}.{permission.group}" if permission.group else permission.resource
     name = f"windlass-{permission.verb}-{re.sub(r'[^a-z0-9]+', '-', permission.resource)}"
@@ -91,12 +91,12 @@ def not_allowed(permission: Permission, account: str) -> Explanation:
     )
     role = "role" if permission.namespace else "clusterrole"
     lines = [
-        "Somebody who may can grant it:",
+        "An administrator of the cluster can grant it:",
         f"  {where} {role} {name} --verb={permission.verb} --resource={kind}",
         f"  {where} {role}binding {name} --{role}={name} {_subject(account)}",
     ]
     if permission.namespace:
-        lines.append("All that Windlass needs, at once: windlass kubernetes rights")
+        lines.append("To grant all permissions that Windlass needs: windlass kubernetes rights")
     return Explanation(
         reason="Forbidden",
         sentence=f"{account or 'This account'} may not {permission}.",
@@ -105,7 +105,7 @@ def not_allowed(permission: Permission, account: str) -> Explanation:
 
 
 def _subject(account: str) -> str:
-    """Whom a binding is for.
+    """Return the option for the subject of a binding.
 
     >>> _subject("system:serviceaccount:lab:trainer")
     '--serviceaccount=lab:trainer'
@@ -117,7 +117,7 @@ def _subject(account: str) -> str:
 
 
 def _with_namespace(explanation: Explanation, namespace: str) -> Explanation:
-    """The same, with commands that look in the namespace of what was refused."""
+    """Return the explanation with commands for the namespace of the refused object."""
     if not namespace:
         return explanation
     remedy = explanation.remedy.replace("kubectl describe", f"kubectl -n {namespace} describe")
@@ -145,10 +145,10 @@ def _cannot(match: re.Match[str]) -> Explanation:
 def _quota(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="QuotaExceeded",
-        sentence=f"The quota {match['quota']} of the namespace has no room: asked for is "
+        sentence=f"The quota {match['quota']} of the namespace is exceeded: requested "
         f"{match['asked']}, in use {match['used']}, the limit {match['limit'].rstrip('.')}.",
-        remedy="Ask for less, end what is not needed any more, or have the quota raised: "
-        f"kubectl describe resourcequota {match['quota']}",
+        remedy="Request less, stop jobs that you no longer need, or ask for a higher "
+        f"quota: kubectl describe resourcequota {match['quota']}",
     )
 
 
@@ -157,8 +157,9 @@ def _must_specify(match: re.Match[str]) -> Explanation:
     options = [name for sign, name in (("cpu", "cpus="), ("memory", "memory=")) if sign in missing]
     return Explanation(
         reason="QuotaNeedsResources",
-        sentence=f"The quota {match['quota']} of the namespace takes only pods that say {missing}.",
-        remedy=f"Say how much: {' and '.join(options) or 'by pod_patch='} of wl.Kubernetes.",
+        sentence=f"The quota {match['quota']} of the namespace accepts only pods that "
+        f"request {missing}.",
+        remedy=f"Set {' and '.join(options) or 'by pod_patch='} of wl.Kubernetes.",
     )
 
 
@@ -166,8 +167,8 @@ def _account_missing(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason=ACCOUNT_MISSING,
         sentence=f"There is no service account {match['name']} in namespace {match['namespace']}.",
-        remedy="Name one that there is (service_account= of wl.Kubernetes), or make it: "
-        f"kubectl -n {match['namespace']} create serviceaccount {match['name']}",
+        remedy="Name an existing account (service_account= of wl.Kubernetes), or create "
+        f"it: kubectl -n {match['namespace']} create serviceaccount {match['name']}",
     )
 
 
@@ -175,7 +176,7 @@ def _priority_missing(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason=PRIORITY_MISSING,
         sentence=f"There is no priority class {match['name']} in the cluster.",
-        remedy="Name one that there is (priority_class= of wl.Kubernetes): kubectl get "
+        remedy="Name an existing class (priority_class= of wl.Kubernetes): kubectl get "
         "priorityclasses",
     )
 
@@ -184,7 +185,7 @@ def _terminating(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="NamespaceTerminating",
         sentence=f"The namespace {match['name']} is being deleted.",
-        remedy="Choose another (namespace= of wl.Kubernetes), or wait and make it anew.",
+        remedy="Choose another (namespace= of wl.Kubernetes), or wait and create it again.",
     )
 
 
@@ -193,7 +194,7 @@ def _namespace_missing(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="NamespaceMissing",
         sentence=f"There is no namespace {name} in the cluster.",
-        remedy=f"Choose another (namespace= of wl.Kubernetes), or make it: kubectl create "
+        remedy=f"Choose another (namespace= of wl.Kubernetes), or create it: kubectl create "
         f"namespace {name}",
     )
 
@@ -201,44 +202,46 @@ def _namespace_missing(match: re.Match[str]) -> Explanation:
 def _limits(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="LimitRange",
-        sentence=f"The namespace has limits for every pod: {_sentence(match['what'])}",
-        remedy="Ask for an amount within them (cpus=, memory= of wl.Kubernetes); which they are: "
-        "kubectl describe limitrange",
+        sentence="The request is outside of the limits of the namespace: "
+        f"{_sentence(match['what'])}",
+        remedy="Request an amount within the limits (cpus=, memory= of wl.Kubernetes). To "
+        "see them: kubectl describe limitrange",
     )
 
 
 def _security(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="PodSecurity",
-        sentence=f"The namespace takes only pods of the security level {match['level']}: "
+        sentence=f"The namespace accepts only pods of the security level {match['level']}: "
         f"{_sentence(match['what'])}",
-        remedy="Lay what it asks for over the pod: pod_patch= of wl.Kubernetes with a "
-        "securityContext, or choose another namespace.",
+        remedy="Add the required settings with pod_patch= of wl.Kubernetes "
+        "(securityContext), or choose another namespace.",
     )
 
 
 def _webhook(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="AdmissionDenied",
-        sentence=f"A rule of this cluster ({match['name']}) refused it: {_sentence(match['what'])}",
-        remedy="Whoever runs the cluster can say what it asks for.",
+        sentence=f"An admission rule of this cluster ({match['name']}) refused the "
+        f"request: {_sentence(match['what'])}",
+        remedy="Ask an administrator of the cluster about this rule.",
     )
 
 
 def _webhook_down(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="AdmissionUnavailable",
-        sentence=f"A part of this cluster that checks what is created ({match['name']}) does not "
+        sentence=f"An admission webhook of this cluster ({match['name']}) does not "
         f"answer: {_sentence(match['what'])}",
-        remedy="It is tried again; whoever runs the cluster should know.",
+        remedy="Windlass tries again. Report this to an administrator of the cluster.",
     )
 
 
 def _account_new(match: re.Match[str]) -> Explanation:
     return Explanation(
         reason="ServiceAccountNotReady",
-        sentence=f"The service account {match['name']} is so new that it has no token yet.",
-        remedy="It is tried again; a moment is enough.",
+        sentence=f"The service account {match['name']} is new and has no token yet.",
+        remedy="Windlass tries again shortly.",
     )
 
 

@@ -60,14 +60,14 @@ def check_namespace(connection: Connection, namespace: str) -> None:
     if (response.get("status") or {}).get("phase") == "Terminating":
         raise KubernetesError(
             f"The namespace {namespace} is being deleted.",
-            hint="Choose another (namespace= of wl.Kubernetes), or wait and make it anew.",
+            hint="Choose another (namespace= of wl.Kubernetes), or wait and create it again.",
             status=409,
             reason="NamespaceTerminating",
         )
 
 
 def _try_namespace(connection: Connection, namespace: str) -> None:
-    """Few may look at namespaces; whoever may create in one learns by a try if it is there."""
+    """Check that a namespace exists by a dry run, because few accounts may read namespaces."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "windlass-check-"}}
     path = f"/api/v1/namespaces/{namespace}/secrets"
     try:
@@ -75,7 +75,7 @@ def _try_namespace(connection: Connection, namespace: str) -> None:
     except KubernetesError as error:
         if error.status in (404, 409) or "being deleted" in error.message:
             raise
-        # Not allowed, or no room: what is said of that is said by the check of rights.
+        # Forbidden, or over a quota: the check of permissions reports these.
 
 
 def missing_permissions(
@@ -151,8 +151,8 @@ def missing_permissions_error(missing: Sequence[Permission], account: str) -> Ku
     >>> two = Permission(verb="list", resource="events", namespace="lab")
     >>> print(missing_permissions_error([one, two], "ada"))
     ada lacks 2 rights in namespace lab: create pods; list events.
-      Somebody who may can grant them: windlass kubernetes rights --namespace lab --account ada \
-| kubectl apply -f -
+      An administrator of the cluster can grant them: windlass kubernetes rights \
+--namespace lab --account ada | kubectl apply -f -
     """
     if len(missing) == 1:
         explanation = not_allowed(missing[0], account)
@@ -180,12 +180,12 @@ def grant_hint(missing: Sequence[Permission], account: str) -> str:
     """Return the command with which an administrator grants all missing permissions.
 
     >>> grant_hint([Permission(verb="list", resource="events", namespace="lab")], "ada")
-    'Somebody who may can grant it: windlass kubernetes rights --namespace lab --account ada | \
-kubectl apply -f -'
+    'An administrator of the cluster can grant it: windlass kubernetes rights --namespace lab \
+--account ada | kubectl apply -f -'
     """
     namespace = missing[0].namespace
     return (
-        f"Somebody who may can grant {'it' if len(missing) == 1 else 'them'}: "
+        f"An administrator of the cluster can grant {'it' if len(missing) == 1 else 'them'}: "
         "windlass kubernetes rights"
         f"{f' --namespace {namespace}' if namespace else ''} --account {account or 'NAME'} "
         "| kubectl apply -f -"

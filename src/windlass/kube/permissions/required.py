@@ -48,7 +48,7 @@ RUNNING: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="secrets",
         verbs=("create", "delete", "get"),
-        why="one for each trial: what its pods start with, and the owner of all that it has there",
+        why="one for each trial: the start data of its pods, and the owner of all its objects",
     ),
     PermissionRule(
         resource="events",

@@ -73,7 +73,7 @@ KINDS = {
     "config": "config:NAME, a config map",
     "secret": "secret:NAME, a secret",
     "host": "host:/PATH, a folder of the node",
-    "scratch": "scratch:10GB, an empty folder of the pod's",
+    "scratch": "scratch:10GB, an empty folder of the pod",
     "memory": "memory:2GB, an empty folder in memory",
 }
 _NAME = re.compile(rf"{_DNS}(\.{_DNS})*", re.ASCII)
@@ -89,14 +89,14 @@ def read_source(text: str) -> PodSource:
     >>> read_source("/mnt/data")
     Traceback (most recent call last):
     ...
-    ValueError: '/mnt/data' is nothing that a pod has; write claim:NAME, a persistent volume \
-claim (claim:NAME/FOLDER for a part of it); or config:NAME, secret:NAME, host:/PATH, \
+    ValueError: '/mnt/data' is not a volume source; write claim:NAME, a persistent volume claim \
+(claim:NAME/FOLDER for a part of it); or config:NAME, secret:NAME, host:/PATH, \
 scratch:SIZE, memory:SIZE
     """
     kind, colon, rest = text.partition(":")
     if not colon or kind not in KINDS:
         raise ValueError(
-            f"{shown(text)} is nothing that a pod has; write {KINDS['claim']}; "
+            f"{shown(text)} is not a volume source; write {KINDS['claim']}; "
             "or config:NAME, secret:NAME, host:/PATH, scratch:SIZE, memory:SIZE"
         )
     is_read_only = rest.endswith(":ro")
@@ -107,11 +107,11 @@ scratch:SIZE, memory:SIZE
         return PodSource(kind=kind, name=rest, is_read_only=is_read_only)
     if kind == "host":
         if not rest.startswith("/") or ".." in rest.split("/"):
-            raise ValueError(f"{shown(text)} is no absolute path; write host:/mnt/data")
+            raise ValueError(f"{shown(text)} is not an absolute path; write host:/mnt/data")
         return PodSource(kind=kind, name=posixpath.normpath(rest), is_read_only=is_read_only)
     name, _, inside = rest.partition("/")
     if not _NAME.fullmatch(name) or ".." in inside.split("/"):
-        raise ValueError(f"{shown(text)} has no name of an object; write {KINDS[kind]}")
+        raise ValueError(f"{shown(text)} does not name an object; write {KINDS[kind]}")
     return PodSource(kind=kind, name=name, inside=inside.strip("/"), is_read_only=is_read_only)
 
 
@@ -119,17 +119,17 @@ def mount_flaw(path: str) -> str:
     """Return why a path cannot be a mount path in a pod; empty if it can.
 
     >>> mount_flaw("data")
-    "'data' is not absolute; in a pod a volume has a path such as '/data'"
+    "'data' is not an absolute path; write the path in the pod, such as '/data'"
     >>> mount_flaw("/windlass/x")
-    "'/windlass/x' is Windlass's own; choose another, such as '/data'"
+    "'/windlass/x' is reserved for Windlass; choose another path, such as '/data'"
     """
     normal = mount_place(path)
     if not path.startswith("/") or normal == "/" or ".." in path.split("/"):
-        return f"{shown(path)} is not absolute; in a pod a volume has a path such as '/data'"
+        return f"{shown(path)} is not an absolute path; write the path in the pod, such as '/data'"
     if ":" in path:
-        return f"{shown(path)} has a colon, which no path of a volume may have"
+        return f"{shown(path)} contains a colon; Kubernetes allows none in the path of a volume"
     if any(normal == own or normal.startswith(own + "/") for own in OURS):
-        return f"{shown(path)} is Windlass's own; choose another, such as '/data'"
+        return f"{shown(path)} is reserved for Windlass; choose another path, such as '/data'"
     return ""
 
 
@@ -147,13 +147,13 @@ def mounts_flaw(paths: Iterable[str]) -> str:
     """Return why paths cannot all be mount paths of one pod; empty if they can.
 
     >>> mounts_flaw(["/data", "/models", "/data/"])
-    "'/data' and '/data/' are one place; name it once"
+    "'/data' and '/data/' are the same path; mount it once"
     """
     first_by_place: dict[str, str] = {}
     for path in paths:
         first = first_by_place.setdefault(mount_place(path), path)
         if first != path:
-            return f"{shown(first)} and {shown(path)} are one place; name it once"
+            return f"{shown(first)} and {shown(path)} are the same path; mount it once"
     return ""
 
 
@@ -161,18 +161,18 @@ def patch_flaw(patch: object) -> str:
     """Return why a value cannot be a pod patch; empty if it can.
 
     >>> patch_flaw({"hostNetwork": True}), patch_flaw([1])
-    ('', '[1] is no mapping; write {"hostNetwork": True}')
+    ('', '[1] is not a mapping; write {"hostNetwork": True}')
     >>> patch_flaw({"spec": "x"})
-    "spec: 'x' is no mapping"
+    "spec: 'x' is not a mapping"
     """
     if not isinstance(patch, dict):
-        return f'{shown(patch)} is no mapping; write {{"hostNetwork": True}}'
+        return f'{shown(patch)} is not a mapping; write {{"hostNetwork": True}}'
     if _depth(patch) > _DEEPEST_PATCH:
-        return f"it is nested deeper than {_DEEPEST_PATCH}"
+        return f"it has more than {_DEEPEST_PATCH} levels of nesting"
     try:
         written = msgspec.json.encode(patch)
     except (TypeError, ValueError, RecursionError, UnicodeError) as error:
-        return f"it holds what is no JSON: {error}"
+        return f"it contains a value that JSON cannot hold: {error}"
     if len(written) > _LARGEST_PATCH:
         return f"it has more than {_LARGEST_PATCH} bytes"
     return shape_flaw(msgspec.json.decode(written))

@@ -15,16 +15,16 @@ _OF_POD = ("containers", "initContainers", "volumes", "imagePullSecrets")
 _OF_CONTAINER = ("env", "volumeMounts", "ports")
 _CONTAINERS = ("containers", "initContainers")
 _TEXTS = ("labels", "annotations")
-_KINDS = {str: "text", int: "number"}
+_KINDS = {str: "string", int: "number"}
 
 
 def shape_flaw(patch: Mapping[str, Any]) -> str:
-    """Return the first field of a JSON patch with a wrong shape, and its path; else an empty text.
+    """Return the first field of a JSON patch with a wrong shape, and its path; else "".
 
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
-    "metadata.labels: ['a'] is no mapping"
+    "metadata.labels: ['a'] is not a mapping"
     >>> shape_flaw({"containers": [{"tty": True}]})
-    'spec.containers[0]: it has no name, by which it is known'
+    'spec.containers[0]: it needs a name'
     >>> shape_flaw({"nodeSelector": {"env": "lab"}})
     ''
     """
@@ -35,7 +35,7 @@ def shape_flaw(patch: Mapping[str, Any]) -> str:
 def _flaws(pod: Mapping[str, Any]) -> Iterator[str]:
     for name, value in pod.items():
         if not _is_mapping(value):
-            yield f"{name}: {shown(value)} is no mapping"
+            yield f"{name}: {shown(value)} is not a mapping"
     yield from _flaws_of_texts(pod.get("metadata") or {})
     yield from _flaws_of_lists(pod.get("spec") or {}, "spec", _OF_POD)
 
@@ -44,10 +44,10 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
     for name in _TEXTS:
         texts = metadata.get(name)
         if not _is_mapping(texts):
-            yield f"metadata.{name}: {shown(texts)} is no mapping"
+            yield f"metadata.{name}: {shown(texts)} is not a mapping"
         for key, value in (texts or {}).items():
             if value is not None and not isinstance(value, str):
-                yield f"metadata.{name}: {shown(value)} of {shown(key)} is no text"
+                yield f"metadata.{name}: {shown(value)} of {shown(key)} is not a string"
 
 
 def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...])
         if things is None:
             continue
         if not isinstance(things, list):
-            yield f"{path}.{name}: {shown(things)} is no list"
+            yield f"{path}.{name}: {shown(things)} is not a list"
         for number, item in enumerate(things):
             where = f"{path}.{name}[{number}]"
             yield from _flaws_of_thing(item, where, name)
@@ -68,11 +68,11 @@ def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...])
 def _flaws_of_thing(thing: Any, path: str, name: str) -> Iterator[str]:
     key, kind = KEYS[name]
     if not isinstance(thing, Mapping):
-        yield f"{path}: {shown(thing)} is no mapping"
+        yield f"{path}: {shown(thing)} is not a mapping"
     elif thing.get(key) is None:
-        yield f"{path}: it has no {key}, by which it is known"
+        yield f"{path}: it needs a {key}"
     elif not isinstance(thing[key], kind):
-        yield f"{path}.{key}: {shown(thing[key])} is no {_KINDS[kind]}"
+        yield f"{path}.{key}: {shown(thing[key])} is not a {_KINDS[kind]}"
 
 
 def _is_mapping(value: Any) -> bool:

@@ -17,12 +17,12 @@ def name_flaw(name: object, what: str = "name") -> str:
     """Return why a value is not a valid name or label; empty if it is valid.
 
     >>> name_flaw("vision 2 (β)"), name_flaw("two\\nlines", "label")
-    ('', "'two\\\\nlines' is no label; write a text on one line")
+    ('', "'two\\\\nlines' is not a valid label; write a string on one line")
     """
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        return f"{shown(name)} is no {what}; write a text on one line"
+        return f"{shown(name)} is not a valid {what}; write a string on one line"
     if len(name) > LONGEST_NAME:
-        return f"a {what} has at most {LONGEST_NAME} characters, this one {len(name)}"
+        return f"a {what} has at most {LONGEST_NAME} characters; this one has {len(name)}"
     return ""
 
 
@@ -30,35 +30,36 @@ def proper_flaw(name: object, what: str) -> str:
     """Return why a value is not a valid name of a workspace, project, model or template.
 
     >>> proper_flaw("a/b", "project"), proper_flaw(" a", "model")
-    ("'a/b' is no name of a project: it holds a slash", "' a' is no model; leave the spaces out")
+    ("'a/b' is not a valid project name: it contains a slash", "' a' is not a valid model name; \
+remove the spaces at the ends")
     """
-    if flaw := name_flaw(name, what):
+    if flaw := name_flaw(name, f"{what} name"):
         return flaw
     text = str(name)
     if text != text.strip():
-        return f"{shown(name)} is no {what}; leave the spaces out"
+        return f"{shown(name)} is not a valid {what} name; remove the spaces at the ends"
     if what in ("workspace", "project") and "/" in text:
-        return f"{shown(name)} is no name of a {what}: it holds a slash"
+        return f"{shown(name)} is not a valid {what} name: it contains a slash"
     return ""
 
 
 def place_flaw(place: object) -> str:
-    """Return why a text does not name a project, alone or with its workspace; empty if it does.
+    """Return why a string does not name a project, alone or with its workspace; empty if it does.
 
     >>> place_flaw("vision"), place_flaw("lab/vision"), place_flaw("lab/")
-    ('', '', "'lab/' names no project; write 'vision', or 'lab/vision' with its workspace")
+    ('', '', "'lab/' does not name a project; write 'vision', or 'lab/vision' with its workspace")
     """
     if not isinstance(place, str):
-        return name_flaw(place, "project")
+        return name_flaw(place, "project name")
     workspace, name = split_place(place)
     if not workspace or not name:
         meant = "write 'vision', or 'lab/vision' with its workspace"
-        return f"{shown(place)} names no project; {meant}"
+        return f"{shown(place)} does not name a project; {meant}"
     return proper_flaw(workspace, "workspace") or proper_flaw(name, "project")
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """Split a text into the names of a workspace and a project.
+    """Split a string into the names of a workspace and a project.
 
     >>> split_place("vision"), split_place("lab/vision")
     (('default', 'vision'), ('lab', 'vision'))
@@ -68,7 +69,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def join_place(workspace: str, project: str) -> str:
-    """Return the text that names a project; the default workspace is omitted.
+    """Return the string that names a project; the default workspace is omitted.
 
     >>> join_place("default", "vision"), join_place("lab", "vision")
     ('vision', 'lab/vision')

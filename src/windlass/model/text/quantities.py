@@ -23,12 +23,13 @@ def parse_duration(value: str | int | float) -> float:
     >>> parse_duration("soon")
     Traceback (most recent call last):
     ...
-    ValueError: 'soon' is no duration; write seconds or a text such as '90s', '4h' or '1h30m'
+    ValueError: 'soon' is not a duration; write seconds or a string such as '90s', '4h' or '1h30m'
     """
     seconds = _duration_seconds(value)
     if seconds is None:
         raise ValueError(
-            f"{shown(value)} is no duration; write seconds or a text such as '90s', '4h' or '1h30m'"
+            f"{shown(value)} is not a duration; write seconds or a string such as "
+            "'90s', '4h' or '1h30m'"
         )
     if not 0 < seconds <= _LARGEST_DURATION:
         raise ValueError(
@@ -94,7 +95,7 @@ def parse_size(value: str | int) -> int:
     >>> parse_size("4XB")
     Traceback (most recent call last):
     ...
-    ValueError: '4XB' is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'
+    ValueError: '4XB' is not a size; write bytes or a string such as '512MB', '16GB' or '2GiB'
     """
     size: float | None = None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -104,7 +105,8 @@ def parse_size(value: str | int) -> int:
         size = float(match[1]) * (1000 if decimal else 1024) ** _POWERS[match[2].lower()]
     if size is None:
         raise ValueError(
-            f"{shown(value)} is no size; write bytes or a text such as '512MB', '16GB' or '2GiB'"
+            f"{shown(value)} is not a size; write bytes or a string such as "
+            "'512MB', '16GB' or '2GiB'"
         )
     if not 0 < size <= _LARGEST_SIZE:
         raise ValueError(

@@ -18,10 +18,10 @@ def parse_time(value: Any, now: float | None = None) -> float:
 
     >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
     (1794825000.0, 2800.0)
-    >>> parse_time("tomorrow")
+    >>> parse_time("soon")
     Traceback (most recent call last):
     ...
-    ValueError: 'tomorrow' is no time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago
+    ValueError: 'soon' is not a time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago
     """
     if isinstance(value, datetime):
         return value.timestamp()
@@ -38,7 +38,7 @@ def parse_time(value: Any, now: float | None = None) -> float:
         except ValueError:
             pass
     raise ValueError(
-        f"{shown(value)} is no time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago"
+        f"{shown(value)} is not a time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago"
     )
 
 

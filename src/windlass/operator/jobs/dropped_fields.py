@@ -32,7 +32,7 @@ class DroppedFields:
             if dropped:
                 self._reported[uid_of(job)] = reported | dropped
         for path in sorted(dropped - reported):
-            message = f"a pod has no field {path}: what the template says there is ignored."
+            message = f"a pod has no field {path}. This part of the template is ignored."
             self._recorder.record(job, REASON, message + meant(path), kind=EventKind.WARNING)
 
     def forget(self, uid: str) -> None:

@@ -192,7 +192,7 @@ class _Reader:
             return kind(value)
         except ValueError:
             choices = ", ".join(member.value for member in kind)
-            self.problems.append(f"spec.runPolicy.{field}: {shown(value)} is none of {choices}")
+            self.problems.append(f"spec.runPolicy.{field}: {shown(value)} is not one of {choices}")
             return default
 
 
@@ -203,7 +203,7 @@ def _read_roles(
     path = f"spec.{kind.replica_specs}"
     replica_specs = reader.mapping(spec, kind.replica_specs, "spec.")
     if not replica_specs:
-        reader.problems.append(f"{path}: there is no replica; name at least a Worker")
+        reader.problems.append(f"{path}: it is empty; add at least a Worker")
     by_type: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for written in sorted(replica_specs):
         wanted = next((type_ for type_ in kind.types if type_.lower() == written.lower()), "")
@@ -239,7 +239,7 @@ def _read_role(
     policies = [member.value for member in RestartPolicy]
     if policy not in policies:
         reader.problems.append(
-            f"{path}.restartPolicy: {shown(policy)} is none of {', '.join(policies)}"
+            f"{path}.restartPolicy: {shown(policy)} is not one of {', '.join(policies)}"
         )
         policy = kind.restart_policy.value
     argv = [*(container.get("command") or ()), *(container.get("args") or ())]
@@ -261,16 +261,18 @@ def _container(
     where = _containers(path)
     containers = (template.get("spec") or {}).get("containers")
     if not containers:
-        reader.problems.append(f"{where}: there is none; one must be named {kind.container!r}")
+        reader.problems.append(f"{where}: it is empty; add a container named {kind.container!r}")
         return 0, {}
     for position, container in enumerate(containers):
         if not container.get("image"):
-            reader.problems.append(f"{where}[{position}].image: there is none")
+            reader.problems.append(f"{where}[{position}].image: it is missing")
     for position, container in enumerate(containers):
         if container.get("name") == kind.container:
             return position, container
     names = ", ".join(repr(container.get("name")) for container in containers)
-    reader.problems.append(f"{where}: none is named {kind.container!r}; there are: {names}")
+    reader.problems.append(
+        f"{where}: no container is named {kind.container!r}; rename one of: {names}"
+    )
     return 0, {}
 
 
@@ -289,7 +291,7 @@ def _read_elastic(spec: Mapping[str, Any], roles: tuple[Role, ...], reader: _Rea
     if least > most:
         reader.problems.append(f"{where}minReplicas: is {least}, above maxReplicas, {most}")
     if not any(role.name == _WORKER for role in roles):
-        reader.problems.append("spec.elasticPolicy: is for workers, and there are none")
+        reader.problems.append("spec.elasticPolicy: is for workers, but the job has no workers")
     restarts = policy.get("maxRestarts")
     conf = [
         f"{setting.get('key', '')}={setting.get('value', '')}"
@@ -337,7 +339,7 @@ def _success_policy(
     if written == SuccessPolicy.ALL_WORKERS.value:
         has_workers = any(role.name == _WORKER and role.replicas for role in roles)
         return SuccessPolicy.ALL_WORKERS if has_workers else SuccessPolicy.DEFAULT
-    reader.problems.append(f"spec.successPolicy: {shown(written)} is none of '', 'AllWorkers'")
+    reader.problems.append(f"spec.successPolicy: {shown(written)} is not one of '', 'AllWorkers'")
     return SuccessPolicy.DEFAULT
 
 
@@ -349,7 +351,7 @@ def _problems(kind: JobKind, name: str, spec: JobSpec) -> Iterator[str]:
         yield f"spec.{kind.replica_specs}: {problem}"
     total = sum(role.replicas for role in spec.roles)
     if total > MOST_REPLICAS:
-        most = f"{MOST_REPLICAS} are the most"
+        most = f"{MOST_REPLICAS} is the limit"
         yield f"spec.{kind.replica_specs}: {total} replicas are too many; {most}"
     names = [replica_name(name, role.name, max(role.replicas - 1, 0)) for role in spec.roles]
     if problem := name_problem(name, max(names, key=len)):

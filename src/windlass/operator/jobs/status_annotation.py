@@ -68,7 +68,7 @@ def _check_times(status: JobStatus) -> None:
         times += [condition.last_update, condition.last_transition]
     spans = [status.active_seconds, status.stop_grace]
     if not all(moment is None or 0 <= moment <= _LAST for moment in (*times, *spans)):
-        raise msgspec.ValidationError("it has times that are no times")
+        raise msgspec.ValidationError("it has invalid times")
 
 
 def status_from_object(thing: Object) -> JobStatus:

@@ -262,8 +262,8 @@ class JobObjectStore:
             return
         self._shared.add(namespace)
         _log.warning(
-            "somebody else wrote what is remembered of %s %s: does another operator look after "
-            "namespace %s? Nothing is done twice, but one of them is too many",
+            "another program changed the stored status of %s %s: another operator may "
+            "manage namespace %s. Nothing is done twice, but only one operator should run",
             thing["kind"], name, namespace,
         )  # fmt: skip
 
@@ -281,7 +281,9 @@ class JobObjectStore:
             translation = error
         except Exception as error:  # noqa: BLE001 -- templates hold anything
             _log.exception("%s/%s cannot be translated", *location_of(thing))
-            translation = InvalidArgument(f"It makes no sense: {type(error).__name__}: {error}.")
+            translation = InvalidArgument(
+                f"The object is not valid: {type(error).__name__}: {error}."
+            )
         with self._lock:
             self._translations[uid] = (generation, translation)
         return translation
@@ -362,7 +364,7 @@ class JobObjectStore:
                     raise
                 fresh = self._refresh(thing)
                 if fresh is None or _memory_of(fresh) != _memory_of(thing):
-                    return  # whoever changed that says it, too
+                    return  # the writer of that change reports it, too
                 thing = fresh
             else:
                 self._observe(new)

@@ -25,7 +25,7 @@ TEMPLATE = {
     "spec": {"containers": [_CONTAINER], "initContainers": [_CONTAINER], "priorityClassName": str},
 }
 ELASTIC = {"rdzvConf": [{"key": str, "value": str}]}
-_KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+_KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 
 
 def misshapen(value: object, shape: Any, path: str) -> Iterator[str]:

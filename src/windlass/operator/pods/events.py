@@ -150,4 +150,4 @@ class PodEvents:
             _log.info("events of pods in namespace %s: %s", namespace, error)
         elif namespace not in self._forbidden:
             self._forbidden.add(namespace)
-            _log.info("why pods there do not start may not be told: %s", error)
+            _log.info("the reasons why pods do not start cannot be read: %s", error)

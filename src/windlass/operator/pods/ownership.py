@@ -32,7 +32,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 RecordEvent = Callable[
     [Translation, str, str, str], None
-]  # a job's, a reason, what was done, with what
+]  # the job, the reason, the action, the object
 
 
 def ownership_keys(thing: Object) -> list[str]:

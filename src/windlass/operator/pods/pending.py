@@ -39,7 +39,7 @@ class PendingPods:
         A reason that many pods share is reported for the first. A reason that was solved is
         reported again when it returns.
         """
-        problems: dict[str, str] = {}  # what is wrong, and how that is told
+        problems: dict[str, str] = {}  # problem -> its message
         causes: dict[str, Explanation] = {}
         for pod in pending:
             why = self._explain(pod, uid)

@@ -11,7 +11,7 @@ from windlass.operator.jobs.from_object import Elastic, Translation
 from windlass.operator.names import replica_name
 
 DEFAULTS = {"PYTHONUNBUFFERED": "1"}
-"""What a replica has unless its template says otherwise: what is printed is in the log at once."""
+"""The default environment of a replica: output appears in the log at once."""
 
 _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
@@ -50,7 +50,7 @@ def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
 
 
 def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
-    """What torchrun reads to meet as many as there are."""
+    """Return the variables of torchrun for an elastic job."""
     job = made_from.job
     host = elastic.host or replica_name(job.name, "worker", 0)
     port = elastic.port or made_from.ports["worker"]

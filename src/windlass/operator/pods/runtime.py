@@ -98,7 +98,7 @@ class PodRuntime:
         del assignment  # addresses follow from names
         made_from = self._jobs.translation(job.uid)
         if made_from is None or self._jobs.problem(made_from) is not None:
-            raise NotYet("there is nothing to make it from", is_notified=False)
+            raise NotYet("its template is missing", is_notified=False)
         name = replica_name(job.name, replica.role, replica.index)
         existing = self.cache.at(PODS, made_from.namespace, name)
         if existing is not None and self._is_in_the_way(existing, made_from, replica):
@@ -259,7 +259,7 @@ class PodRuntime:
             existing = adopted
         if not _is_owned_by(existing, made_from.job.uid):
             if "deletionTimestamp" in existing["metadata"]:
-                what = f"the {kind.name.lower()} {name} is on its way out"
+                what = f"the {kind.name.lower()} {name} is being deleted"
                 raise NameHeld(what, is_notified=_is_end_observed(existing, made_from))
             raise _not_ours(kind, existing)
         if not matches:
@@ -426,10 +426,14 @@ def _is_end_observed(thing: Object, made_from: Translation) -> bool:
 def _not_ours(kind: Kind, thing: Object) -> NotOurs:
     namespace, name = location_of(thing)
     owner = controller_of(thing)
-    whose = f"it belongs to {owner['kind']} {owner['name']}" if owner else "it is not of this job"
+    whose = (
+        f"it belongs to {owner['kind']} {owner['name']}"
+        if owner
+        else "it does not belong to this job"
+    )
     what = kind.name.lower()
     return NotOurs(
-        f"the {what} {name} in namespace {namespace} is there already, and {whose}",
+        f"the {what} {name} in namespace {namespace} already exists, and {whose}",
         hint=f"Delete it, or give the job another name: kubectl delete {what} {name} "
         f"--namespace {namespace}",
     )

@@ -24,9 +24,9 @@ class NameTaken(KubernetesError):
 
     def __init__(self, kind: Kind, namespace: str, name: str) -> None:
         super().__init__(
-            f"There is a {kind.name} {name} in namespace {namespace} already, which is not of this "
-            "job.",
-            hint="Remove or rename it; Windlass touches nothing that is not its own.",
+            f"A {kind.name} {name} in namespace {namespace} already exists, and does not "
+            "belong to this job.",
+            hint="Remove or rename it. Windlass changes only its own objects.",
             status=_TAKEN,
             reason="AlreadyExists",
         )
@@ -50,7 +50,9 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
             _check_ours(kind, there, wanted)
             return there
         return made
-    raise KubernetesError(f"{kind.name} {name} in namespace {namespace} comes and goes.")
+    raise KubernetesError(
+        f"{kind.name} {name} in namespace {namespace} keeps appearing and disappearing."
+    )
 
 
 def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:

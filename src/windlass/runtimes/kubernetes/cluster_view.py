@@ -84,7 +84,7 @@ class ClusterView:
         if connection := self._current():
             return connection
         failure = self._failure or KubernetesError(
-            "There is no connection to the cluster yet: who logs us in takes longer than usual."
+            "There is no connection to the cluster yet: the login program takes longer than usual."
         )
         try:
             # After a failure, do not wait: the next caller gets the result of this attempt.

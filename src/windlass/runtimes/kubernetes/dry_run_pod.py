@@ -56,7 +56,7 @@ def check_pod(
         return
     problems = [f"pod_patch: a pod has no field {path}.{meant(path)}" for path in unknown]
     error = InvalidArgument.of(problems)
-    error.hint = error.hint or "What there is: kubectl explain pod.spec"
+    error.hint = error.hint or "See the fields: kubectl explain pod.spec"
     raise error
 
 

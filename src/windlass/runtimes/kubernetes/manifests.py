@@ -176,8 +176,8 @@ def image_problems(spec: JobSpec, image: str = "") -> list[str]:
             continue
         if isinstance(role.executable, FunctionCall):
             problems.append(
-                f"the image {named} has Python {python[1]}, and the function was pickled by Python "
-                f"{spec.python.version}: choose an image with that."
+                f"the image {named} has Python {python[1]}, but the function was pickled "
+                f"by Python {spec.python.version}; choose an image with that version."
             )
     return problems
 

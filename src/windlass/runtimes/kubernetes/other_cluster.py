@@ -61,7 +61,9 @@ class OtherClusters:
         return is_elsewhere
 
 
-HOW_TO_CONNECT_THERE = "windlass server stop, and start it with the KUBECONFIG that it had"
+HOW_TO_CONNECT_THERE = (
+    "stop the server (windlass server stop), and start it with its previous KUBECONFIG"
+)
 
 
 def elsewhere_message(record: JobRecord, server: str) -> str:
@@ -70,12 +72,12 @@ def elsewhere_message(record: JobRecord, server: str) -> str:
     >>> elsewhere_message(
     ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"
     ... )
-    'its pods are in the cluster at https://a, and this server looks at b'
+    'its pods are in the cluster at https://a, but this server uses b'
     """
     there = record.server.partition(" ")[0]
     if there == server:
-        return f"its pods are in another cluster than the one that answers at {server} now"
-    return f"its pods are in the cluster at {there}, and this server looks at {server}"
+        return f"its pods are in another cluster than the one at {server}"
+    return f"its pods are in the cluster at {there}, but this server uses {server}"
 
 
 def abandoned_message(record: JobRecord, why: str) -> str:
@@ -83,11 +85,14 @@ def abandoned_message(record: JobRecord, why: str) -> str:
 
     >>> record = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
     >>> abandoned_message(record, "https://a is away")
-    'https://a is away. Its pods may still run there, and are deleted when ...; kubectl ...'
+    'https://a is away. Its pods may still run there, and are deleted when ...; to delete ...'
     """
-    later = ", and are deleted when this server sees that cluster again" if record.server else ""
+    later = ", and are deleted when this server reaches that cluster again" if record.server else ""
     command = (
         f"kubectl --namespace {record.namespace} delete pods,services,secrets "
         f"--selector {pod_names.UID}={record.uid}"
     )
-    return f"{why.rstrip('.')}. Its pods may still run there{later}; {command} does it by hand"
+    return (
+        f"{why.rstrip('.')}. Its pods may still run there{later}; to delete them "
+        f"yourself: {command}"
+    )

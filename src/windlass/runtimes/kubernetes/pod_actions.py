@@ -140,7 +140,7 @@ class PodActions:
             # The process that created the pod was killed before it stored that. A second one would
             # run twice.
             pod = self._find(connection, record, attempt)
-            gone = "its pod is gone, and nobody here had it removed"
+            gone = "its pod was deleted, but not by Windlass"
             end = None if pod is not None else ("Lost", gone)
         else:
             pod, end = self._make_pod(connection, record, job, attempt.replica)
@@ -161,7 +161,7 @@ class PodActions:
         pod = self._find(connection, record, attempt)
         if pod is not None and not read_pod_state(pod, CONTAINER).phase.is_final:
             api_objects.remove(connection, PODS, pod)
-            raise KubernetesError("the pod of its attempt before is still there, and is to go")
+            raise KubernetesError("the pod of its previous attempt is still being deleted")
 
     def _find(
         self, connection: Connection, record: JobRecord, attempt: PodAttempt
@@ -238,7 +238,7 @@ class PodActions:
             elif self._is_seen(record, pod):
                 self._notify(record.uid)
                 return
-            raise KubernetesError("its pod is not seen, and is still there")
+            raise KubernetesError("its pod still exists but is not visible")
         if not attempt.has_ended:
             self._gone.add(attempt.path)
             self._notify(record.uid)

@@ -165,7 +165,7 @@ class PodAttempt(AttemptFiles):
         if state.phase.is_final:
             return self._after_pod(pod, state, now)
         if self._is_stuck(pod):
-            self.record_end("Lost", "its node does not answer, and it was to be gone", ended=now)
+            self.record_end("Lost", "its node does not answer, and it was being stopped", ended=now)
             return self._ended() or self._pending("", "its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
@@ -259,7 +259,7 @@ class PodAttempt(AttemptFiles):
         elif self.is_stop_requested:
             self.record_end("Stopped", "")
         else:
-            self.record_end("Lost", "its pod is gone, and nobody here had it removed")
+            self.record_end("Lost", "its pod was deleted, but not by Windlass")
         return self._ended() or self._pending("", "starting")
 
     def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
@@ -290,22 +290,28 @@ class PodAttempt(AttemptFiles):
         if self.is_stop_requested:
             return "Stopped", state.message, code or None
         if state.reason == OUT_OF_MEMORY:
-            return OUT_OF_MEMORY, why or "it needed more memory than it had asked for", code
+            return OUT_OF_MEMORY, why or "it needed more memory than it requested", code
         if state.reason == START_FAILED:
             return START_FAILED, why or state.message, None
         if code is None:
             return "Lost", why or _in_words(state), None
         if not self.was_begun and state.deleting:
-            return "Evicted", "its pod was taken away before its program began", None
+            return "Evicted", "its pod was removed before its program started", None
         if not self.was_begun:
-            output = f": {state.message}" if state.message else ", and said nothing"
-            message = f"its container ended with exit code {code} before its program began{output}"
+            output = f": {state.message}" if state.message else ", without output"
+            message = (
+                f"its container ended with exit code {code} before its program started{output}"
+            )
             return START_FAILED, why or message, code or None
         if code > 128:
             return "Signal", why or state.message or "its pod was killed", code
         # The exit code of the agent is not that of the program.
-        message = state.message or "it does not say why"
-        return "Lost", f"its pod ended before it said how its program did: {message}", None
+        message = state.message or "no reason is given"
+        return (
+            "Lost",
+            f"its pod ended before it reported the result of its program: {message}",
+            None,
+        )
 
     def _known_pod(self) -> _PodRecord | None:
         if self._noted is None:  # else this process has read or written it before

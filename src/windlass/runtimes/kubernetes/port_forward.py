@@ -162,7 +162,7 @@ class Tunnels:
             except Exception as error:  # noqa: BLE001 -- after any error, the next try may work
                 failures += 1
                 if failures == _REPORTED:
-                    _log.warning("no way to the agent in %s: %s", way.name, _reason(error))
+                    _log.warning("no connection to the agent in %s: %s", way.name, _reason(error))
             if failures:
                 pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE)
                 await asyncio.sleep(pause)
@@ -276,7 +276,7 @@ def _split(message: Any) -> tuple[int, bytes]:
     """Split a message into its channel and its data."""
     data = message.data
     if not isinstance(data, bytes) or not data:
-        raise ConnectionError("the way to the pod was closed")
+        raise ConnectionError("the connection to the pod was closed")
     return data[0], data[1:]
 
 

@@ -121,7 +121,7 @@ class RetryQueue:
             except Exception as error:  # noqa: BLE001 -- any error is stored, and the task repeated
                 failure = to_failure(error)
                 if not isinstance(error, WindlassError):
-                    _log.exception("an errand in a cluster failed")
+                    _log.exception("a background task in a cluster failed")
             self._finish(key, act, failure)
 
     def _next(self) -> tuple[Hashable, Callable[[], object]] | None:

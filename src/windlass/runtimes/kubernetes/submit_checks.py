@@ -45,18 +45,18 @@ class SubmitChecks:
         problems = [*code_problems(spec), *image_problems(spec, self._image)]
         if spec.volumes:
             problems.append(
-                "volumes of this machine are in no pod; name those of the cluster: "
+                "pods cannot mount volumes of this machine; name volumes of the cluster: "
                 'volumes={"/data": "claim:NAME"}.'
             )
         namespaces = {(role.kubernetes or KubernetesOptions()).namespace for role in spec.roles}
         if len(namespaces) > 1:
-            problems.append("all roles of a job are in one namespace.")
+            problems.append("all roles of a job need the same namespace.")
         for role in spec.roles:
             before = f"{role.name}: " if len(spec.roles) > 1 else ""
             option_problems = problems_of_options(role.kubernetes) if role.kubernetes else []
             problems += [before + problem for problem in option_problems]
             if isinstance(role.executable, (ShellCall, ExternalCall)):
-                problems.append(f"{before}a shell runs on the server's machine, in no pod.")
+                problems.append(f"{before}a shell runs on the server's machine, not in a pod.")
         return problems
 
     def check(self, connection: Connection, spec: JobSpec) -> None:

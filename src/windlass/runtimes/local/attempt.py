@@ -25,7 +25,7 @@ REMOTE = "away"  # in a launch file: the process runs on another machine
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
-_WORDLESS = "its process ended without a word"
+_WORDLESS = "its process ended without a report"
 
 
 class Attempt(AttemptFiles):
@@ -100,10 +100,10 @@ class Attempt(AttemptFiles):
             return self._replica(phase=Phase.PENDING, message="starting")
         if self.is_external:
             self.record_end(
-                "Lost", _WORDLESS if self.was_begun else "its process never said that it runs"
+                "Lost", _WORDLESS if self.was_begun else "its process never reported its start"
             )
         elif self.was_begun:
-            self.record_end("Lost", "its supervisor died; what was found of it was killed")
+            self.record_end("Lost", "its supervisor died; its remaining processes were killed")
         else:
             self.record_end("Lost", "its supervisor did not start")
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
@@ -186,7 +186,7 @@ class Attempt(AttemptFiles):
         order = read_json(self._file(paths.STOP))
         if order is None or time.time() < self._stop_requested_at() + _grace_of(order):
             return None
-        self.record_end("Stopped", "it was told to stop and went on: that is no longer recorded")
+        self.record_end("Stopped", "it did not stop when asked, and is no longer recorded")
         return self._ended()
 
     def _stop_requested_at(self) -> float:

@@ -128,11 +128,11 @@ def _parts(body: bytes) -> list[Piece]:
     parts, at = [], 0
     for entry in listed:
         if entry.name not in GROWING and entry.name != paths.STATE:
-            raise InvalidArgument(f"{entry.name!r} is no file that grows.")
+            raise InvalidArgument(f"{entry.name!r} is not a growing file.")
         parts.append(Piece(entry.name, entry.start, data[at : at + entry.length]))
         at += entry.length
     if at != len(data):
-        raise InvalidArgument("The shipment is not as long as it says.")
+        raise InvalidArgument("The upload does not have the announced length.")
     return parts
 
 
@@ -141,7 +141,7 @@ async def put_file(
 ) -> dict[str, int]:
     """Store a complete file of an attempt, such as its result."""
     if name not in LEFT_BEHIND:
-        raise NotFound(f"No attempt leaves {name[:80]!r} behind.")
+        raise NotFound(f"An attempt does not write {name[:80]!r}.")
     away = _away(services, uid, role, index, attempt)
     away.check()
     # Accept small files even on a full disk: they record how a trial ended.
@@ -171,12 +171,12 @@ async def put_blob(
     away = _away(services, uid, role, index, attempt)
     away.check()
     if not is_digest(digest):
-        raise InvalidArgument(f"{digest[:100]!r} is no digest.")
+        raise InvalidArgument(f"{digest[:100]!r} is not a digest.")
     hasher = kind_of(digest).hasher()
 
     def keep(coming: Path) -> None:
         if kind_of(digest).digest(hasher) != digest:
-            raise InvalidArgument("A blob was damaged on its way.")
+            raise InvalidArgument("A blob was damaged during the upload.")
         services.blobs.put_upload(coming, digest)
 
     return await _receive(request, services, keep, hasher)
@@ -250,7 +250,7 @@ async def put_checkpoint(
     away.check()
     saved = msgspec.convert(data, learned(SavedRecord))
     if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
-        raise InvalidArgument(f"{saved.name[:200]!r} is no name of a checkpoint.")
+        raise InvalidArgument(f"{saved.name[:200]!r} is not a valid checkpoint name.")
     record = {name: data[name] for name in SavedRecord.__struct_fields__ if name in data}
     number, lacking = await asyncio.to_thread(away.put_checkpoint, record, services.blobs)
     if lacking:

@@ -50,7 +50,7 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
     try:
         entries = parse_manifest(manifest)
     except ValueError as error:
-        raise InvalidArgument(f"That is no snapshot: {error}.") from error
+        raise InvalidArgument(f"This is not a valid snapshot: {error}.") from error
     return blobs.missing(entry.ref for entry in entries if entry.mode != "l")
 
 

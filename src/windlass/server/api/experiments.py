@@ -73,8 +73,8 @@ def _states(text: str | None) -> list[ExperimentState]:
     wrong = [name for name in names if name not in states]
     if wrong:
         raise InvalidArgument(
-            f"There is no state {wrong[0]!r} of an experiment.",
-            hint=f"It is one of: {', '.join(states)}.",
+            f"There is no experiment state {wrong[0]!r} of an experiment.",
+            hint=f"Choose one of: {', '.join(states)}.",
         )
     return [ExperimentState(name) for name in names]
 

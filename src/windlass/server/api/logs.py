@@ -104,7 +104,9 @@ async def stream_trial(
 
 def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: int | None) -> None:
     if tail is not None and cursor is not None:
-        raise InvalidArgument("A tail has no cursor.", hint="Give one or the other.")
+        raise InvalidArgument(
+            "tail and cursor cannot be used together.", hint="Remove tail or cursor."
+        )
     _check_exists(record, whose)
 
 
@@ -158,7 +160,7 @@ async def search_logs(
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
     if query.pattern is None:
-        raise InvalidArgument("There is nothing to search for: the text is empty.")
+        raise InvalidArgument("The search text is empty.")
     wanted = Conditions()
     wanted.one_of("trials.id", _ids(trials))
     clause = None if where is None else _require(wanted, where)
@@ -250,7 +252,9 @@ def _ids(text: str | None) -> list[int]:
     if text is None:
         return []
     if not _IDS.fullmatch(text):
-        raise InvalidArgument(f"{text[:100]!r} is no list of trial ids.", hint="Write it as 3,5,7.")
+        raise InvalidArgument(
+            f"{text[:100]!r} is not a list of trial ids.", hint="Write it as 3,5,7."
+        )
     return [int(part) for part in text.split(",")]
 
 
@@ -261,7 +265,7 @@ def _parse(cursor: str | None) -> tuple[int, str | None]:
     match = _CURSOR.fullmatch(cursor)
     if match is None:
         raise InvalidArgument(
-            "The cursor is not one this search gave out.", hint="Start again without a cursor."
+            "The cursor is not from this search.", hint="Start again without a cursor."
         )
     parse_cursor(match[2])
     return int(match[1]), match[2]

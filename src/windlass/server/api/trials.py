@@ -134,17 +134,21 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
     record = await services.trials.record(trial_id)
     if not record.state.is_final:
         raise Conflict(
-            f"Trial {trial_id} has no value yet: it is {record.state.value}.",
+            f"Trial {trial_id} has no return value yet: it is {record.state.value}.",
             hint=f"Wait for it: windlass logs {trial_id} -f",
         )
     if record.result is None:
         executable = record.spec.roles[0].executable
-        kinds = {ProcessCall: "command", ShellCall: "shell", ExternalCall: "process of its own"}
+        kinds = {
+            ProcessCall: "command",
+            ShellCall: "shell",
+            ExternalCall: "process that Windlass did not start",
+        }
         kind = kinds.get(type(executable), "generator")
         is_function = isinstance(executable, FunctionCall)
         why = "it did not return" if is_function else f"it is a {kind}, not a function"
         raise NotFound(
-            f"Trial {trial_id} has no value: {why}.", hint=f"See: windlass show {trial_id}"
+            f"Trial {trial_id} has no return value: {why}.", hint=f"See: windlass show {trial_id}"
         )
     return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.result.digest))
 
@@ -154,7 +158,7 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
     record = await services.trials.record(trial_id)
     if record.error is None or record.error.pickle is None:
         raise NotFound(
-            f"Trial {trial_id} left no exception.", hint=f"See: windlass show {trial_id}"
+            f"Trial {trial_id} has no recorded exception.", hint=f"See: windlass show {trial_id}"
         )
     return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.error.pickle))
 
@@ -216,7 +220,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
     wrong = [name for name in names if name not in kinds]
     if wrong:
         raise InvalidArgument(
-            f"There is no kind {wrong[0]!r} of trial.", hint=f"It is one of: {', '.join(kinds)}."
+            f"There is no kind {wrong[0]!r} of trial.", hint=f"Choose one of: {', '.join(kinds)}."
         )
     return [TrialKind(name) for name in names]
 
@@ -230,7 +234,7 @@ def parse_states(text: str | None) -> list[TrialState]:
     wrong = [name for name in names if name not in states]
     if wrong:
         raise InvalidArgument(
-            f"There is no state {wrong[0]!r}.", hint=f"States are: {', '.join(sorted(states))}."
+            f"There is no state {wrong[0]!r}.", hint=f"Choose one of: {', '.join(sorted(states))}."
         )
     return [TrialState(name) for name in names]
 

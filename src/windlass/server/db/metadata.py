@@ -34,7 +34,7 @@ def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, 
         remaining.pop(label, None)
     if len(remaining) > MAX_LABELS:
         raise InvalidArgument(
-            f"These would be {len(remaining)} labels; there can be {MAX_LABELS}.",
+            f"This would make {len(remaining)} labels. The limit is {MAX_LABELS}.",
             hint="Remove some: remove_label(...)",
         )
     return tuple(remaining)
@@ -95,7 +95,7 @@ def merge_searches(
 def _links(record: ExperimentRecord, change: ChangeExperiment) -> tuple[Link, ...]:
     for url in change.put_links.values():
         if url.lower().startswith(_SCRIPTS):  # a page that shows the link would run it
-            raise InvalidArgument(f"The link {url[:100]!r} is a script, not an address.")
+            raise InvalidArgument(f"The link {url[:100]!r} is a script. A link must be an address.")
     links = {link.name: link for link in record.links}
     links |= {name: Link(name=name, url=url) for name, url in change.put_links.items()}
     return _remaining(links, change.remove_links, "links")
@@ -117,7 +117,7 @@ def _remaining(entries: dict[str, Any], removed: tuple[str, ...], noun: str) -> 
         entries.pop(name, None)
     if len(entries) > MAX_ENTRIES:
         raise InvalidArgument(
-            f"These would be {len(entries)} {noun}; an experiment has at most {MAX_ENTRIES}.",
+            f"This would make {len(entries)} {noun}. An experiment has at most {MAX_ENTRIES}.",
             hint=f"Remove some: remove_{noun[:-1]}(name)",
         )
     return tuple(entries.values())

@@ -68,7 +68,7 @@ def _version(connection: Connection, path: Path, newest: int) -> int:
             f"release (revision {revision}). Windlass {__version__} cannot upgrade it, because "
             "the schema has been rewritten since. The file was not changed.",
             hint=f"Move {path.parent} away to start with an empty home, {_ANOTHER_HOME} "
-            "To read what is in it, use the development version that wrote it.",
+            "To read its data, use the development version that wrote it.",
         )
     if tables:
         raise WindlassError(

@@ -42,7 +42,9 @@ def not_found(noun: str, name: object, names: list[str]) -> NotFound:
     by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    hint = f"There is: {some}. See: windlass {noun} ls" if names else f"There is no {noun} yet."
+    hint = (
+        f"The names are: {some}. See: windlass {noun} ls" if names else f"There is no {noun} yet."
+    )
     if near:
         hint = f"Did you mean {by_lower[near[0]]!r}?"
     return NotFound(f"There is no {noun} {name!r}.", hint=hint)
@@ -64,8 +66,8 @@ def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[
 
 def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
     """Return the error for a name that another row has, for a new row or a renamed one."""
-    way = "take it as it is, exist_ok=True" if is_new else f"ask for it, wl.get_{noun}({name!r})"
+    way = "use the existing one, exist_ok=True" if is_new else f"use it, wl.get_{noun}({name!r})"
     return Conflict(
-        f"There is a {noun} {name!r} already.",
+        f"A {noun} {name!r} already exists.",
         hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
     )

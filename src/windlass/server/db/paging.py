@@ -90,16 +90,16 @@ def nulls_last(expression: str) -> tuple[Key, ...]:
 
 
 def direction_hint(sort: str) -> str:
-    """Return a hint for a sort key with a direction of SQL, or an empty text.
+    """Return a hint for a sort key with a direction of SQL, or an empty string.
 
     >>> direction_hint("metrics.loss desc"), direction_hint("loss")
-    ("Write '-metrics.loss': a - before it is downwards. ", '')
+    ("Write '-metrics.loss'; a leading - means descending order. ", '')
     """
     name, _, how = sort.strip().rpartition(" ")
     if not name.strip() or how.lower() not in _DIRECTIONS:
         return ""
     sign = "-" if how.lower().startswith("desc") else ""
-    return f"Write {sign + name.strip().lstrip('-')!r}: a - before it is downwards. "
+    return f"Write {sign + name.strip().lstrip('-')!r}; a leading - means descending order. "
 
 
 _DIRECTIONS = ("asc", "desc", "ascending", "descending")
@@ -218,5 +218,5 @@ def cursor_bytes(cursor: str) -> bytes:
 def invalid_cursor() -> InvalidArgument:
     """Return the error for a cursor of another list."""
     return InvalidArgument(
-        "The cursor is not one this list gave out.", hint="Start again without a cursor."
+        "The cursor is not from this list.", hint="Start again without a cursor."
     )

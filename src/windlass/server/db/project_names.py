@@ -133,6 +133,6 @@ def check_not_archived(noun: str, row: Row) -> None:
     else:
         return
     raise Conflict(
-        f"The {noun} {name!r} is archived: nothing new is put there.",
-        hint=f"Take it out first: windlass {noun} unarchive {name}",
+        f"The {noun} {name!r} is archived, so nothing can be added to it.",
+        hint=f"Unarchive it first: windlass {noun} unarchive {name}",
     )

@@ -146,7 +146,7 @@ def experiment_not_found(
     if isinstance(key, str) and "/" in key:
         names += [f"{paths[row['project_id']]}/{row['name']}" for row in rows]
     near = difflib.get_close_matches(str(key), names, n=1)
-    hint = "See what there is: windlass ls --experiments"
+    hint = "See: windlass ls --experiments"
     if near:
         hint = f"Did you mean {near[0]!r}?"
     elif rows:

@@ -159,7 +159,7 @@ class _Parser:
     def parse_name(self) -> Name:
         name = self._name()
         if self._next.kind != "end":
-            raise self._error(self._next, "there is more after the name.")
+            raise self._error(self._next, "unexpected text after the name.")
         return name
 
     # -- grammar -------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class _Parser:
     def _term(self, depth: int) -> Tree:
         token = self._next
         if depth > _MAX_DEPTH:
-            raise self._error(token, f"it is more than {_MAX_DEPTH} levels deep.")
+            raise self._error(token, f"it has more than {_MAX_DEPTH} nested levels.")
         if self._take_word("not"):
             return Not(self._term(depth + 1))
         if self._take_sign("("):
@@ -203,13 +203,13 @@ class _Parser:
             tree = self._compare(name, "in", self._values(), start)
             return Not(tree) if is_negated else tree
         if is_negated:
-            raise self._error(self._next, "after the name and not there has to be in.")
+            raise self._error(self._next, "after the name and not, write in.")
         if self._take_word("is"):
             operator = "!=" if self._take_word("not") else "="
             if self._take_word("nan"):
                 return self._compare(name, operator, (float("nan"),), start)
             if not (self._take_word("null") or self._take_word("none")):
-                raise self._error(self._next, "after is there has to be null, nan, not null or so.")
+                raise self._error(self._next, "after is, write null, nan, not null or not nan.")
             return self._compare(name, operator, (None,), start)
         operator = self._operator()
         return self._compare(name, operator, (self._value(),), start)
@@ -222,7 +222,9 @@ class _Parser:
             first, name = self._next, self._name()
             self._last_name = self._text[first.start : self._tokens[self._at - 1].end]
             return self._compare(name, "contains", (value,), start)
-        raise self._error(start, "a comparison begins with a name.", "As in: hparams.lr < 0.1")
+        raise self._error(
+            start, "a comparison starts with a name.", "For example: hparams.lr < 0.1"
+        )
 
     def _compare(
         self, name: Name, operator: str, values: tuple[Value, ...], start: _Token
@@ -236,8 +238,8 @@ class _Parser:
         if operator is None:
             raise self._error(
                 token,
-                f"after {self._last_name} there has to be a comparison, not {self._shown(token)}.",
-                f"There are: {', '.join(dict.fromkeys(_OPERATORS.values()))}, in.",
+                f"after {self._last_name} a comparison must follow, not {self._shown(token)}.",
+                f"Use one of: {', '.join(dict.fromkeys(_OPERATORS.values()))}, in.",
             )
         self._at += 1
         return operator
@@ -275,7 +277,9 @@ class _Parser:
     def _values(self) -> tuple[Value, ...]:
         opening = self._next
         if not self._take_sign("("):
-            raise self._error(opening, "in takes values in parentheses.", "As in: id in (3, 5)")
+            raise self._error(
+                opening, "write the values of in in parentheses.", "For example: id in (3, 5)"
+            )
         values = [self._value()]
         while self._take_sign(","):
             values.append(self._value())
@@ -307,7 +311,7 @@ class _Parser:
         raise self._error(
             token,
             f"a value is missing here, before {self._shown(token)}.",
-            "A text stands in quotes: name = 'train'",
+            "Put a string in quotes: name = 'train'",
         )
 
     # -- tokens ----------------------------------------------------------------------
@@ -333,8 +337,10 @@ class _Parser:
             match = _TOKEN.match(text, at)
             if match is None:
                 quote = text[at] in "'\"`"
-                what = "this quote is not closed." if quote else f"{text[at]!r} means nothing here."
-                odd = 'A name with odd characters stands in quotes: metrics."loss (m²)"'
+                what = (
+                    "this quote is not closed." if quote else f"{text[at]!r} is not allowed here."
+                )
+                odd = 'Put a name with special characters in quotes: metrics."loss (m²)"'
                 raise where_error(text, at, at + 1, what, "" if quote else odd)
             if match.lastgroup != "space":
                 tokens.append(_Token(match.lastgroup or "", match[0], at, match.end()))
@@ -354,7 +360,7 @@ class _Parser:
         return where_error(self._text, token.start, token.end, what, hint)
 
 
-_NAMES = f"There are hparams.NAME, metrics.NAME, {', '.join(PLAIN)}."
+_NAMES = f"The names are hparams.NAME, metrics.NAME, {', '.join(PLAIN)}."
 
 
 def _unquoted(token: _Token) -> str:
@@ -374,7 +380,7 @@ def _unknown(word: str, *, has_parts: bool, kind: str | None) -> tuple[str, str]
         return f"there is no {word!r}.", f"Did you mean {near[0]}?"
     if has_parts:
         return f"there is no {word!r}.", _NAMES
-    meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
+    meant = f"Write a parameter as hparams.{word}, a metric as metrics.{word}."
     return f"there is no {word!r}.", f"{meant}\n{_NAMES}"
 
 

@@ -165,7 +165,8 @@ class WhereCompiler:
     ) -> str:
         if comparison.operator in ("contains", "like"):
             raise self._error(
-                comparison, f"{comparison.source} is a number: {comparison.operator} is for texts."
+                comparison,
+                f"{comparison.source} is a number: {comparison.operator} is for strings.",
             )
         if comparison.values == (None,) and comparison.operator in ("=", "!="):
             return f"({column}) IS {'NOT ' if comparison.operator == '!=' else ''}NULL"
@@ -193,7 +194,7 @@ class WhereCompiler:
             text = self._text_value(comparison, value)
             if text.lower() not in by_lower:
                 near = difflib.get_close_matches(text.lower(), by_lower, n=1)
-                listed = f"It is one of: {', '.join(choices)}."
+                listed = f"Choose one of: {', '.join(choices)}."
                 hint = f"Did you mean {by_lower[near[0]]}?" if near else listed
                 raise self._error(comparison, f"there is no {comparison.source} {text!r}.", hint)
             chosen.append(self._conditions.bind(by_lower[text.lower()]))
@@ -250,7 +251,9 @@ class WhereCompiler:
         if isinstance(value, str):
             return value
         raise self._error(
-            comparison, f"{comparison.source} is a text.", "A text stands in quotes: name = 'train'"
+            comparison,
+            f"{comparison.source} is a string.",
+            "Put a string in quotes: name = 'train'",
         )
 
     def _number(self, comparison: Comparison, value: Value) -> float:

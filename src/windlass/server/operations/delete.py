@@ -43,8 +43,8 @@ async def delete_experiment(services: Services, experiment_id: int) -> list[int]
     await services.experiments.by_id(experiment_id)
     if services.leases.is_held(experiment_id):
         raise Conflict(
-            f"Experiment {experiment_id} is being built: somebody is inside `with` of it.",
-            hint="Wait until that is done.",
+            f"Experiment {experiment_id} is open: a program is inside its `with` block.",
+            hint="Wait until the block ends.",
         )
     of_it = {"id": experiment_id}
 
@@ -109,10 +109,10 @@ def _refuse_unsettled(connection: Connection, trial_ids: Sequence[int]) -> None:
         return
     unsettled = [f"{row['id']} ({row['name']}) is {row['state']}" for row in rows[:_NAMED]]
     if len(rows) > _NAMED:
-        unsettled.append(f"{len(rows) - _NAMED} more go on")
+        unsettled.append(f"{len(rows) - _NAMED} more are unfinished")
     which = " ".join(str(row["id"]) for row in rows[:_NAMED])
     raise Conflict(
-        f"What goes on cannot be deleted: trial {', '.join(unsettled)}.",
+        f"Unfinished trials cannot be deleted: trial {', '.join(unsettled)}.",
         hint=f"Stop it first: windlass stop {which}",
     )
 

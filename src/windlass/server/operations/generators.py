@@ -49,8 +49,8 @@ async def built(services: Services, trial_id: int, outcome: Built) -> None:
     record = await services.trials.record(trial_id)
     if call_of(record.spec) is None:
         raise Conflict(
-            f"Trial {trial_id} ({record.name}) has no generator that could be done.",
-            hint="Only the program that runs a generator says so.",
+            f"Trial {trial_id} ({record.name}) has no running generator.",
+            hint="Only the program that runs a generator reports its end.",
         )
     error = outcome.error and ErrorInfo(
         type=outcome.error.type[:1000],

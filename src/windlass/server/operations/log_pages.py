@@ -41,7 +41,7 @@ async def parse_log_query(
 ) -> LogQuery:
     """Return a validated `LogQuery`. Regular expressions are compiled outside of the event loop."""
     if stream not in (None, "stdout", "stderr"):
-        raise InvalidArgument(f"There is no stream {stream!r}.", hint="It is stdout or stderr.")
+        raise InvalidArgument(f"There is no stream {stream!r}.", hint="Choose stdout or stderr.")
     pattern = None
     if search:
         pattern = await in_search_thread(functools.partial(Pattern, search, is_regex=regex))
@@ -112,8 +112,8 @@ async def _last_matches(search: Callable[[str | None], Page], trial_id: int, cou
             return page._replace(parts=list(last))
         if time.is_over:
             raise InvalidArgument(
-                f"Trial {trial_id} wrote too much to find the last lines that match within "
+                f"Trial {trial_id} has too much output to find the last matching lines within "
                 f"{_LONGEST_TAIL:g} seconds.",
-                hint='Say since when, as since="1h", or leave out tail.',
+                hint='Limit the time, as in since="1h", or remove tail.',
             )
         cursor = page.cursor

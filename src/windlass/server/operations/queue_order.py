@@ -60,7 +60,8 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
         check_goes_on(record)
         if not record.spec.capabilities.has_priority:
             raise Conflict(
-                f"{name_of(record)} runs in a cluster, whose scheduler lets pods in.",
+                f"{name_of(record)} runs in a cluster, whose scheduler orders pods by "
+                "their priority class.",
                 hint="Submit it with a priority class of the cluster: "
                 "wl.Kubernetes(priority_class=...)",
             )
@@ -78,7 +79,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
         record = await services.trials.record(trial_id)
         other = await services.trials.record(other_id)
         if trial_id == other_id:
-            raise InvalidArgument(f"{name_of(record)} cannot stand ahead of itself.")
+            raise InvalidArgument(f"{name_of(record)} cannot be moved ahead of itself.")
         position = services.admission.order_ahead_of(record.uid, record.id, other.uid)
         if position is None:
             raise _not_waiting(services, record, other)
@@ -124,7 +125,6 @@ def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
     gone = [record for record in records if not services.admission.is_waiting(record.uid)]
     states = " and ".join(f"{name_of(record)} is {record.state.value}" for record in gone)
     return Conflict(
-        f"{states or 'One of them has just been let in'}: only trials that wait in the queue have "
-        "an order.",
-        hint="See who waits: windlass queue",
+        f"{states or 'One of them has just started'}. Only pending trials can be moved.",
+        hint="See pending trials: windlass queue",
     )

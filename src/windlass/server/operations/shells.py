@@ -37,7 +37,8 @@ async def shell_record(services: Services, trial_id: int) -> TrialRecord:
     record = await services.trials.record(trial_id)
     if record.kind is not TrialKind.SHELL:
         raise NotFound(
-            f"There is no shell {trial_id}: that is {record.name}, a {record.kind.value}.",
+            f"There is no shell {trial_id}: trial {record.id} ({record.name}) is a "
+            f"{record.kind.value}.",
             hint="See them all: windlass shell ls",
         )
     return record
@@ -141,8 +142,8 @@ async def _open_keyboard(services: Services, trial_id: int) -> int:
                 await asyncio.wait_for(news.wait(), max(until - time.monotonic(), 0))
             except asyncio.TimeoutError:
                 raise Conflict(
-                    f"Shell {trial_id} is {record.state.value.lower()}: nothing can be typed.",
-                    hint=f"See what it waits for: windlass show {trial_id}",
+                    f"Shell {trial_id} is {record.state.value.lower()} and accepts no input yet.",
+                    hint=f"See why it waits: windlass show {trial_id}",
                 ) from None
     finally:
         services.hub.unsubscribe(news, trial_id)
@@ -175,7 +176,7 @@ async def _has_room(pipe: int, until: float) -> bool:
 
 def _gone(trial_id: int) -> Conflict:
     return Conflict(
-        f"Shell {trial_id} has ended: nothing can be typed any more.",
+        f"Shell {trial_id} has ended and accepts no input.",
         hint="Open another: windlass shell",
     )
 

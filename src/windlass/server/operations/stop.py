@@ -40,8 +40,8 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
         services.tasks.add(task)
         task.add_done_callback(services.tasks.discard)
         raise NoSpace(
-            f"Trial {trial_id} is told to end. That cannot be recorded: the disk is full, "
-            f"nothing can be written to {services.home.path}.",
+            f"Trial {trial_id} is being stopped, but this cannot be recorded: the disk is "
+            f"full, and nothing can be written to {services.home.path}.",
             hint=HOW_TO_FREE_SPACE,
         ) from error
 
@@ -70,7 +70,7 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_json(str(folder / paths.SHOULD_STOP), {"reason": reason})
     except OSError as error:
-        _log.warning("trial %d cannot be told to end by itself: %s", trial_id, error)
+        _log.warning("the stop request for trial %d cannot be written: %s", trial_id, error)
 
 
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:

@@ -74,7 +74,7 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
 
     def check() -> None:
         if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
-            raise InvalidArgument("A trial of a generator has no replicas of its own.")
+            raise InvalidArgument("The trial of a generator cannot have replicas.")
 
     return await services.trials.create(
         request,
@@ -105,9 +105,9 @@ def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> No
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
     if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
-        problems.append("a generator is no role of a job: it is a trial by itself.")
+        problems.append("a generator cannot be a role of a job; submit it as a trial of its own.")
     if any("\0" in value for value in request.private.environ.values()):
-        problems.append("a variable of the environment holds a NUL character")
+        problems.append("an environment variable contains a NUL character")
     if problems:
         raise InvalidArgument.of(problems)
     if is_here:
@@ -119,16 +119,18 @@ def _kind_problems(request: CreateTrial) -> list[str]:
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
-        problems.append("a shell is of the kind 'shell', and nothing else is.")
+        problems.append("a shell needs the kind 'shell', and only a shell has it.")
     if is_shell and not _is_plain(request.spec):
-        problems.append("a shell is one process: it has one role, one replica and no framework.")
+        problems.append("a shell has one role, one replica and no framework.")
     is_external = any(isinstance(role.executable, ExternalCall) for role in request.spec.roles)
     if is_external != (request.kind is TrialKind.EXTERNAL):
-        problems.append("a process that runs already is of the kind 'external', and nothing else.")
+        problems.append(
+            "an external process needs the kind 'external', and only an external process has it."
+        )
     if is_external and not (_is_plain(request.spec) and _never_starts_again(request.spec)):
-        problems.append("a process that runs already has one role and one replica, and no restart.")
+        problems.append("an external process has one role, one replica and no restarts.")
     if request.experiment_id == NO_EXPERIMENT and request.kind.is_listed:
-        problems.append("it belongs to no experiment: only a command and a shell may.")
+        problems.append("it has no experiment; only a command or a shell may have none.")
     return problems
 
 

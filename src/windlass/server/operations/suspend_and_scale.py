@@ -43,15 +43,16 @@ async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) 
         spec = _scaled(record, replicas)
         if not any(role.replicas for role in spec.roles):
             raise InvalidArgument(
-                f"{name_of(record)}: no role has a replica: there is nothing to run.",
-                hint=f"To stop all of it: windlass suspend {trial_id}, or windlass stop {trial_id}",
+                f"{name_of(record)}: at least one role needs a replica.",
+                hint=f"To stop the whole trial: windlass suspend {trial_id}, or windlass "
+                f"stop {trial_id}",
             )
         if spec != record.spec:
             problems = find_framework_problems(spec)
             if problems:
                 raise InvalidArgument.of(problems, where=name_of(record))
             if spec.capabilities.runs_on_server:
-                check_fits(spec, services.capacity, record.name, way_out="Ask for fewer.")
+                check_fits(spec, services.capacity, record.name, way_out="Request fewer.")
         return spec, _events(record.spec, spec)
 
     await _steer(services, trial_id, change)
@@ -115,32 +116,32 @@ def _events(old: JobSpec, new: JobSpec) -> list[Event]:
 def _check_no_shell(record: TrialRecord) -> None:
     if record.kind is TrialKind.SHELL:
         raise Conflict(
-            f"Shell {record.id} cannot be started again: what was typed to it would be lost.",
-            hint=f"Leave it, and come back: windlass shell attach {record.id}",
+            f"Shell {record.id} cannot be suspended, because its input would be lost.",
+            hint=f"Detach from it, and return later: windlass shell attach {record.id}",
         )
 
 
 def check_goes_on(record: TrialRecord) -> None:
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         raise Conflict(
-            f"{name_of(record)} has no processes of its own: "
-            "it consists of what its generator adds.",
-            hint=f"Change those; which they are: windlass show {record.id}",
+            f"{name_of(record)} has no processes of its own: it consists of the trials "
+            "that its generator added.",
+            hint=f"Change its child trials. To list them: windlass show {record.id}",
         )
     if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
         raise Conflict(
-            f"{name_of(record)} was not started by Windlass: it cannot be changed.",
-            hint=f"It can be asked to stop: windlass stop {record.id}",
+            f"{name_of(record)} was not started by Windlass, so it cannot be changed.",
+            hint=f"To stop it: windlass stop {record.id}",
         )
     if record.state.is_final:
         is_plain = record.state is TrialState.SUCCEEDED or not record.message
         why = "" if is_plain else f": {record.message}"
         raise Conflict(
             f"{name_of(record)} has ended ({record.state.value}{why}).",
-            hint="Only a trial that goes on can be changed; submit it anew.",
+            hint="Only an unfinished trial can be changed. Submit it again.",
         )
     if record.state is TrialState.STOPPING:
-        raise Conflict(f"{name_of(record)} is being stopped.", hint="Submit it anew.")
+        raise Conflict(f"{name_of(record)} is being stopped.", hint="Submit it again.")
 
 
 def name_of(record: TrialRecord) -> str:

@@ -1,4 +1,4 @@
-"""The stream of one trial: what is waited for, what it writes, how it ends."""
+"""The event stream of one trial: its state, its log lines and its end."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from windlass.server.stores.logs.cursors import parse_cursor
 from windlass.server.web.messages import EVENTS, PING, Answer, event
 from windlass.server.web.notifications import QUEUE
 
-_CLOCK = 1.0  # seconds that a written line may take until it is in the log
-_FAREWELL = 2.0  # that the other replicas of a job have to end once it is judged
+_CLOCK = 1.0  # seconds until a written line is in the log
+_FAREWELL = 2.0  # seconds that other replicas have to stop after the end of their job
 _WHOLE_LOG = LogQuery()
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
@@ -108,10 +108,10 @@ def _time_left(until: float | None) -> float:
 
 
 def _time_to_end(record: TrialRecord) -> float:
-    """Seconds that are left for the others of several replicas to end in, once the trial has.
+    """Return the seconds that the other replicas have left to stop, after the end of a trial.
 
-    They are being stopped, and what they write meanwhile is part of it. Of one replica alone,
-    and of a trial that ended long ago, nothing is waited for.
+    Their last lines belong to the log. A trial with one replica, or one that ended long ago, waits
+    for nothing.
     """
     if len(record.attempts) == 1 or record.spec.clean_policy is CleanPolicy.NONE:
         return 0.0

@@ -81,10 +81,12 @@ class RemoteAttemptFiles:
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
         if launch is None or not is_ours or not launch.get(REMOTE):
-            raise NotFound(f"Nobody asked for {self._replica} of trial {self._job.trial_id}.")
+            raise NotFound(
+                f"The server did not request {self._replica} of trial {self._job.trial_id}."
+            )
         newer = self.path.with_name(str(self._replica.attempt + 1))
         if exists(newer / paths.LAUNCH):
-            raise Conflict(f"A newer attempt has the place of {self._replica}.")
+            raise Conflict(f"A newer attempt replaces {self._replica}.")
         if not may_have_ended and exists(self.path / paths.EXIT):
             raise Conflict(f"{self._replica} has ended.")
         return launch
@@ -124,14 +126,14 @@ class RemoteAttemptFiles:
         raw = os.fsencode(place)
         folder, _, name = raw.rpartition(b"/")
         if not raw or b"\0" in raw or not {b"", b".", b".."}.isdisjoint(raw.split(b"/")):
-            raise InvalidArgument(f"{place[:200]!r} is no path below the outputs.")
+            raise InvalidArgument(f"{place[:200]!r} is not a path below the outputs.")
         top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             inner = open_folder(top, folder)
             try:
                 os.replace(coming, name, dst_dir_fd=inner)
             except OSError as error:
-                raise InvalidArgument(f"{place[:200]!r} cannot be kept: {error}.") from error
+                raise InvalidArgument(f"{place[:200]!r} cannot be stored: {error}.") from error
             finally:
                 os.close(inner)
         finally:
@@ -255,6 +257,6 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         read_tree(data)
     except RestoreError as error:
-        why = f"The list of files {manifest[:12]} makes no sense: {error}."
+        why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
     return blobs.missing(blobs_of(decode(data)))

@@ -180,11 +180,11 @@ def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
             os.close(fd)
             fd = below
         if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-            raise FileNotFoundError(2, "it is no file")
+            raise FileNotFoundError(2, "it is not a file")
         file = os.open(name, _READ, dir_fd=fd)
     finally:
         os.close(fd)
     if not stat.S_ISREG(os.fstat(file).st_mode):  # the file was replaced meanwhile
         os.close(file)
-        raise FileNotFoundError(2, "it is no file")
+        raise FileNotFoundError(2, "it is not a file")
     return file

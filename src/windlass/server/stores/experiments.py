@@ -176,8 +176,8 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
     if len(rows) > 1:
         ids = ", ".join(str(row["id"]) for row in rows)
         raise Conflict(
-            f"Several experiments are called {request.name!r}: which is meant?",
-            hint=f"Ask for one by its id, wl.get_experiment({rows[0]['id']}). They are: {ids}.",
+            f"Several experiments are named {request.name!r}.",
+            hint=f"Use an id, wl.get_experiment({rows[0]['id']}). They are: {ids}.",
         )
     return rows[0] if rows else None
 

@@ -238,8 +238,9 @@ class ModelStore:
             if aliases:
                 quoted = ", ".join(repr(row["alias"]) for row in aliases)
                 raise Conflict(
-                    f"Version {number} is {quoted}: it is not deleted.",
-                    hint="Have that name another version first: model.set_alias(alias, version), "
+                    f"Version {number} is {quoted}, so it cannot be deleted.",
+                    hint="Point the alias at another version first: "
+                    "model.set_alias(alias, version), "
                     "windlass model alias",
                 )
             connection.run(
@@ -328,9 +329,9 @@ def _changed(metadata: dict[str, Any], put: dict[str, Any], gone: Sequence[str])
     size = len(_encode(new))
     if put and (len(new) > checkpoints.MOST_METADATA or size > _LARGEST_METADATA):
         raise InvalidArgument(
-            f"These would be {len(new)} entries of metadata, {size} bytes; there can be"
+            f"This would make {len(new)} entries of metadata, {size} bytes; the limits are"
             f" {checkpoints.MOST_METADATA}, and {_LARGEST_METADATA} bytes.",
-            hint="Keep what is large as a file in the checkpoint.",
+            hint="Save large values as a file in the checkpoint.",
         )
     return new
 
@@ -341,6 +342,6 @@ def _check_version_name(name: str) -> None:
 
 def _archived(name: str) -> Conflict:
     return Conflict(
-        f"The model {name!r} is archived: nothing new is registered.",
-        hint=f"Take it out first: windlass model unarchive {name}",
+        f"The model {name!r} is archived, so no version can be registered.",
+        hint=f"Unarchive it first: windlass model unarchive {name}",
     )

@@ -116,7 +116,7 @@ def _encoded(fields: dict[str, Any]) -> bytes:
     text = msgspec.json.encode(fields)
     if len(text) > _LARGEST:
         raise InvalidArgument(
-            f"The fields of a template are at most {_LARGEST} bytes; these are {len(text)}."
+            f"The fields of a template may have at most {_LARGEST} bytes; these have {len(text)}."
         )
     return text
 
@@ -125,6 +125,7 @@ def _check_free(connection: Connection, name: str) -> None:
     query = "SELECT id FROM templates WHERE name = :name"
     if connection.value(query, {"name": name}) is not None:
         raise Conflict(
-            f"There is a template {name!r} already.",
-            hint=f"Change it, wl.get_template({name!r}).set_fields(...), or choose another name.",
+            f"A template {name!r} already exists.",
+            hint=f"Change it with wl.get_template({name!r}).set_fields(...), or choose "
+            "another name.",
         )

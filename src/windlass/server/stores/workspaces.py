@@ -319,8 +319,8 @@ def _keep_default(noun: str, columns: dict[str, Any]) -> None:
     ]
     if done:
         raise Conflict(
-            f"The {noun} {DEFAULT!r} is what is used where none is named: it cannot be {done[0]}.",
-            hint=f"Make one of your own: windlass {noun} create NAME",
+            f"The {noun} {DEFAULT!r} is the default {noun}, so it cannot be {done[0]}.",
+            hint=f"Create your own: windlass {noun} create NAME",
         )
 
 
@@ -330,6 +330,6 @@ def _check_empty(noun: str, name: str, held: dict[str, int]) -> None:
     ]
     if some:
         raise Conflict(
-            f"The {noun} {name!r} holds {' and '.join(some)}: it is not deleted.",
-            hint=f"Move what it holds first, or archive it: windlass {noun} archive {name}",
+            f"The {noun} {name!r} contains {' and '.join(some)}, so it cannot be deleted.",
+            hint=f"Move its contents first, or archive it: windlass {noun} archive {name}",
         )

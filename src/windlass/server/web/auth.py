@@ -33,8 +33,8 @@ class TokenAuthenticator:
         fault = Fault(
             code="unauthorized",
             message="The token is missing or wrong.",
-            hint="The embedded server's is in the file 'token' of its home; for another "
-            "server set WINDLASS_TOKEN.",
+            hint="The token of the embedded server is in the file 'token' of its home "
+            "directory. For another server, set WINDLASS_TOKEN.",
         )
         raise Refused(401, fault)
 
@@ -87,7 +87,7 @@ class Guard:
             raise _forbidden(f"This server does not answer to the name {host!r}.")
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin) not in self._hosts:
-            raise _forbidden("Pages of other sites may not ask this.")
+            raise _forbidden("Requests from pages of other sites are not allowed.")
         if path != _HEALTH:
             self._authenticator.check(path, headers)
             _check_version(headers.get(VERSION_HEADER.lower().encode()))
@@ -106,8 +106,8 @@ def _check_version(header: bytes | None) -> None:
     fault = Fault(
         code="version_mismatch",
         message=f"The server is Windlass {__version__}, the client {client}.",
-        hint="Use the same version on both ends, or restart the server with the client's: "
-        "windlass server stop (running trials go on).",
+        hint="Use the same version on both sides, or restart the server with the client's "
+        "version: windlass server stop (running trials continue).",
     )
     raise Refused(426, fault)
 

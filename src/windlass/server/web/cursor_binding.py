@@ -40,11 +40,11 @@ def unbind(cursor: str, mark: str) -> str:
     parts = _BOUND.fullmatch(cursor)
     if parts is None:
         raise InvalidArgument(
-            "The cursor is not one this list gave out.", hint="Start again without a cursor."
+            "The cursor is not from this list.", hint="Start again without a cursor."
         )
     if parts[1] != mark:
         raise InvalidArgument(
-            "The cursor is of another question: another list, other filters or another order.",
-            hint="Ask as for the page before, or start again without a cursor.",
+            "The cursor belongs to another request: another list, other filters or another order.",
+            hint="Repeat the request of the previous page, or start again without a cursor.",
         )
     return parts[2]

@@ -48,7 +48,7 @@ def to_fault(error: Exception, home: Path) -> Fault:
     if isinstance(error, RecursionError):
         return Fault(code="invalid_argument", message="The request is nested too deeply.")
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
-        return Fault(code="invalid_argument", message="The request is no JSON, or no UTF-8.")
+        return Fault(code="invalid_argument", message="The request is not valid JSON in UTF-8.")
     if is_disk_full(error):
         return Fault(
             code=NoSpace.code,
@@ -59,13 +59,13 @@ def to_fault(error: Exception, home: Path) -> Fault:
         return Fault(
             code="server",
             message=f"Nothing can be written to {home}: it is read-only.",
-            hint="Make it writable again, then try again; what runs goes on.",
+            hint="Make it writable, then try again. Running trials continue.",
         )
     _log.error("a request failed", exc_info=error)
     return Fault(
         code="server",
-        message=f"The server met a fault of its own: {type(error).__name__}.",
-        hint="Its log says more: windlass server logs",
+        message=f"The server had an internal error: {type(error).__name__}.",
+        hint="See its log: windlass server logs",
     )
 
 

@@ -27,5 +27,6 @@ def read_labels(text: str | None) -> tuple[str, ...]:
         return msgspec.json.decode(text, type=learned(Labels))
     except msgspec.MsgspecError as error:
         raise InvalidArgument(
-            f"labels is no list of labels: {error}.", hint='Write one label, or ["one", "other"].'
+            f"labels is not a list of labels: {error}.",
+            hint='Write one label, or ["one", "other"].',
         ) from error

@@ -57,8 +57,8 @@ class Listening(NamedTuple):
             )
         except OSError as error:
             raise InvalidArgument(
-                f"It cannot listen at {self.host}:{self.port}: {error.strerror}.",
-                hint=f"Another program may have that port; {LISTEN} names another.",
+                f"The server cannot listen at {self.host}:{self.port}: {error.strerror}.",
+                hint=f"Another program may use this port. Set {LISTEN} to another address.",
             ) from error
         # Accepted connections inherit TCP_NODELAY. Without it, a reused connection answers in 40 ms
         # steps.
@@ -80,7 +80,8 @@ def read_listening(environ: Mapping[str, str] = os.environ) -> Listening:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise InvalidArgument(
-            f"{LISTEN}: {text!r} is no address.", hint=f"Write host and port: {LISTEN}=0.0.0.0:8080"
+            f"{LISTEN}: {text!r} is not a valid address.",
+            hint=f"Write host and port: {LISTEN}=0.0.0.0:8080",
         )
     host = host.strip("[]")
     names = [name.strip(" []").lower() for name in environ.get(NAMES, "").split(",")]

@@ -65,7 +65,9 @@ class Request:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Refused(400, Fault(code="invalid_argument", message="The request was cut."))
+                raise Refused(
+                    400, Fault(code="invalid_argument", message="The request ended early.")
+                )
             piece = message.get("body", b"")
             size += len(piece)
             if self._largest is not None and size > self._largest:
@@ -77,8 +79,8 @@ class Request:
 
 
 def _too_large(largest: int) -> Refused:
-    text = f"The request is larger than {format_size(largest)}, the most that is taken here."
-    fault = Fault(code="invalid_argument", message=text, hint="Send less at once.")
+    text = f"The request is larger than {format_size(largest)}, which is the limit."
+    fault = Fault(code="invalid_argument", message=text, hint="Send less data at once.")
     return Refused(413, fault, {"Connection": "close"})  # stops a client that continues to send
 
 

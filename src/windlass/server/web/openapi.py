@@ -50,7 +50,7 @@ def _operation(route: Route, schema_by_type: dict[str, Any]) -> dict[str, Any]:
     name = route.handler.__name__
     done = {"description": "Done.", "content": _content(route, schema_by_type)}
     fault = {
-        "description": "What went wrong, and what to do about it.",
+        "description": "The error and a hint.",
         "content": {JSON: {"schema": schema_by_type[repr(Fault)]}},
     }
     operation: dict[str, Any] = {

@@ -119,8 +119,8 @@ class Routes:
                     return Match(route, blanks)
                 allowed.append(route.method)
         if not allowed:
-            raise NotFound(f"There is nothing at {path[:200]}.")
-        fault = Fault(code="not_found", message=f"{method[:20]} is nothing that can be done there.")
+            raise NotFound(f"There is no path {path[:200]}.")
+        fault = Fault(code="not_found", message=f"{method[:20]} is not allowed for this path.")
         raise Refused(405, fault, {"Allow": ", ".join(sorted(set(allowed)))})
 
     def _candidates(self, path: str) -> Iterable[tuple[Route, dict[str, str]]]:

@@ -51,7 +51,7 @@ class Agent:
         # Kubernetes mounts a secret as a link.
         config = retried(lambda: read_json(path, follow_links=True))
         if config is None:
-            sys.exit("windlass: nothing says where the server is")
+            sys.exit("windlass: no address of the server is set")
         self._home = environ.get("WINDLASS_AGENT_HOME", HOME)
         self._grace = float(environ.get("WINDLASS_AGENT_GRACE") or _DEFAULT_GRACE)
         which = [environ[f"WINDLASS_AGENT_{field}"] for field in ("ROLE", "INDEX", "ATTEMPT")]
@@ -69,7 +69,7 @@ class Agent:
         if not self._wait_for(_Aside(self._bring), is_patient=False):
             return STOPPED
         if self._fault:
-            sys.stderr.write(f"windlass: it could not be brought here: {self._fault}\n")
+            sys.stderr.write(f"windlass: the attempt could not be fetched: {self._fault}\n")
             return UNABLE
         ears = self._open_ears()
         self._begin()
@@ -160,7 +160,10 @@ class Agent:
             try:
                 write_json(os.path.join(self._dir, "stop.json"), {"grace": grace, "reason": ""})
             except OSError as error:
-                sys.stderr.write(f"windlass: it is told to stop, and not by when: {error}\n")
+                sys.stderr.write(
+                    "windlass: stopping without a grace period, which could not be "
+                    f"written: {error}\n"
+                )
             if self._supervisor is not None and self._supervisor.poll() is None:
                 self._supervisor.terminate()
 
@@ -180,7 +183,7 @@ class Agent:
         try:
             retried(lambda: write_json_once(path, record))
         except OSError as error:
-            sys.stderr.write(f"windlass: how it ended could not be written down: {error}\n")
+            sys.stderr.write(f"windlass: the exit record could not be written: {error}\n")
 
 
 def _open_channel(config: Mapping[str, Any]) -> Channel:
@@ -189,9 +192,9 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
         return Channel(config.get("urls") or (), config["token"], port)
     except OSError as error:
         sys.exit(
-            f"windlass: the server is to come to port {port} of this pod, which another program "
-            f"has ({error.strerror}). Two pods with hostNetwork on one machine cannot both have "
-            "it: spread them over machines, or do without hostNetwork."
+            f"windlass: the server connects to port {port} of this pod, which another "
+            f"program uses ({error.strerror}). Two pods with hostNetwork on one machine "
+            "cannot share it. Run them on different machines, or without hostNetwork."
         )
 
 

@@ -72,15 +72,15 @@ class AttemptDownload:
         here = "{}.{}".format(*sys.version_info[:2])
         if launch["executable"]["type"] == "function" and wanted and wanted != here:
             launch["flaw"] = (
-                f"the image has Python {here}, and the function was pickled by Python {wanted}; "
-                f"give container_image= one with Python {wanted}"
+                f"the image has Python {here}, but the function was pickled by Python "
+                f"{wanted}; use a container_image= with Python {wanted}"
             )
         if launch.get("environment"):
             uv = self._find_uv({**launch["env"], **(private.get("secrets") or {})})
             if uv is None:
                 launch["flaw"] = (
-                    "the image has no uv, which installs packages=, and pip could not bring it; "
-                    "give container_image= one that has uv, or that has the packages"
+                    "the image has no uv, which installs packages=, and pip could not "
+                    "install it; use a container_image= with uv or with the packages"
                 )
             else:
                 launch["environment"]["uv"] = uv
@@ -215,7 +215,7 @@ def _check(digest: str, data: memoryview) -> None:
     except ImportError:
         return  # the store has verified the blob, and the connection has its own checksums
     if not is_right:
-        raise ConnectionError("what came is not what was sent")
+        raise ConnectionError("the received data differs from the sent data")
 
 
 def _made(blobs: str, digest: str) -> str:

@@ -218,13 +218,13 @@ class Channel:
         try:
             return self._idle.get(timeout=max(0.0, min(wait, _LONGEST_PAUSE)))
         except queue.Empty:
-            raise ConnectionError("the server has not come yet") from None
+            raise ConnectionError("the server has not connected yet") from None
 
     def _dial(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
         host = parts.hostname
         if not host:
-            raise ValueError(f"{url!r} names no host")
+            raise ValueError(f"{url!r} has no host")
         is_secure = parts.scheme == "https"
         kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
         connection = kind(host, parts.port, timeout=_DIAL)
@@ -329,7 +329,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
         with _here(path):
             os.close(fd)
     if response.length:
-        raise ConnectionError("the answer was cut")
+        raise ConnectionError("the response ended early")
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ class Orders:
         except (OSError, ValueError) as error:
             # The disk is full or the response is invalid. Continue, because the next order may be
             # to stop.
-            self._say(f"an order could not be followed yet: {error}")
+            self._say(f"an order could not be executed yet: {error}")
             self._channel.rest(_AGAIN)
 
     def _obey(self, orders: dict[str, Any]) -> None:

@@ -170,7 +170,7 @@ def _refused(what: str, error: Refused) -> None:
     """
     if error.code == "missing_blobs":
         raise error
-    sys.stderr.write(f"windlass: {what} could not be handed over: {error}\n")
+    sys.stderr.write(f"windlass: {what} could not be uploaded: {error}\n")
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:

@@ -70,7 +70,9 @@ class Uploader:
             self._ship_at_last(self._shipping.ship_last)
             self._ship_end(is_taken_away)
         except GivenUp:
-            sys.stderr.write("windlass: not all of it could be handed over: nobody waits for it\n")
+            sys.stderr.write(
+                "windlass: not all files could be uploaded: the server does not want them\n"
+            )
 
     def _ship_end(self, is_taken_away: bool) -> None:
         """Send the exit record until the server accepts or refuses it."""
@@ -80,9 +82,11 @@ class Uploader:
             except GivenUp:
                 raise
             except Refused as error:
-                return self._say(f"how it ended is not wanted: {error}")
+                return self._say(f"the server does not want the exit record: {error}")
             except Exception as error:  # noqa: BLE001 -- any error is retried
-                self._say(f"how it ended was not understood yet: {str(error) or repr(error)}")
+                self._say(
+                    f"the server did not accept the exit record yet: {str(error) or repr(error)}"
+                )
                 self._channel.rest(_AGAIN)
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
@@ -101,11 +105,11 @@ class Uploader:
         except GivenUp:
             raise
         except NoRoom as error:
-            self._shipping.trouble = f"waits to hand over its files: {error}"
+            self._shipping.trouble = f"waiting to upload its files: {error}"
             self._say(self._shipping.trouble)
             return False
         except Exception as error:  # noqa: BLE001 -- the other uploads continue
-            self._say(f"not all of it could be handed over: {str(error) or repr(error)}")
+            self._say(f"not all files could be uploaded: {str(error) or repr(error)}")
         return True
 
     def _say(self, what: str) -> None:

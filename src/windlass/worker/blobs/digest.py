@@ -83,10 +83,10 @@ def path_in_store(blobs: str, digest: str) -> str:
     >>> path_in_store("/blobs", "../token")
     Traceback (most recent call last):
     ...
-    ValueError: '../token' is no digest
+    ValueError: '../token' is not a digest
     """
     if not is_digest(digest):
-        raise ValueError(f"{digest[:100]!r} is no digest")
+        raise ValueError(f"{digest[:100]!r} is not a digest")
     return f"{blobs}/{digest[-64:-62]}/{digest}"
 
 

@@ -71,7 +71,7 @@ def read_tree(manifest: bytes) -> Tree:
     >>> read_tree(b'{"files":[["../a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     Traceback (most recent call last):
     ...
-    windlass.worker.blobs.restore_tree.RestoreError: '../a.py' is no path inside a tree
+    windlass.worker.blobs.restore_tree.RestoreError: '../a.py' is not a path inside a tree
     """
     try:
         listed = json.loads(manifest)["files"]
@@ -355,7 +355,7 @@ def _split(path: str) -> tuple[bytes, bytes]:
     raw = path.encode("utf-8", "surrogateescape")
     parts = raw.split(b"/")
     if b"\0" in raw or not {b"", b".", b".."}.isdisjoint(parts):
-        raise RestoreError(f"{path!r} is no path inside a tree")
+        raise RestoreError(f"{path!r} is not a path inside a tree")
     folder, _, name = raw.rpartition(b"/")
     return folder, name
 

@@ -18,8 +18,8 @@ _LONGEST_TICK = 0.05  # seconds; file timestamps advance at least this often
 def changed_while_saved(path: str) -> Exception:
     """Return the error for a path that changed while it was saved."""
     return changed(
-        f"{path} changed while it was saved: nothing was kept.",
-        "Save when nothing writes to it any more, or save a copy.",
+        f"{path} changed while it was being saved. Nothing was stored.",
+        "Save it when no program writes to it, or save a copy.",
     )
 
 
@@ -69,7 +69,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
         where = "" if os.path.isabs(path) else f" (in {os.getcwd()})"
         raise no_such_file(
             f"There is no file or folder {path!r} to save{where}.",
-            "Write it first: what is at the path when this is called is what is kept.",
+            "Write it before you call this function.",
         ) from None
     if not stat.S_ISDIR(seen.st_mode):
         return [_file(os.path.basename(os.path.abspath(path)), path, seen)]
@@ -136,7 +136,7 @@ def _is_in(path: str, folder: str) -> bool:
 def _file(place: str, path: str, seen: os.stat_result) -> ScannedFile:
     if not stat.S_ISREG(seen.st_mode):
         raise invalid(
-            f"{path} is neither a file nor a folder: it cannot be saved.",
-            "Pipes, sockets and devices have no content to keep: save a folder without it.",
+            f"{path} is neither a file nor a folder, so it cannot be saved.",
+            "Pipes, sockets and devices have no content to save. Save a folder without it.",
         )
     return ScannedFile(place, path, seen)

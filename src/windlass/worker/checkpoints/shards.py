@@ -192,9 +192,10 @@ def _refuse_clashes(
             path = entry[0]
             if not _is_same(blobs, mine.get(path, entry), entry):
                 raise invalid(
-                    f"{path!r} of rank {rank} is another than that of rank {other}: nothing of "
-                    "this part was kept.",
-                    f"In one checkpoint they need names of their own, as {_example(path, rank)!r}.",
+                    f"{path!r} of rank {rank} differs from that of rank {other}, so "
+                    "nothing of this part was stored.",
+                    "Within one checkpoint the files need different names, such as "
+                    f"{_example(path, rank)!r}.",
                 )
 
 

@@ -116,7 +116,7 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
                 raise
         if pause < 0.1:
-            sys.stderr.write(f"windlass: no space left for {what}; waiting for some\n")
+            sys.stderr.write(f"windlass: no space left for {what}; waiting for space\n")
         time.sleep(pause)  # the system does not report free disk space
         pause = min(pause * 2, 1.0)
 

@@ -203,7 +203,7 @@ class Sink:
 
         atexit.register(self._flush)
         try:
-            sys.stderr.write(f"windlass: metrics cannot be written: {why}; training goes on\n")
+            sys.stderr.write(f"windlass: metrics cannot be written: {why}; training continues\n")
         except (OSError, ValueError, AttributeError):
             pass  # stderr is closed
 

@@ -22,13 +22,13 @@ _LARGEST_METADATA = 64 << 10
 
 
 def rank() -> int:
-    """Which of the job's replicas this is, from 0; 0 outside of a trial.
+    """Return the rank of this replica, from 0; 0 outside of a trial.
 
-    Replicas of roles that only serve the others, as TensorFlow's `ps`, have no rank: -1.
+    Replicas of service roles, such as TensorFlow's `ps`, have the rank -1.
 
     ```python
     if wl.rank() == 0:
-        print("only one of us says so")
+        print("printed once")
     ```
     """
     if "WINDLASS_TRIAL_ID" not in os.environ:
@@ -37,7 +37,7 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """How many replicas of the job have a rank; 1 outside of a trial.
+    """Return the number of replicas that have a rank; 1 outside of a trial.
 
     ```python
     mine = range(1000)[wl.rank() :: wl.world_size()]  # this replica's share of the work
@@ -55,15 +55,15 @@ def save_checkpoint(
     metadata: Mapping[str, Any] | None = None,
     shard: bool | tuple[int, int] = False,
 ) -> str | None:
-    """Keep a file or a folder, as it is now, as the trial's newest checkpoint; its uid.
+    """Save a file or a folder as the trial's newest checkpoint, and return its uid.
 
-    It is there whole or not at all, whatever happens meanwhile. It outlives the attempt and the
-    trial, `latest_checkpoint` finds it after a restart, and `wl.get_checkpoint(uid)` from
-    anywhere. `path` stays as it is. Files that have not changed since the last one are stored
-    once. What changes while it is saved is refused, and nothing is kept.
+    A checkpoint is stored completely or not at all. It outlives the attempt and the trial:
+    `latest_checkpoint` finds it after a restart, `wl.get_checkpoint(uid)` finds it from anywhere.
+    `path` stays unchanged. Files that are the same as in the last checkpoint are stored once. If
+    the files change during the save, the function raises an error and stores nothing.
 
-    Every replica may call it: rank 0's is kept; in the others, outside of a trial, and when the
-    trial is over already, nothing is done and the answer is None.
+    Every replica may call it; only rank 0 saves. In other ranks, outside of a trial, and after the
+    end of the trial, it does nothing and returns None.
 
     ```python
     import json
@@ -75,19 +75,20 @@ def save_checkpoint(
 
     Args:
         path: the file or folder.
-        step: how far training is: metrics reported at it, or last before, are the checkpoint's.
-        metadata: what to note on it: anything that JSON can say, by name.
-        shard: True if every rank saves files of its own (give a `step`, the same in all of them):
-            together they are one checkpoint, which is there once the last has saved. Their files
-            need different names. A pair says which part this is, of how many: `shard=(0, 4)`.
+        step: the training step. The checkpoint has the metrics of this step, or of the last step
+            before it.
+        metadata: notes by name, with values that JSON can represent.
+        shard: True if every rank saves its own files (with the same `step` in all ranks). Together
+            they are one checkpoint, which exists once the last rank has saved. The files need
+            different names. A pair is the number of the part and of all parts: `shard=(0, 4)`.
     """
     number = None if step is None else _step(step)
     noted = _metadata(metadata)
     part = _part(shard)
     if part is not None and number is None:
         raise invalid(
-            "shard: parts are put together by their step, and none is given.",
-            "Say step=..., the same in every rank.",
+            "shard: parts are combined by their step, but step is not set.",
+            "Pass step=..., the same in every rank.",
         )
     saver = _saver()
     if saver is None or (part is None and not _is_keeper()) or _is_over():
@@ -109,11 +110,11 @@ def save_checkpoint(
 
 
 def latest_checkpoint() -> str | None:
-    """The path of the trial's newest checkpoint, a file or a folder as it was saved.
+    """Return the path of the trial's newest checkpoint, a file or a folder as it was saved.
 
-    None if none was saved yet, and outside of a trial. A trial that goes on from another begins
-    with the checkpoint of that. What is at the path is a copy, to do with as you like; it stays
-    until the attempt ends, or a newer checkpoint is asked for.
+    Returns None if there is no checkpoint yet, and outside of a trial. A trial that continues
+    another trial starts with the checkpoint of that trial. The path is a copy, which you may
+    change. It exists until the attempt ends or the next call returns a newer checkpoint.
 
     ```python
     saved = wl.latest_checkpoint()
@@ -138,10 +139,10 @@ def latest_checkpoint() -> str | None:
 
 
 def should_stop() -> bool:
-    """Whether the program is to end by itself: save what it needs and return. A few microseconds.
+    """Return whether the program should save its state and end. Takes a few microseconds.
 
-    True once the trial was asked to (`trial.ask_to_stop()`, a search that gives up on it), and
-    once this attempt is being stopped, for programs that outlive SIGTERM. False outside of a trial.
+    True after `trial.ask_to_stop()`, after a search stopped the trial early, and while this attempt
+    is being stopped, for programs that ignore SIGTERM. False outside of a trial.
 
     ```python
     for step in range(1000):
@@ -155,26 +156,26 @@ def should_stop() -> bool:
         trial, attempt = trial_dir(), attempt_dir()
         if trial is None or attempt is None:
             return False
-        # The second is written before any signal is sent: no handler of ours is needed to tell.
+        # The second file is written before any signal, so no signal handler is needed.
         signs = (os.path.join(trial, "should_stop"), os.path.join(attempt, "stop.json"))
         _stop_signs[marker] = signs
     return os.access(signs[0], os.F_OK) or os.access(signs[1], os.F_OK)
 
 
-_stop_signs: dict[str, tuple[str, str]] = {}  # what to look for, of the replica that this is
+_stop_signs: dict[str, tuple[str, str]] = {}  # the files to look for, by replica
 
 
 def _step(step: SupportsIndex) -> int:
-    """A whole number of any kind as Python's own: NumPy's and PyTorch's do not go into JSON."""
+    """Convert a whole number to an int, since JSON does not take those of NumPy and PyTorch."""
     try:
         number = index(step)
     except TypeError:
         raise wrong_type(
-            f"step: {shown(step)} is no whole number.", "Count from 0: step=0, step=1."
+            f"step: {shown(step)} is not a whole number.", "Count from 0: step=0, step=1."
         ) from None
     if not 0 <= number < 2**63:
         raise invalid(
-            f"step: {shown(number)} is not from 0 to 2^63 - 1.", "Count from 0: step=0, step=1."
+            f"step: {shown(number)} is not between 0 and 2^63 - 1.", "Count from 0: step=0, step=1."
         )
     return number
 
@@ -184,10 +185,10 @@ def _path(path: str | os.PathLike[str]) -> str:
         text = os.fsdecode(path)
     except TypeError:
         raise wrong_type(
-            f"path: {shown(path)} is no path.", 'A text or a pathlib.Path is: "model.pt".'
+            f"path: {shown(path)} is not a path.", 'Write a string or a pathlib.Path: "model.pt".'
         ) from None
     if "\0" in text:
-        raise invalid(f"path: {shown(path)} is no path.", "No file has a null character in it.")
+        raise invalid(f"path: {shown(path)} is not a path.", "Remove the NUL character.")
     return text
 
 
@@ -197,31 +198,36 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         noted: dict[Any, Any] = dict(metadata or {})
     except (TypeError, ValueError):
         raise wrong_type(
-            f"metadata: {shown(metadata)} is no mapping.",
-            'Say what JSON can say, by name: metadata={"note": "warm"}.',
+            f"metadata: {shown(metadata)} is not a mapping.",
+            'Write names with JSON values: metadata={"note": "warm"}.',
         ) from None
     if not noted:
         return noted
     import json
 
     try:
-        # Values that are not JSON numbers become texts. Numbers of NumPy and PyTorch become their
+        # Values that are not JSON numbers become strings. Numbers of NumPy and PyTorch become their
         # values.
         plain = json.dumps(noted, default=_item, ensure_ascii=False)
         kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
         text = json.dumps(kept, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise wrong_type(
-            f"metadata: JSON cannot say it: {str(error)[:200]}.",
-            "Texts, numbers, lists and mappings by text can be noted; save others as a file.",
+            f"metadata: it cannot be converted to JSON: {str(error)[:200]}.",
+            "Use strings, numbers, lists and mappings with string keys. Save other values "
+            "as a file.",
         ) from None
     wrong = [name for name in noted if not isinstance(name, str) or not 0 < len(name) <= 200]
     if wrong or len(noted) > _MOST_METADATA or len(text) > _LARGEST_METADATA:
-        odd = f"{shown(wrong[0])} is no name" if wrong else f"{len(noted)} names, {len(text)} bytes"
+        odd = (
+            f"{shown(wrong[0])} is not a valid name"
+            if wrong
+            else f"{len(noted)} names, {len(text)} bytes"
+        )
         raise invalid(
-            f"metadata: {odd}; at most {_MOST_METADATA} names of 1 to 200 characters can be noted, "
+            f"metadata: {odd}; at most {_MOST_METADATA} names of 1 to 200 characters are allowed, "
             f"and {_LARGEST_METADATA} bytes in all.",
-            "Save what is larger as a file.",
+            "Save larger values as a file.",
         )
     return kept
 
@@ -243,16 +249,16 @@ def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
         part = (rank(), world_size())
         if part[0] < 0:
             raise invalid(
-                "shard: a replica that serves the others has no rank, and no part.",
-                "Save from the ranks alone: if wl.rank() >= 0.",
+                "shard: a replica of a service role has no rank, so it cannot save a part.",
+                "Save only if wl.rank() >= 0.",
             )
         return part
     try:
         number, of = map(index, shard)
     except (TypeError, ValueError):
         raise wrong_type(
-            f"shard: {shown(shard)} is neither True nor (part, of how many).",
-            "With shard=True it is this rank's part; shard=(0, 4) is the first of four.",
+            f"shard: {shown(shard)} is neither True nor a pair (part, number of parts).",
+            "shard=True saves the part of this rank. shard=(0, 4) saves the first of four parts.",
         ) from None
     if not 0 <= number < of:
         raise invalid(f"shard: there is no part {number} of {of}.", "The first is 0: shard=(0, 4).")

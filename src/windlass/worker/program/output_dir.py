@@ -15,18 +15,19 @@ from windlass.worker.common.own_attempt import OUTPUTS, replica, trial_dir
 TENSORBOARD = "tensorboard"  # below the outputs
 _ON_ITS_OWN = "windlass-outputs"
 
-_own: dict[int, str] = {}  # by process: the folder outside of a trial, wherever it goes from there
+# By process: the folder outside of a trial, even if the process changes its directory.
+_own: dict[int, str] = {}
 
 
 def output_dir() -> Path:
-    """A folder of this replica, made by now: what is in it is kept as the trial's artifacts.
+    """Return a folder of this replica, whose files become artifacts of the trial.
 
-    It is the same in every attempt: after a restart, what was written is still there. List and
-    fetch the files while it runs or later, with `trial.list_artifacts()` and
+    The folder exists and is the same in every attempt, so the files survive a restart. List
+    and download the files during the trial or later, with `trial.list_artifacts()` and
     `trial.download_artifacts(folder)`.
 
-    Outside of a trial it is `windlass-outputs` in the current directory, which is neither packaged
-    nor seen by git; where that cannot be made, a temporary one.
+    Outside of a trial it is `windlass-outputs` in the current directory, which Windlass does not
+    package and git ignores, or a temporary folder if that cannot be created.
 
     ```python
     (wl.output_dir() / "report.txt").write_text("accuracy 0.93")

@@ -32,7 +32,7 @@ def dump_value(value: object, file: BinaryIO) -> None:
 
     # cloudpickle has no types.
     class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Mends what cloudpickle does to classes with `__slots__` that came by value."""
+        """Fixes the state of classes with `__slots__` that cloudpickle pickled by value."""
 
         def reducer_override(self, obj: object) -> object:
             if "__slots__" in type(obj).__dict__ and hasattr(obj, "__dict__"):

@@ -144,8 +144,8 @@ def _step(step: SupportsIndex, group: str) -> int:
         hint = "Count from 0: wl.report(0, loss=0.1)."
         if isinstance(step, str):  # the name of a metric, as others have it first
             named = {step: 0.5 if _is_default(group) else group}
-            hint = f"The step comes first, a metric is written as an argument: {_written(1, named)}"
-        raise wrong_type(f"step: {shown(step)} is no whole number.", hint) from None
+            hint = f"The step comes first, then metrics as keyword arguments: {_written(1, named)}"
+        raise wrong_type(f"step: {shown(step)} is not a whole number.", hint) from None
     if not 0 <= number < 2**63:
         raise invalid(
             f"step: {shown(number)} is not between 0 and 2**63 - 1.",
@@ -173,8 +173,11 @@ def _written(step: int, arguments: object) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-    """A value as Python's own float; a text is none, even one that looks like a number."""
-    problem, hint = "is no number", "Report numbers: of a tensor of many, their mean or norm."
+    """Convert a value to a float. Strings are refused, even if they look like numbers."""
+    problem, hint = (
+        "is not a number",
+        "Report numbers: for a tensor with many elements, their mean or norm.",
+    )
     if isinstance(value, (str, bytes, bytearray)):
         raise wrong_type(f"{_called(name)}: {shown(value)} {problem}.", hint)
     try:
@@ -191,12 +194,12 @@ def _number(name: str, value: Any) -> float:
 
 
 def _only_element(array: Any) -> float | None:
-    """The number in an array or tensor of one, which is none to `float` if it has dimensions."""
+    """Return the number in an array or tensor with one element, which `float` may refuse."""
     try:
         count = array.numel() if hasattr(array, "numel") else array.size
         element = array.item() if count == 1 else None
         return None if element is None or isinstance(element, (str, bytes)) else float(element)
-    except Exception:  # noqa: BLE001 -- whatever it is, it is no number
+    except Exception:  # noqa: BLE001 -- whatever it is, it is not a number
         return None
 
 
@@ -214,8 +217,8 @@ def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
             quoted = _quoted("metric", name)
             if sum(map(len, _names.values())) - len(_names) >= MOST_NAMES:
                 raise invalid(
-                    f"{_called(name)}: {MOST_NAMES} metrics are the most that a trial has.",
-                    "What differs from step to step is not part of a metric's name.",
+                    f"{_called(name)}: a trial has at most {MOST_NAMES} metrics.",
+                    "Do not put values that change with each step into the name.",
                 )
             quoted_names[name] = quoted
     return quoted_names
@@ -223,12 +226,12 @@ def _quoted_names(group: str, metrics: Iterable[str]) -> dict[str | None, str]:
 
 def _quoted(what: str, name: object) -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise invalid(f"{shown(name)} is no name of a {what}.", "Printable text is one.")
+        raise invalid(f"{shown(name)} is not a valid {what} name.", "Use printable characters.")
     if len(name) > LONGEST_NAME:
         raise invalid(
-            f"{shown(name)} is no name of a {what}: it has {len(name)} characters, "
-            f"{LONGEST_NAME} are the most.",
-            "What differs from step to step is a value, not part of a name.",
+            f"{shown(name)} is not a valid {what} name: it has {len(name)} characters, "
+            f"and the limit is {LONGEST_NAME}.",
+            "Do not put values that change with each step into the name.",
         )
     return json.dumps(name)
 

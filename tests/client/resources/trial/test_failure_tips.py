@@ -24,7 +24,7 @@ def failed(executable: Executable, reason: str, *, replicas: int = 2, **spec: in
 @pytest.mark.parametrize("executable", [SCRIPT, FUNCTION])
 def test_a_job_that_restarts_unasked_is_told_how_not_to(executable: Executable) -> None:
     tip = tip_for(failed(executable, "BackoffLimitExceeded"), "")
-    assert tip == f'Tip: it is started again by restart_policy="OnFailure"; {ONCE}'
+    assert tip == f'Tip: it restarts because of restart_policy="OnFailure"; {ONCE}'
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,9 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
     number = "A generator" if len(failures) == 1 else f"{len(failures)} generators"
     error = LaunchFailed(
         f"{number} of experiment {experiment.id} ({experiment.name}) failed.",
-        hint="\n".join([*lines, f"What was added goes on. See: windlass show {first}"]),
+        hint="\n".join(
+            [*lines, f"Trials that were already added continue. See: windlass show {first}"]
+        ),
         errors=[failure.error for failure in failures],
     )
     error.__cause__ = failures[0].error

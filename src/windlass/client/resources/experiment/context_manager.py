@@ -114,8 +114,8 @@ class Block:
             number = self._experiment.id
             which = ", ".join(map(str, given_up))
             sys.stderr.write(
-                f"Left experiment {number} ({self._experiment.name}) in the midst of building "
-                f"trial {which}; what was added goes on.\n"
+                f"Left experiment {number} ({self._experiment.name}) while building trial "
+                f"{which}; trials that were already added continue.\n"
                 f"To stop it: windlass stop --experiment {number}\n"
             )
             sys.stderr.flush()

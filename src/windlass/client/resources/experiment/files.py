@@ -28,7 +28,7 @@ def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InvalidArgument(f"artifact: {shown(os.fspath(path))} is no file.")
+                raise InvalidArgument(f"artifact: {shown(os.fspath(path))} is not a file.")
             digest, size = hashlib.sha256(), 0
             while piece := file.read(_PIECE):
                 digest.update(piece)
@@ -65,8 +65,8 @@ def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
             transport.download(request_path("blobs", artifact.digest), write)
         if digest.hexdigest() != artifact.digest:
             raise ServerError(
-                f"The artifact {artifact.name!r} is damaged: its digest is another.",
-                hint="Keep it anew: add_artifact(name, path)",
+                f"The artifact {artifact.name!r} is damaged: its digest does not match.",
+                hint="Store it again: add_artifact(name, path)",
             )
         os.replace(temporary, target)
     except OSError as error:
@@ -85,7 +85,7 @@ def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike
     except InvalidArgument as error:
         raise InvalidArgument(
             f"artifact: {shown(os.fspath(path))} changed while it was read.",
-            hint="Try again when nothing writes to it.",
+            hint="Try again when no program writes to it.",
         ) from error
 
 

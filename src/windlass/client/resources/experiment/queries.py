@@ -56,7 +56,9 @@ def get_experiment(
 ) -> Experiment:
     """Fetch an experiment by its id, or by a name that no other has."""
     if id_or_name == "":
-        raise InvalidArgument("An experiment has a name.", hint="See: windlass ls --experiments")
+        raise InvalidArgument(
+            "The name of an experiment cannot be empty.", hint="See: windlass ls --experiments"
+        )
     if isinstance(id_or_name, str):
         named = _list_named(transport, id_or_name, project, archived=False)
         if len(named) > 1:
@@ -101,14 +103,13 @@ def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
     number = str(len(named))
     if len(named) > _MAX_LISTED:
         number = f"more than {_MAX_LISTED}"
-        lines.append("and others; see: windlass ls --experiments")
+        lines.append("and others. See: windlass ls --experiments")
     newest = named[0].id
     return Conflict(
-        f"There are {number} experiments called {name!r}.",
+        f"There are {number} experiments named {name!r}.",
         hint="\n".join(
             [
-                f"Ask for one by its id, as in wl.get_experiment({newest})"
-                f" or windlass ls -e {newest}:",
+                f"Use an id, as in wl.get_experiment({newest}) or windlass ls -e {newest}:",
                 *lines,
             ]
         ),

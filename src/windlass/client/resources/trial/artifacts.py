@@ -128,17 +128,17 @@ def _download(
         finally:
             os.close(fd)
     except NotADirectoryError:
-        raise InvalidArgument(f"{root} is no folder.", hint="Name another.") from None
+        raise InvalidArgument(f"{root} is not a folder.", hint="Name another folder.") from None
     except OSError as error:
         raise WindlassError(
             f"The files cannot be written to {root}: {error.strerror or error}.",
-            hint="Mend that, then ask again: what is there already is kept.",
+            hint="Fix the cause, then try again. Files that are already there are kept.",
         ) from error
     if problems:
         listed = "; ".join(map(clean, problems[:_MOST_LISTED]))
         more = f"; and {len(problems) - _MOST_LISTED} more" if len(problems) > _MOST_LISTED else ""
         raise WindlassError(
-            f"{len(problems)} of {len(files) + len(problems)} could not be fetched: "
+            f"{len(problems)} of {len(files) + len(problems)} could not be downloaded: "
             f"{listed}{more}.",
             hint=f"All the others are in {root}.",
         )
@@ -150,7 +150,7 @@ def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
     parts = path.split(b"/")
     own = f"{source.role}-{source.index}"
     if any(part in (b"", b".", b"..") for part in parts) or b"\0" in path or "/" in own:
-        raise ServerError(f"The server names a file {shown(source.name)}, which is no path.")
+        raise ServerError(f"The server names a file {shown(source.name)}, which is not a path.")
     return path if len(replicas_of(record)) == 1 else own.encode() + b"/" + path
 
 
@@ -187,9 +187,9 @@ def _lacking(
     if taken:
         more = f" and {len(taken) - _MOST_LISTED} more" if len(taken) > _MOST_LISTED else ""
         raise Conflict(
-            f"{os.fsdecode(root)} has other files of these names: "
+            f"{os.fsdecode(root)} already has different files with these names: "
             f"{', '.join(taken[:_MOST_LISTED])}{more}.",
-            hint="Nothing was written. Name another folder, or have them replaced: overwrite=True",
+            hint="Nothing was written. Name another folder, or replace them: overwrite=True",
         )
     return lacking
 
@@ -343,7 +343,7 @@ def _open_unfinished(parent: int, file: _File) -> int:
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{shown(os.fsdecode(file.unfinished))} is no file")
+            raise OSError(f"{shown(os.fsdecode(file.unfinished))} is not a file")
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)

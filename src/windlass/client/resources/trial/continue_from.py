@@ -12,8 +12,9 @@ def check_is_finished(record: TrialRecord) -> None:
     """Refuse to continue a trial that has not ended."""
     if not record.state.is_final:
         raise Conflict(
-            f"Trial {record.id} ({record.name}) is {record.state.value}: it goes on by itself.",
-            hint="Go another way from one of its checkpoints: trial.fork(checkpoint, args),"
+            f"Trial {record.id} ({record.name}) is {record.state.value}, so there is "
+            "nothing to continue.",
+            hint="To start another trial from one of its checkpoints: trial.fork(checkpoint, args),"
             " or windlass continue --fork",
         )
 
@@ -30,9 +31,8 @@ def checkpoint_uid(
         newest = next(list_checkpoints(transport, record.id, "-number", 1), None)
         if newest is None and not record.recipe.checkpoint:
             raise InvalidArgument(
-                f"{named} saved no checkpoint: there is nothing to go on from.",
-                hint="Run it once more from the beginning: trial.rerun(),"
-                f" or windlass rerun {record.id}",
+                f"{named} saved no checkpoint to continue from.",
+                hint=f"Run it again from the start: trial.rerun(), or windlass rerun {record.id}",
             )
         return newest.uid if newest else record.recipe.checkpoint
     if not isinstance(checkpoint, Checkpoint):
@@ -40,6 +40,6 @@ def checkpoint_uid(
     if checkpoint.trial_id != record.id and checkpoint.uid != record.recipe.checkpoint:
         raise InvalidArgument(
             f"Checkpoint {checkpoint.id} is of trial {checkpoint.trial_id}, not of {named}.",
-            hint=f"Its own: windlass checkpoint ls {record.id}",
+            hint=f"See its checkpoints: windlass checkpoint ls {record.id}",
         )
     return checkpoint.uid

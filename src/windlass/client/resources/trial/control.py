@@ -23,11 +23,11 @@ def scale_request(
         replicas = {_only_role(record, replicas, by_role): replicas}
     sizes: dict[str, Any] = {**(replicas or {}), **by_role}
     problems = [
-        f"{role}={shown(size)}: a number of replicas is a whole number from 0 to 10000"
+        f"{role}={shown(size)}: write a whole number from 0 to 10000"
         for role, size in sizes.items()
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= 10_000
     ]
-    problems += [f"{shown(role)} is no name of a role" for role in sizes if not _is_name(role)]
+    problems += [f"{shown(role)} is not a valid role name" for role in sizes if not _is_name(role)]
     if not sizes:
         problems.append("scale() needs a role and its number of replicas: scale(worker=4)")
     if problems:
@@ -42,7 +42,7 @@ def priority_request(priority: Any) -> SetPriority:
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _MAX_PRIORITY:
         raise InvalidArgument(
-            f"priority: {shown(priority)} is no whole number"
+            f"priority: {shown(priority)} is not a whole number"
             f" from -{_MAX_PRIORITY} to {_MAX_PRIORITY}."
         )
     return SetPriority(priority=priority)
@@ -55,8 +55,8 @@ def move_request(other: Any) -> MoveTrial:
     number = other if isinstance(other, int) else getattr(other, "id", None)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**63:
         raise InvalidArgument(
-            f"{shown(other)} is no trial to stand ahead of: it is a trial or its id.",
-            hint="See who waits: windlass queue",
+            f"{shown(other)} is neither a trial nor a trial id.",
+            hint="See pending trials: windlass queue",
         )
     return MoveTrial(ahead_of=number)
 
@@ -67,8 +67,8 @@ def _only_role(record: TrialRecord, size: object, by_role: Mapping[str, int]) ->
         return roles[0]
     raise InvalidArgument(
         f"Trial {record.id} ({record.name}) has the roles {', '.join(roles)}: "
-        f"say which is to have {shown(size)}.",
-        hint='Name them: scale({"' + '": 2, "'.join(roles) + '": 2})',
+        f"name the role for {shown(size)}.",
+        hint='For example: scale({"' + '": 2, "'.join(roles) + '": 2})',
     )
 
 

@@ -62,7 +62,7 @@ class ExternalTrial(Trial[None]):
         ```
         """
         if error is not None and not isinstance(error, BaseException):
-            raise InvalidArgument(f"finish: {shown(error)} is no exception.")
+            raise InvalidArgument(f"finish: {shown(error)} is not an exception.")
         if not self._presence.is_here:
             return self
         atexit.unregister(self._finish_at_exit)
@@ -143,8 +143,8 @@ def start(
         trial._begin()
     except OSError as error:
         raise ServerError(
-            f"Trial {record.id} cannot be begun: {error}.",
-            hint=f"Its files are to be in {folder}; see: windlass doctor",
+            f"Trial {record.id} cannot start: {error}.",
+            hint=f"Its files belong in {folder}; see: windlass doctor",
         ) from error
     return trial
 
@@ -156,9 +156,11 @@ def _check(name: Any, experiment: Any, params: Any, labels: Any) -> None:
     if isinstance(experiment, str):
         problems += [text for _, text in check_name("experiment", experiment)]
     elif experiment is not None and not hasattr(experiment, "trial_count"):
-        problems.append(f"experiment: {shown(experiment)} is no experiment, nor the name of one")
+        problems.append(
+            f"experiment: {shown(experiment)} is neither an experiment nor the name of one"
+        )
     if params is not None and not isinstance(params, Mapping):
-        problems.append(f"params: {shown(params)} is no mapping; write params={{'lr': 0.1}}")
+        problems.append(f"params: {shown(params)} is not a mapping; write params={{'lr': 0.1}}")
     problems += [text for _, text in check_labels(labels)]
     if problems:
         raise InvalidArgument.of(problems, where="wl.start_trial")
@@ -171,12 +173,12 @@ def _check_free() -> None:
         return
     if EXTERNAL in os.environ:
         raise Conflict(
-            f"This process is trial {own} already.",
+            f"This process already is trial {own}.",
             hint="Finish it first: trial.finish(), or the end of its with block.",
         )
     raise Conflict(
-        f"This program runs in trial {own}, which Windlass started: it needs no other.",
-        hint="Report to that: wl.report(...). To start one only where there is none: "
+        f"This program runs in trial {own}, which Windlass started. It cannot start another.",
+        hint="Report to this trial: wl.report(...). To start a trial only outside of one: "
         "if wl.current_trial() is None",
     )
 
@@ -197,8 +199,8 @@ def _home_of(transport: Transport) -> str:
     )
     if not is_here or not os.access(info.home, os.W_OK):
         raise Unsupported(
-            f"The server at {endpoint.url} is on another machine ({info.host}): a process that "
-            "Windlass did not start can only be recorded by a server on its own.",
+            f"The server at {endpoint.url} is on another machine ({info.host}): it cannot "
+            "record a process of this machine.",
             hint="Unset WINDLASS_SERVER to use the server of this machine, or launch it: "
             "windlass run SCRIPT",
         )

@@ -79,7 +79,7 @@ def _restarts(trial: TrialRecord) -> str | None:
     if policy in (None, RestartPolicy.NEVER):
         return None
     return (
-        f'Tip: it is started again by restart_policy="{policy.value}"; '
+        f'Tip: it restarts because of restart_policy="{policy.value}"; '
         'restart_policy="Never" fails at once'
     )
 
@@ -95,7 +95,7 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
         return _missing_module(match[1])
     if match := _IMPORT_NAME.search(text):
         return (
-            f"Tip: {match[2]!r} is there but has no {match[1]!r}: another version of it? "
+            f"Tip: {match[2]!r} exists but has no {match[1]!r}: another version of it? "
             f'Pin one: packages=["{_package(match[2])}==..."]'
         )
     if _NO_KEYBOARD.search(text):
@@ -108,8 +108,8 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
     if _PORT_TAKEN.search(text):
         if trial.spec.framework or has_several(trial):
             return (
-                "Tip: the port a replica was given is kept for it, to be bound with SO_REUSEADDR; "
-                "for any other use port 0 and ask for the one you got"
+                "Tip: the port of a replica is reserved: bind it with SO_REUSEADDR. "
+                "For other ports, use port 0, then read the assigned port"
             )
         return (
             "Tip: the port is taken, perhaps by another trial on this machine: use port 0 and "
@@ -145,8 +145,8 @@ def _out_of_memory(trial: TrialRecord, *, is_sure: bool) -> str:
     failed = trial.cause.role if trial.cause else ""
     roles = {role.name: role for role in trial.spec.roles}
     memory = roles.get(failed, trial.spec.roles[0]).resources.memory
-    more = "ask for more memory=" if memory else 'set aside what it needs: memory="8GB"'
-    what = "it took more memory than it may" if is_sure else "perhaps it ran out of memory"
+    more = "request more: memory=" if memory else 'reserve memory: memory="8GB"'
+    what = "it used more memory than its limit" if is_sure else "perhaps it ran out of memory"
     return f"Tip: {what}: {more}, or make the work smaller"
 
 

@@ -20,7 +20,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord
 
 
 class Piece(NamedTuple):
-    """Some of what one trial wrote, and the names of all that are known by now."""
+    """Log parts of one trial, and the names of all known trials."""
 
     parts: Sequence[LogPart]
     names: Sequence[str]
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[Piece]:
-    """What they wrote so far, one trial after the other; of a tail, the last of all of them."""
+    """Yield the log parts so far, trial by trial. A tail is the last lines of all trials."""
     children = descendants(transport, parent_id)
     names = [name_of(child) for child in children]
     last: list[LogPart] = []
@@ -47,7 +47,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[Piece]:
-    """All that they write until the last of them has ended, as it comes."""
+    """Yield log parts of all trials as they arrive, until the last trial ends."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -57,7 +57,7 @@ def follow(
 
 
 def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
-    """All trials that were added to one, and to those."""
+    """Return all trials that were added to a trial, recursively."""
     records = []
     for child in list_trials(transport, parent_id=parent_id):
         records.append(child.record)
@@ -66,7 +66,7 @@ def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
 
 
 def name_of(trial: TrialRecord) -> str:
-    """What a trial is called beside its siblings, which may have the same name."""
+    """Return a name that is unique among siblings of the same name."""
     return f"{trial.name}-{trial.id}"
 
 
@@ -131,7 +131,7 @@ class _Family:
         self._start(lambda: self._read(trial, following), str(trial.id))
 
     def _conclude(self) -> None:
-        """All that was told is told: of a trial that has ended, all that it consists of."""
+        """Finish if the generator's trial is over and all events are handled."""
         if self._is_over:
             self._left.discard(self._top)
 
@@ -180,9 +180,9 @@ def pieces(
     tail: int | None = None,
     follows: bool = False,
 ) -> Iterator[Piece]:
-    """What was asked for of the logs of a trial of a generator.
+    """Read or follow the logs of the trials that a generator added.
 
-    Its roles are its trials: nothing of them is asked for by role, index or attempt.
+    The trials take the place of roles, so the filters by role, index and attempt do not apply.
     """
     query = {**query, "role": None, "index": None, "attempt": None}
     if follows and tail is None:
@@ -199,6 +199,6 @@ def parts_of(
     tail: int | None = None,
     follow: bool = False,
 ) -> Iterator[Sequence[LogPart]]:
-    """The same without the names; of the head, as much as is needed."""
+    """Yield the parts of `pieces` without names; for a head, no more than needed."""
     pages = (piece.parts for piece in pieces(transport, parent, query, tail=tail, follows=follow))
     return pages if head is None else first_lines(pages, head)

@@ -24,7 +24,7 @@ def find_trial(transport: Transport, trial_id: int | str) -> Trial[Any]:
     number = whole_number(trial_id)
     if number is None:
         raise InvalidArgument(
-            f"{trial_id!r} is no trial id: it is a whole number.", hint="See: windlass ls"
+            f"{trial_id!r} is not a trial id. Write a whole number.", hint="See: windlass ls"
         )
     return get_trial(transport, number)
 
@@ -44,12 +44,12 @@ def trial_ids(trials: Iterable[Trial[Any] | int]) -> list[int]:
     """Return the ids of trials, which may be ids already."""
     if not isinstance(trials, Iterable):
         raise InvalidArgument(
-            f"{shown(trials)} is no list of trials.", hint="Write it as [3, 5]. See: windlass ls"
+            f"{shown(trials)} is not a list of trials.", hint="Write it as [3, 5]. See: windlass ls"
         )
     ids = [trial.id if isinstance(trial, Trial) else trial for trial in trials]
     wrong = [value for value in ids if isinstance(value, bool) or not isinstance(value, int)]
     if wrong:
         raise InvalidArgument(
-            f"{shown(wrong[0])} is no trial: trials or their ids are.", hint="See: windlass ls"
+            f"{shown(wrong[0])} is neither a trial nor a trial id.", hint="See: windlass ls"
         )
     return ids

@@ -73,10 +73,10 @@ class LogLines(Iterator[LogLine]):
         return line
 
     def __repr__(self) -> str:
-        return "<lines of logs to walk through once; list(...) has all of them>"
+        return "<an iterator of log lines; list(...) collects all lines>"
 
     def count(self) -> int:
-        """How many they are; of a search they are counted where they lie, and none is sent."""
+        """Count the lines. For a search, the server counts them and sends none."""
         return sum(1 for _ in self) if self._count is None else self._count()
 
     def __aiter__(self) -> LogLines:
@@ -90,7 +90,7 @@ class LogLines(Iterator[LogLine]):
         return line
 
     async def _page(self) -> list[LogLine] | None:
-        """The next page, fetched in a thread; who stops waiting and comes back finds it."""
+        """Fetch the next page in a thread. A cancelled caller that returns gets the same page."""
         import asyncio
 
         if self._coming is None:
@@ -105,7 +105,7 @@ class LogLines(Iterator[LogLine]):
 
 
 def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] | None]:
-    """What a thread of its own comes to; no program waits for it to end."""
+    """Run a function in a daemon thread, so that no program waits for it at exit."""
     import threading
     from concurrent.futures import Future
 
@@ -114,7 +114,7 @@ def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] 
     def work() -> None:
         try:
             done.set_result(run())
-        except BaseException as error:  # noqa: BLE001 -- raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 -- raised in the waiting thread
             done.set_exception(error)
 
     threading.Thread(target=work, name="windlass-logs", daemon=True).start()
@@ -122,7 +122,7 @@ def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] 
 
 
 class LineJoiner:
-    """Puts the parts of a line together: a part without its end waits for the next.
+    """Joins the parts of lines. A part without a line end waits for the next part.
 
     >>> joiner = LineJoiner()
     >>> beginning = LogPart(time=1, stream="stdout", text="10%", end=False)
@@ -135,7 +135,7 @@ class LineJoiner:
         self._open: dict[tuple[str, int, int, str], list[LogPart]] = {}
 
     def feed(self, parts: Iterable[LogPart]) -> Iterator[LogLine]:
-        """The lines that are whole now."""
+        """Yield the lines that are complete now."""
         for part in parts:
             key = (part.role, part.index, part.attempt, part.stream)
             if not part.end:
@@ -146,7 +146,7 @@ class LineJoiner:
                 yield LogLine.of(part, *self._whose)
 
     def rest(self) -> Iterator[LogLine]:
-        """What is left when nothing more will come."""
+        """Yield the unfinished lines, after the last part."""
         waiting, self._open = self._open, {}
         for parts in waiting.values():
             yield LogLine.of(_join(parts), *self._whose)

@@ -31,16 +31,16 @@ def filters(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> dict[str, Any]:
-    """Which lines are asked for, as it is sent; what cannot be meant is refused here."""
+    """Check the filters of a log and return them as query parameters."""
     if not isinstance(regex, bool):
         raise InvalidArgument(
-            f"regex={shown(regex)}: it is True or False.",
-            hint=f"The expression goes into search: search={shown(regex)}, regex=True",
+            f"regex={shown(regex)}: write True or False.",
+            hint=f"Pass the expression as search: search={shown(regex)}, regex=True",
         )
     if search is not None and not isinstance(search, str):
-        raise InvalidArgument(f"search={shown(search)}: it is a text.")
+        raise InvalidArgument(f"search={shown(search)}: write a string.")
     if search == "" or (regex and search is None):
-        raise InvalidArgument("There is nothing to search for: the text is empty.")
+        raise InvalidArgument("The search text is empty.")
     return {
         "search": search,
         "regex": "true" if regex else None,
@@ -54,15 +54,15 @@ def filters(
 
 
 def check_ends(head: int | None, tail: int | None) -> None:
-    """Refuse numbers of lines that are none, and the first and the last at once."""
+    """Refuse invalid numbers of lines, and `head` together with `tail`."""
     for name, value in (("head", head), ("tail", tail)):
         is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         if value is not None and not is_number:
-            raise InvalidArgument(f"{name}={shown(value)}: it is a number of lines, from 0 on.")
+            raise InvalidArgument(f"{name}={shown(value)}: write a number of lines, 0 or more.")
     if head is not None and tail is not None:
         raise InvalidArgument(
-            "head and tail at once: these are the first lines and the last.",
-            hint="Ask for one of them.",
+            "head and tail cannot be used together.",
+            hint="Remove one of them.",
         )
 
 
@@ -112,7 +112,7 @@ def _read(
 
 
 def first_lines(pages: Iterator[Sequence[LogPart]], count: int) -> Iterator[Sequence[LogPart]]:
-    """Pages up to the end of so many lines; what is behind them is never asked for."""
+    """Yield pages up to a number of lines, and request no more pages than needed."""
     left = count
     while left > 0 and (parts := next(pages, None)) is not None:
         ends = [number for number, part in enumerate(parts, 1) if part.end]
@@ -121,7 +121,7 @@ def first_lines(pages: Iterator[Sequence[LogPart]], count: int) -> Iterator[Sequ
 
 
 def lines(pages: Iterator[Sequence[LogPart]], trial: TrialRecord) -> Iterator[list[LogLine]]:
-    """The same as whole lines."""
+    """Join the parts of pages into whole lines."""
     joiner = LineJoiner(trial.id, trial.name)
     for parts in pages:
         yield list(joiner.feed(parts))
@@ -131,7 +131,7 @@ def lines(pages: Iterator[Sequence[LogPart]], trial: TrialRecord) -> Iterator[li
 def hits(
     transport: Transport, query: dict[str, Any], limit: int | None = None
 ) -> Iterator[list[LogLine]]:
-    """Lines of many trials that match."""
+    """Yield matching lines of many trials."""
     left, cursor = limit, None
     while left is None or left > 0:
         size = _HITS if left is None else min(left, _HITS)
@@ -146,7 +146,7 @@ def hits(
 
 
 def count(transport: Transport, query: dict[str, Any]) -> int:
-    """How many lines of many trials match; none of them is sent."""
+    """Count the matching lines of many trials, without fetching them."""
     total, cursor = 0, None
     while True:
         parameters = {**query, "cursor": cursor, "count": "true"}

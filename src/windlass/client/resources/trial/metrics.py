@@ -223,17 +223,17 @@ def fetch_metrics(
     is_collection = names is None or isinstance(names, (list, tuple, set, frozenset))
     if not is_collection or not all(isinstance(name, str) for name in names or ()):
         raise InvalidArgument(
-            f"{shown(names)} is no name of a metric.", hint='As in: trial.metrics("loss")'
+            f"{shown(names)} is not a valid metric name.", hint='For example: trial.metrics("loss")'
         )
     for what, number in (("max_points", max_points), ("index", index), ("attempt", attempt)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise InvalidArgument(f"{what}: {shown(number)} is no whole number.")
+            raise InvalidArgument(f"{what}: {shown(number)} is not a whole number.")
     if max_points is not None and not 0 < max_points <= 10_000_000:
         raise InvalidArgument(f"max_points: {max_points} is not between 1 and 10,000,000.")
     if follow and max_points is not None:
         raise InvalidArgument(
-            "max_points is for what was reported; what is followed comes point by point.",
-            hint="Leave out one of follow and max_points.",
+            "max_points cannot be used with follow, which yields every point.",
+            hint="Remove follow or max_points.",
         )
     request = FetchMetrics(
         trials=tuple(trials),
@@ -262,7 +262,7 @@ def metrics_of_trials(
     ids = trial_ids([trials] if isinstance(trials, (Trial, int)) else trials)
     if not 0 < len(ids) <= 1000:
         raise InvalidArgument(
-            f"{len(ids)} trials are asked for: it is from 1 to 1000 of them.",
+            f"{len(ids)} trials were named. Name 1 to 1000 trials.",
             hint="See: windlass ls",
         )
     return fetch_metrics(transport, ids, names, group=group, max_points=max_points)

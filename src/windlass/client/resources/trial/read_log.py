@@ -61,7 +61,7 @@ def search_logs(
 
 
 def check_search_text(text: Any) -> str:
-    """Refuse to search for anything but a text."""
+    """Refuse to search for anything but a string."""
     if not isinstance(text, str):
-        raise InvalidArgument(f"{shown(text)} is nothing to search for: it is a text.")
+        raise InvalidArgument(f"{shown(text)} cannot be searched for. Write a string.")
     return text

@@ -301,7 +301,7 @@ class Trial(TrialProperties, Generic[R]):
         ```python
         trial.scale(worker=4)
         trial.scale(4)  # if it has one role
-        trial.scale({"data-loader": 2})  # a name that is no identifier
+        trial.scale({"data-loader": 2})  # a name that is not an identifier
         ```
         """
         from windlass.client.resources.trial.control import scale_request

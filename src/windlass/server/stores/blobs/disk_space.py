@@ -19,14 +19,14 @@ def check_disk_space(folder: Path, size: int = 0) -> None:
 
     >>> check_disk_space(Path("/"), 1 << 60)
     Traceback (most recent call last):
-    windlass.server.errors.NoSpace: The disk of the server has no room for 1152...
+    windlass.server.errors.NoSpace: The disk of the server has no space for 1152...
     """
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
     kept = min(KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)
     if free - size >= kept:
         return
-    what = f"no room for {format_size(size)}" if size else "no room left"
+    what = f"no space for {format_size(size)}" if size else "no space left"
     raise NoSpace(
         # Omit the current free space, so that repeated messages stay equal.
         f"The disk of the server has {what}: its last {format_size(kept)} are for its own records.",

@@ -34,10 +34,10 @@ _LIST = b'{"files":['  # how the list of the files of a tree begins
 _CHUNK = 1 << 20
 _BATCH = 128  # each is an open file
 _AT_A_TIME = 16
-_INCOMING = ".in-"  # what has no name yet
-_OUTGOING = ".out-"  # what has no name any more
-_MOST_NOTED = 200_000  # until the oldest are forgotten
-_STALE = 600.0  # seconds after which a blob that is asked for is young again
+_INCOMING = ".in-"  # an unfinished upload
+_OUTGOING = ".out-"  # a blob that is being deleted
+_MOST_NOTED = 200_000  # entries; beyond that, the oldest are dropped
+_STALE = 600.0  # seconds after which a request makes a blob recent again
 
 
 class FileBlobStore:
@@ -64,7 +64,7 @@ class FileBlobStore:
     def path(self, digest: str) -> str:
         """The path of a blob, whether or not the file exists."""
         if not is_digest(digest):
-            raise ValueError(f"{digest!r} is no digest")
+            raise ValueError(f"{digest!r} is not a digest")
         return path_in_store(self._root, digest)
 
     def has(self, digest: str) -> bool:
@@ -144,19 +144,19 @@ class FileBlobStore:
         return set(self._lately)
 
     def may_come(self, digest: str, path: str) -> bool:
-        """Whether a blob may have its name now.
+        """Return whether a blob may get its name now.
 
-        Not a list of files some of which went while it was on its way: whoever made it found
-        them here. It is made again when it turns out to be missing.
+        A list of files may not, if some of its files were deleted during its upload. The client
+        sends the list again once it is reported missing.
         """
         self._note(digest, time.time())
         return not self.missing(_needed_by(path))
 
     def withdraw(self, digest: str) -> bool:
-        """Remove a blob that nothing points to; false if somebody wants it after all.
+        """Remove an unreferenced blob; return False if a client uses it after all.
 
-        Its name goes first. Whoever asks after that does not find it, and brings it again;
-        whoever asked before that is noted by now, or holds a link to it, and it is put back.
+        The name goes first. A client that looks for it afterwards uploads it again. A client that
+        looked before is recorded or has a link to the file, and the blob is restored.
         """
         path = self.path(digest)
         aside = f"{self._root}/{_OUTGOING}{digest}"
@@ -180,9 +180,9 @@ class FileBlobStore:
         try:
             os.link(aside, self.path(digest))
         except FileExistsError:
-            pass  # it was brought again
+            pass  # a client uploaded it again
         except ValueError:
-            pass  # it is no blob at all
+            pass  # it is not a blob
         os.unlink(aside)
 
     def start_uploads(self) -> FileBlobUploads:
@@ -325,7 +325,7 @@ class _IncomingBlob:
 
 
 def _needed_by(path: str) -> Iterable[str]:
-    """The blobs that a list of files cannot do without; none if it is no list."""
+    """Return the blobs that a list of files needs; nothing if the file is not such a list."""
     with open(path, "rb") as file:
         if file.read(len(_LIST)) != _LIST:
             return ()

@@ -48,7 +48,9 @@ class Garbage:
     def collect(self, older_than: float, *, dry_run: bool = False) -> GarbageReport:
         """Delete data that was unused for so many seconds, and return the totals."""
         if not self._turn.acquire(blocking=False):
-            raise Conflict("Garbage is being collected already.", hint="Try again when it is done.")
+            raise Conflict(
+                "A garbage collection is already running.", hint="Try again when it is done."
+            )
         try:
             folders, freed = self._collect_folders(dry_run=dry_run)
             with _alone(self._blobs.root):
@@ -186,8 +188,8 @@ def _alone(blobs: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise Conflict(
-                        "Trials save checkpoints all the time: nothing was freed.",
-                        hint="Try again when they are done.",
+                        "Nothing was freed, because trials keep saving checkpoints.",
+                        hint="Try again later.",
                     ) from None
                 time.sleep(_TRY_AGAIN)  # flock has no timeout
         yield

@@ -58,7 +58,7 @@ did you mean 'validation/accuracy'?
         when = "before they were saved" if step is None else at_steps
         return (
             f"keep_best: no {metric!r} was reported {when}, so all checkpoints stay;"
-            " count the steps of wl.report and wl.save_checkpoint alike"
+            " use the same steps in wl.report and wl.save_checkpoint"
         )
     message = f"keep_best: no {metric!r} was reported, so all checkpoints stay"
     in_groups = [name for name in names if name.endswith(f"/{metric}")]

@@ -84,7 +84,7 @@ def find(connection: Connection, key: str) -> CheckpointRecord:
         if row is not None:
             return to_record(row)
     newest = connection.row(f"{LIVE} ORDER BY id DESC LIMIT 1")
-    there = "There are none yet: wl.save_checkpoint(path) in a trial saves one."
+    there = "There are no checkpoints yet. Save one in a trial: wl.save_checkpoint(path)"
     if newest is not None:
         there = (
             f"The newest is {newest['id']}, of trial {newest['trial_id']}."
@@ -150,12 +150,14 @@ def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflic
     more = len(sentences) - _MOST_NAMED
     if more > 0:
         sentences[_MOST_NAMED:] = [f"Nor can {more} more of its checkpoints."]
-    return Conflict(" ".join(sentences), hint="What needs it has to go first.")
+    return Conflict(
+        " ".join(sentences), hint="Delete the trials and model versions that need it first."
+    )
 
 
 def _reasons(uses: Sequence[Row]) -> str:
     named = [
-        f"trial {row['user_id']} began with it"
+        f"trial {row['user_id']} started from it"
         if row["kind"] == "trial"
         else f"it is version {row['version']} of the model {row['model']!r}"
         for row in uses[:_MOST_NAMED]

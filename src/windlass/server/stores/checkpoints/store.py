@@ -269,7 +269,7 @@ class CheckpointStore:
             raise InvalidArgument(
                 f"Checkpoints of all trials cannot be sorted by {metric!r}.",
                 hint=f"{direction_hint(sort)}Sort by one of: {', '.join(sorted(_SORTS))}; "
-                "or ask for those of a trial.",
+                "or list the checkpoints of one trial.",
             )
         there = of_trial(connection, trial_id)
         values = self._read_values(metric, trial_id, there)
@@ -314,9 +314,9 @@ class CheckpointStore:
             encoded = msgspec.json.encode(metadata)
             if len(metadata) > MOST_METADATA or len(encoded) > _LARGEST_METADATA:
                 raise InvalidArgument(
-                    f"These would be {len(metadata)} entries of metadata, {len(encoded)} bytes;"
-                    f" there can be {MOST_METADATA}, and {_LARGEST_METADATA} bytes.",
-                    hint="Save what is large as a file in the checkpoint.",
+                    f"This would make {len(metadata)} entries of metadata, {len(encoded)} bytes;"
+                    f" the limits are {MOST_METADATA}, and {_LARGEST_METADATA} bytes.",
+                    hint="Save large values as a file in the checkpoint.",
                 )
             connection.run(
                 "UPDATE checkpoints SET metadata = :metadata WHERE id = :id",
@@ -366,7 +366,7 @@ class CheckpointReader:
         try:
             self._store.take_in(trial_id)
         except Exception:  # noqa: BLE001 -- retried at the end of the attempt
-            _log.exception("the checkpoints of trial %s cannot be taken in", trial_id)
+            _log.exception("the checkpoints of trial %s cannot be stored", trial_id)
 
 
 def record_files(folder: Path) -> list[tuple[int, Path]]:

@@ -43,7 +43,7 @@ def parse_cursor(cursor: str | None) -> Positions:
         match = _PLACE.fullmatch(position)
         if match is None:
             raise InvalidArgument(
-                "The cursor is not one this log gave out.", hint="Start again without a cursor."
+                "The cursor is not from this log.", hint="Start again without a cursor."
             )
         key = (match[1], int(match[2]), int(match[3]))
         positions[key] = int(match[4])

@@ -23,13 +23,15 @@ from windlass.server.stores.logs.segment_search import SegmentSearch
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
-PAGE = 256 * 1024  # bytes of segments that a page holds
-_PAUSE = ""  # in place of a stream: there is no time to look further
-_LEAST = 4096  # bytes of a segment that are read at once
+PAGE = 256 * 1024  # bytes of segments per page
+_PAUSE = ""  # in place of a stream: the search paused
+_LEAST = 4096  # bytes of a segment per read
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
-Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
-Item = tuple[float, int, Key, Part]  # when, whose, and the record
+Part = tuple[
+    float, str, bytes, bool, int
+]  # time, stream, text, whether the line ended, position after it
+Item = tuple[float, int, Key, Part]  # time, replica number, key, record
 
 
 class Segment(NamedTuple):
@@ -230,7 +232,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.Line) -> Part:
-    """A line that is told as a whole, whether it ended or not."""
+    """Return a line as one part, whether or not it has ended."""
     return line.time, line.stream, line.text, True, line.end
 
 

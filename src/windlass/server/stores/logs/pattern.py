@@ -17,17 +17,17 @@ from windlass.server.stores.logs.regex_literals import required_literals
 from windlass.worker.logs.segment import HEADER_WIDTH, has_header, read_parts
 
 LONGEST = 1000  # characters of a text or an expression
-_MOST_REPEATED = 2000  # times in all that counted repetitions say; more take RE2 minutes to read
-_MOST_CLASSES = 50  # of Unicode, of hundreds of ranges each
-# Bytes of what RE2 makes of an expression. It makes it before it sees that it is too large, and
-# lets nothing else of this process run meanwhile: with this, for some hundredths of a second.
+_MOST_REPEATED = 2000  # sum of counted repetitions; RE2 needs minutes to compile more
+_MOST_CLASSES = 50  # Unicode classes, with hundreds of ranges each
+# Bytes of a compiled expression. RE2 compiles before it checks the size, and blocks all threads
+# of this process meanwhile: with this limit, for some hundredths of a second.
 _LARGEST_PROGRAM = 1 << 20
 
-_PATIENCE = 64  # wrong candidates of one block, after which a surer way is taken
-_SAMPLE = 64 * 1024  # bytes by which it is judged which byte is rare
+_PATIENCE = 64  # false candidates in a block before the slower, exact search takes over
+_SAMPLE = 64 * 1024  # bytes to sample for rare bytes
 _WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
 
-RecordMatch = tuple[int, int, bool]  # where a record begins and ends, and whether its text matches
+RecordMatch = tuple[int, int, bool]  # start and end of a record, and whether its text matches
 Way = Callable[[bytearray, int, int], Iterator[RecordMatch]]
 
 
@@ -79,7 +79,7 @@ class Pattern:
         plain = re.sub(r"\\[^AzZQC]", "..", expression)
         flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
         if re.search(r"\\[AzZQC]", plain) or any("m" in flag for flag in flags):
-            return [self._line_by_line]  # what these mean depends on where a text ends
+            return [self._line_by_line]  # their meaning depends on the end of the text
         ways: list[Way] = [self._without_headers]
         if not re.search(r"(?<!\[)\^", plain):
             ways.insert(0, self._among_headers)
@@ -114,11 +114,11 @@ class Pattern:
             ]
 
     def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
-        """Searched without the headers; these are all of one width, so places can be computed."""
+        """Search without the headers. They have the same width, so positions can be computed."""
         lines = bytes(block[at:end]).split(b"\n")
         text = b"\n".join(map(_WITHOUT_HEADER, lines))
         if len(text) != end - at - HEADER_WIDTH * (len(lines) - 1):
-            # Something is in it that is no record, as a crash of the machine may leave it.
+            # A part is not a record, as after a crash of the machine.
             yield from self._line_by_line(block, at, end)
             return
         number = position = 0  # newlines before `position`
@@ -156,45 +156,47 @@ def _scan_for(literal: bytes, sample: bytes) -> Any:
 
 def _check(text: str) -> None:
     if not text:
-        raise InvalidArgument("There is nothing to search for: the text is empty.")
+        raise InvalidArgument("The search text is empty.")
     if len(text) > LONGEST:
-        raise InvalidArgument(f"A text to search for has at most {LONGEST} characters.")
+        raise InvalidArgument(f"A search text has at most {LONGEST} characters.")
     if "\n" in text:
         raise InvalidArgument(
-            "A search looks at one line at a time: its text cannot have a line break.",
-            hint="Search for what stands in one of the lines.",
+            "A search matches single lines, so its text cannot contain a line break.",
+            hint="Search for the text of one line.",
         )
 
 
 def _check_size(expression: str) -> None:
-    """Refuse what takes RE2 long to read: it is not told to, and cannot be left at it."""
+    """Refuse expressions that RE2 compiles slowly, since compilation cannot be interrupted."""
     if len(re.findall(r"\\[pP]", expression)) > _MOST_CLASSES:
         raise InvalidArgument(
-            f"{shown(expression)} has more than {_MOST_CLASSES} classes of Unicode, as \\pL is.",
-            hint="Repeat one, as in \\pL+, or put several into one: [\\pL\\pN].",
+            f"{shown(expression)} has more than {_MOST_CLASSES} Unicode classes such as \\pL.",
+            hint="Repeat a class, as in \\pL+, or combine several: [\\pL\\pN].",
         )
-    # What is counted takes a time that grows with the square of what is to be repeated.
+    # The compile time grows with the square of the repeated expression.
     bounds = re.findall(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", expression, re.ASCII)
     if sum(int(most or least) for least, most in bounds) > _MOST_REPEATED:
         raise InvalidArgument(
-            f"{shown(expression)} repeats too much: its counts come to more than "
+            f"{shown(expression)} repeats too much: its counts add up to more than "
             f"{_MOST_REPEATED:,}.",
             hint="Write * or + instead of a large count, as in .* for .{0,1000}.",
         )
 
 
 def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
-    """An expression for texts of many lines, of which it never matches more than one."""
-    import re2  # here, since most servers are never asked to search
+    """Compile an expression for many lines that never matches more than one line."""
+    import re2  # here, since most servers never search
 
     options = re2.Options()
     options.never_nl = options.never_capture = True
     options.log_errors = False
-    if is_literal:  # which may begin in the middle of a character
+    if is_literal:  # it may start in the middle of a character
         options.encoding = re2.Options.Encoding.LATIN1
         expression = re2.escape(expression)
     try:
-        if not is_literal:  # made small once to see if it is; the other has room to be fast in
+        if (
+            not is_literal
+        ):  # compile with a small limit first as a check, then with memory to be fast
             full, options.max_mem = options.max_mem, _LARGEST_PROGRAM
             re2.compile(b"(?m)" + expression, options)
             options.max_mem = full
@@ -204,13 +206,12 @@ def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
         why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
         text = shown(expression.decode("utf-8", "replace"))
         raise InvalidArgument(
-            f"{text} is no regular expression that can be searched for: "
-            f"{why.replace('(?m)', '', 1)}.",
-            hint="Expressions are those of RE2: as in Python, without look-around and "
-            "back-references. To search for a text as it is, leave out regex.",
+            f"{text} is not a valid regular expression: {why.replace('(?m)', '', 1)}.",
+            hint="Use the syntax of RE2: as in Python, without look-around and "
+            "back-references. To search for literal text, remove regex.",
         ) from None
     finally:
-        re2.purge()  # else 128 of them, of megabytes each, would be kept for ever
+        re2.purge()  # else 128 expressions of megabytes each would stay in memory
 
 
 def _compile_literal(text: bytes) -> Any:

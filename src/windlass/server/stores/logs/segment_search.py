@@ -18,9 +18,9 @@ from windlass.worker.logs.segment_reader import Line, UnfinishedLine, go_on, joi
 
 Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
 
-_FIRST_BLOCK = 128 * 1024  # a page that goes on in the middle of a segment is soon full
+_FIRST_BLOCK = 128 * 1024  # a page that starts in the middle of a segment is soon full
 _BLOCK = 1024 * 1024
-_FARTHEST_BACK = 1024 * 1024  # bytes for which a line is remembered that has not ended
+_FARTHEST_BACK = 1024 * 1024  # bytes for which an unfinished line is kept
 
 _HEADER = re.compile(rb"\d{10}\.\d{6}[:\x1d][oeOE] ")
 _NEWLINE = 10
@@ -28,10 +28,10 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 
 
 class SegmentSearch:
-    """The lines of a piece of a segment that match, in the order of their ends.
+    """The matching lines of a part of a segment, in the order of their ends.
 
-    It may stop anywhere and go on from `resume_at`: `position`, up to which all was told, and
-    how far back from there a line began that has not been told.
+    The search may stop anywhere and resume at `resume_at`: a position up to which all lines were
+    returned, and the distance back to the start of an unreturned line.
     """
 
     def __init__(
@@ -48,24 +48,24 @@ class SegmentSearch:
         self._path = path
         self._pattern = pattern
         self._stream = stream
-        self._position = position  # all that ends before it was told
+        self._position = position  # all lines that end before it were returned
         self._start = position - back
         self._end = end
         self._tells_unended = tells_unended
         self._scanned = position
-        self._begun: dict[str, UnfinishedLine] = {}  # lines whose end is in a block to come
-        self._spans: list[tuple[int, float]] = []  # lines of several records in the block at hand
+        self._begun: dict[str, UnfinishedLine] = {}  # lines whose end is in a later block
+        self._spans: list[tuple[int, float]] = []  # lines of several records in the current block
         self._pending: Line | None = None
-        self.rest: list[Line] = []  # those at the end of the segment that have no end
+        self.rest: list[Line] = []  # unfinished lines at the end of the segment
 
     def __iter__(self) -> Iterator[Line | None]:
-        """Lines that match; none after each block, for whoever has no more time."""
+        """Yield matching lines, and None after each block, so that the caller can stop."""
         with open(self._path, "rb", buffering=0) as file:
             for block in _blocks(file.fileno(), self._start, self._end):
                 yield from self._tell(self._search_block(block))
                 is_new = block.offset + block.length > self._scanned
                 self._scanned = max(self._scanned, block.offset + block.length)
-                if is_new:  # what is only looked at again is no progress
+                if is_new:  # a block that is read again is not progress
                     yield None
         if self._tells_unended:
             unended = [line.joined() for line in self._begun.values()]
@@ -77,21 +77,21 @@ class SegmentSearch:
                 yield self.rest[0]
 
     def mark_returned(self, end: int) -> list[Line]:
-        """The line that came last, and ends there, is told; those that are told with it."""
+        """Mark the last line, which ends there, as returned; return the lines that go with it."""
         self._position = max(self._position, end)
         self._pending = None
-        # At most one of each stream has no end: told together, no cursor needs to tell them apart.
+        # Each stream has at most one unfinished line. They go together, so cursors need not differ.
         rest, self.rest = self.rest[1:], []
         return rest
 
     def time_reached(self) -> float:
-        """When what comes next was written; the end of time if that is not known."""
+        """Return the time of the next record; infinity if unknown."""
         with open(self._path, "rb", buffering=0) as file:
             header = os.pread(file.fileno(), HEADER_WIDTH, self._scanned)
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 
     def resume_at(self) -> tuple[int, int]:
-        """The place up to which all was told, and how far back a line began that was not."""
+        """Return the position to resume at, and the distance back to an unreturned line."""
         position = max(self._position, self._scanned)
         if self._pending is not None:
             position = max(position, self._pending.start)
@@ -111,9 +111,9 @@ class SegmentSearch:
                 yield line
 
     def _search_block(self, block: _Block) -> list[Line]:
-        """The lines that match and end in this block, in the order of their ends."""
+        """Return the matching lines that end in this block, in the order of their ends."""
         lines: list[Line] = []
-        pieces: set[int] = set()  # records that are pieces of lines; these count as a whole only
+        pieces: set[int] = set()  # records that are pieces of lines; only whole lines match
         self._spans = []
         is_split = block.next_tagged((MARK,), 0, block.length) < block.length
         if is_split or self._begun:
@@ -127,7 +127,7 @@ class SegmentSearch:
         return sorted(lines, key=lambda line: line.end) if pieces else lines
 
     def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[Line]:
-        """The lines that are in several records and end in this block."""
+        """Yield the lines of several records that end in this block."""
         at = 0
         while (record := self._next_piece(block, at)) < block.length:
             at, parts = block.parts_at(record)

@@ -25,7 +25,7 @@ from windlass.server.stores.metrics.downsample import OUTLINED, downsample, outl
 from windlass.server.stores.metrics.file_reader import PIECE, read_bytes, read_reports
 from windlass.worker.common.file_reads import file_size
 
-STRETCH = PIECE  # bytes of a file; what is read of it for a curve, beside chunks, is less
+STRETCH = PIECE  # bytes of a file per chunk; a curve reads less than this besides its chunks
 FOLDER = "columns"
 _TAIL = b"WLcolumn"  # the last bytes of a chunk, after the length of its index
 _LARGEST_INDEX = 64 << 20

@@ -18,9 +18,9 @@ from windlass.server.stores.metrics.columns import Column
 from windlass.server.stores.metrics.points import metric_files
 from windlass.worker.program.report import GROUP
 
-_MOST_POINTS = 500_000  # of one answer; whoever wants more asks again
-_MOST_FEW = 5_000_000  # of one answer that cannot be asked on
-_MOST_SEARCHED = 64 << 20  # bytes that are searched for an answer
+_MOST_POINTS = 500_000  # per response; clients request more pages
+_MOST_FEW = 5_000_000  # per response without further pages
+_MOST_SEARCHED = 64 << 20  # bytes to search per response
 
 
 class Curve(NamedTuple):
@@ -75,8 +75,8 @@ def _few_of_all(home: Path, query: FetchMetrics) -> list[Curve]:
             points += len(curve.column.values)
             if points > _MOST_FEW:
                 raise InvalidArgument(
-                    f"That is more than {_MOST_FEW:,} points.",
-                    hint="Ask for fewer trials or metrics at a time, or set max_points lower.",
+                    f"The request matches more than {_MOST_FEW:,} points.",
+                    hint="Request fewer trials or metrics at a time, or set a lower max_points.",
                 )
     return curves
 

@@ -20,15 +20,15 @@ from windlass.worker.common.file_reads import read_part
 from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
-PIECE = 1 << 20  # bytes that are read at a time; more than any record has
-_AT_ONCE = 32 << 10  # bytes of JSON that are decoded while all other threads wait
-_MOST_NAMES = 4 << 20  # bytes of names that are read
+PIECE = 1 << 20  # bytes per read; larger than any record
+_AT_ONCE = 32 << 10  # bytes of JSON to decode at once, while all other threads wait
+_MOST_NAMES = 4 << 20  # bytes of names to read
 _WORD = 8
 _ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
 
 
 class Record(msgspec.Struct, array_like=True):
-    """A line of JSON: what one call of `wl.report` wrote."""
+    """A line of JSON, from one call of `wl.report`."""
 
     time: float
     step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -37,7 +37,7 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class Progress(msgspec.Struct, array_like=True):
-    """A line of JSON: how far a program is."""
+    """A line of JSON with the progress of a program."""
 
     time: float
     kind: Annotated[str, msgspec.Meta(pattern=f"^{PROGRESS}$")]
@@ -45,7 +45,7 @@ class Progress(msgspec.Struct, array_like=True):
 
 
 class Names(msgspec.Struct, array_like=True):
-    """A line of `metrics.names`: what is reported together."""
+    """A line of `metrics.names`: metrics that are reported together."""
 
     group: str
     names: list[str]

@@ -57,7 +57,7 @@ class FileMetricStore:
         self._read: dict[str, set[ReplicaId]] = {}  # attempts that ended, by the uid of their job
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
-        """Count all that attempts reported, which have ended."""
+        """Count all reports of attempts that have ended."""
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
@@ -96,10 +96,10 @@ class FileMetricStore:
         return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
-        """Begin to count the next piece of what is new; none if nothing is.
+        """Start to count the next piece of new reports; return None if there are none.
 
-        The future is done once it is stored, and says from where to where that goes in the file;
-        `Stale` if somebody else counted meanwhile.
+        The future is done once the piece is stored. Its result is the start and end of the piece in
+        the file. It raises `Stale` if another thread counted meanwhile.
         """
         trial_id, replica = source.trial_id, source.replica
         path = self._path(source)
@@ -127,7 +127,7 @@ class FileMetricStore:
         def change(connection: Connection) -> tuple[int, int]:
             nonlocal added
             added = summaries.add(connection, piece)
-            if added is None:  # it is of no trial that there is
+            if added is None:  # the trial no longer exists
                 return start, start
             if added.left_out:
                 _warn_of_limit(connection, trial_id, added.left_out)
@@ -142,7 +142,7 @@ class FileMetricStore:
         return self._db.submit(change, then)
 
     def make_chunk(self, source: Source) -> bool:
-        """Have some of what was reported at hand in columns; whether there was some to do."""
+        """Write a chunk of reports as columns; return whether there was one to write."""
         return make_chunk(self._path(source))
 
     def _path(self, source: Source) -> Path:
@@ -174,11 +174,11 @@ def _with_metrics(
 
 
 def _warn_of_limit(connection: Connection, trial_id: int, name: str) -> None:
-    """Say once that a trial has more metrics than it may have."""
+    """Warn once that a trial has too many metrics."""
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
     if connection.value(query, {"trial_id": trial_id}):
         return
-    message = f"{MOST_NAMES} metrics are the most that a trial has: there is no summary of {name!r}"
+    message = f"a trial has summaries of at most {MOST_NAMES} metrics: {name!r} has none"
     event = Event(
         time=time.time(), kind=EventKind.WARNING, reason="TooManyMetrics", message=message
     )

@@ -25,8 +25,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of metric values, to which other totals can be added."""
 
     count: int = 0
-    finite: int = 0  # how many are numbers to add up
-    total: float = 0.0  # of those
+    finite: int = 0  # the number of finite values
+    total: float = 0.0  # of the finite values
     min: float | None = None
     max: float | None = None
     last: float = math.nan
@@ -39,7 +39,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary:
-        """The tally as it is told."""
+        """The tally as the API returns it."""
         return Summary(
             count=self.count,
             min=self.min,
@@ -50,7 +50,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def plus(self, other: Tally) -> Tally:
-        """Both together; the last is the one that was reported last."""
+        """Return the sum of both; the last value is the one reported last."""
         if not (self.count and other.count):
             return other if other.count else self
         newest = other if other.time >= self.time else self
@@ -104,16 +104,16 @@ def _bounded(total: float) -> float:
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """The share of one attempt in the summary of a metric."""
 
-    first: int  # the least step it reported
-    reach: int  # the greatest
-    until: int | None = None  # from this step on, a later attempt has the say
+    first: int  # the lowest reported step
+    reach: int  # the highest reported step
+    until: int | None = None  # from this step on, a later attempt counts
     tally: Tally = Tally()
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True):
     """The counted points of all attempts of a replica."""
 
-    positions: dict[int, int]  # in their files, by attempt
+    positions: dict[int, int]  # positions in the files, by attempt
     shares: dict[str, dict[int, Share]]  # by metric and attempt
 
 
@@ -123,15 +123,15 @@ class Piece(msgspec.Struct, frozen=True):
     uid: str
     trial_id: int
     replica: ReplicaId
-    end: int  # in its file
-    counted: ReplicaCounts  # what it was made with: if that is no longer so, it is stale
-    shares: Mapping[str, dict[int, Share]]  # as they are then, by metric and attempt
-    added: Mapping[str, Tally]  # what is added, where earlier attempts lose nothing
+    end: int  # position in the file
+    counted: ReplicaCounts  # the basis of the piece; a piece with an outdated basis is stale
+    shares: Mapping[str, dict[int, Share]]  # after this piece, by metric and attempt
+    added: Mapping[str, Tally]  # added values, where earlier attempts lose none
     progress: float | None = None
 
 
 class Stale(Exception):
-    """A piece that was made with what is no longer so: it is to be made again."""
+    """The basis of a piece is outdated; the piece must be computed again."""
 
 
 class Added(msgspec.Struct, frozen=True):

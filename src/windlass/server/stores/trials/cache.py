@@ -32,10 +32,10 @@ class StoredTrial(msgspec.Struct, frozen=True):
 
 
 class TrialCache:
-    """The trials used last, by id and by uid; a cache, with nothing of its own.
+    """A cache of the trials used last, by id and by uid.
 
-    What was written is put in by the writer, in the order of its commits. What was read is
-    put in only if nothing was written since `mark`: it may be old by then.
+    The writer adds written trials in the order of its commits. A trial that was read is added only
+    if nothing was written since `mark`, because it may be outdated.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -46,7 +46,7 @@ class TrialCache:
         self._writes = 0
 
     def get(self, trial_id: int) -> StoredTrial | None:
-        """The trial of that id, if it is at hand."""
+        """Return the trial with this id, if cached."""
         with self._lock:
             trial = self._by_id.get(trial_id)
             if trial is not None:
@@ -54,7 +54,7 @@ class TrialCache:
             return trial
 
     def find(self, uid: str) -> StoredTrial | None:
-        """The trial of that uid, if it is at hand."""
+        """Return the trial with this uid, if cached."""
         with self._lock:
             return self._by_id.get(self._ids.get(uid, 0))
 
@@ -64,16 +64,16 @@ class TrialCache:
             return self._writes
 
     def put_written(self, trial: StoredTrial) -> None:
-        """Keep what was just stored."""
+        """Cache a trial that was just stored."""
         with self._lock:
             self._writes += 1
             self._put(trial)
 
     def put_changed(self, trial: StoredTrial) -> None:
-        """Keep what was just stored of a trial with another status.
+        """Cache the new status of a trial that was just stored.
 
-        What changes apart from that stays as it is at hand: whoever stored the status may have
-        begun with an older one. A trial that is not at hand is read again.
+        All other fields keep their cached values, because the writer of the status may have read an
+        older record. A trial that is not cached is read again.
         """
         with self._lock:
             self._writes += 1
@@ -98,7 +98,7 @@ class TrialCache:
                 self._put(trial)
 
     def drop(self, trial_id: int) -> None:
-        """Forget a trial, which is then read again."""
+        """Drop a trial, so that it is read again."""
         with self._lock:
             self._writes += 1
             trial = self._by_id.pop(trial_id, None)
@@ -106,7 +106,7 @@ class TrialCache:
                 del self._ids[trial.record.uid]
 
     def clear(self) -> None:
-        """Forget all trials: what they belong to is called otherwise."""
+        """Drop all trials, after a rename of their experiment, project or workspace."""
         with self._lock:
             self._writes += 1
             self._by_id.clear()

@@ -101,7 +101,7 @@ class _Query:
 
     @property
     def _looks_at_all(self) -> bool:
-        """Whether all trials may have to be looked at, and what is asked for is in the index."""
+        """Return whether the query may scan all trials, and the index covers it."""
         request = self._request
         if request.uid or request.origin_id is not None or request.parent_id is not None:
             return False
@@ -148,7 +148,7 @@ class _Query:
             self._conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
 
     def _order(self, now: float) -> tuple[Order, str]:
-        """The order, and what has to be joined for it."""
+        """Return the order, and the join that it needs."""
         sort = self._request.sort
         wanted = sort.removeprefix("-")
         keys: dict[str, str | Sequence[Key]] = {
@@ -206,8 +206,8 @@ def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted
         query = "SELECT 1 FROM parameters WHERE name = :name AND number IS NOT NULL LIMIT 1"
         if connection.value(query, {"name": name.name}) is not None:
             return (
-                f"The parameter {shorten(name.name, 60)!r} is a number, and {text!r} a text. "
-                f"Leave out the quotes: {name} = {text}"
+                f"The parameter {shorten(name.name, 60)!r} is a number, but {text!r} "
+                f"is a string. Remove the quotes: {name} = {text}"
             )
     return ""
 
@@ -220,16 +220,16 @@ def _cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) -
         near = [str(parameter)]
     if not near and (likely := near_metric(wanted, _stored_names(connection, metric))):
         near = [repr(likely)]
-    meant = f"A parameter is written hparams.{word}, a metric metrics.{word}."
+    meant = f"Write a parameter as hparams.{word}, a metric as metrics.{word}."
     return InvalidArgument(
         f"Cannot sort by {word!r}.",
         hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
-        + f"There are {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
-        "(max, mean, count); a metric also by its name alone.",
+        + f"Sort by {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
+        "(max, mean, count), or the name of a metric.",
     )
 
 
-# Numbers, then texts, then those that have none.
+# Numbers, then strings, then trials without a value.
 _PARAMETER_KEYS = (
     Key(
         "(CASE WHEN sorted.number IS NOT NULL THEN 0 WHEN sorted.text IS NOT NULL THEN 1"
@@ -242,7 +242,7 @@ _PARAMETER_KEYS = (
 
 
 def _check_name(connection: Connection, name: Name, wanted: str) -> None:
-    """Refuse to sort by what no trial has, where there is something to sort by."""
+    """Refuse to sort by an unknown name, unless no trial has any name."""
     if _is_stored(connection, name):
         return
     stored_names = _stored_names(connection, name)
@@ -264,7 +264,7 @@ def _nobody_has(name: Name, stored_names: Sequence[str]) -> tuple[str, str]:
         if name.kind == PARAMETER or is_own_metric(stored_name)
     ]
     some = ", ".join(own[:10]) + (", …" if len(own) > 10 else "")
-    return message, f"There is: {some}." if own else ""
+    return message, f"The names are: {some}." if own else ""
 
 
 def _table(name: Name) -> str:

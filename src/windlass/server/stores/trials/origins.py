@@ -23,20 +23,20 @@ def check_parent(connection: Connection, request: CreateTrial) -> None:
     named = f"Trial {record.id} ({record.name})"
     if not isinstance(record.spec.roles[0].executable, GeneratorCall):
         raise Conflict(
-            f"{named} has no generator: nothing can be added to it.",
+            f"{named} has no generator, so nothing can be added to it.",
             hint="Add it to the experiment: exp.add(...)",
         )
     if request.experiment_id != record.experiment_id:
         raise Conflict(f"{named} belongs to experiment {record.experiment_id}.")
     if status.is_finished or status.stop_requested:
         raise Conflict(
-            f"{named} is {record.state.value.lower()}: nothing can be added to it any more.",
+            f"{named} is {record.state.value.lower()}, so nothing can be added to it.",
             hint=f"See: windlass show {record.id}",
         )
     if status.holds(ConditionType.CREATED):
         raise Conflict(
-            f"The generator of trial {record.id} ({record.name}) has returned: nothing can be "
-            "added to it any more.",
+            f"The generator of trial {record.id} ({record.name}) has returned, so nothing "
+            "can be added to it.",
             hint="Add it before the generator returns, or to the experiment: exp.add(...)",
         )
 
@@ -49,7 +49,7 @@ def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial
     checkpoint = find_by_uid(connection, uid)
     if checkpoint is None:
         raise NotFound(
-            f"There is no checkpoint {uid[:80]} to begin with.", hint="See: windlass checkpoint ls"
+            f"There is no checkpoint {uid[:80]} to start from.", hint="See: windlass checkpoint ls"
         )
     begin = Begin(
         uid=uid,
