@@ -28,7 +28,8 @@ class TokenAuthenticator:
 
     def check(self, path: str, headers: Headers, /) -> None:
         """Raise `Refused` unless the request has the token for its path."""
-        if hmac.compare_digest(headers.get(b"authorization", b""), self._expected_for(path)):
+        expected = self._expected_for(path)
+        if hmac.compare_digest(headers.get(b"authorization", b""), expected):
             return
         fault = Fault(
             code="unauthorized",
