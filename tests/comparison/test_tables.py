@@ -207,7 +207,7 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
         ([one, one.id], f"Trial {one.id} is named twice"),
         (one.id, "is not a list of trials"),
         ("12", "is not a list of trials"),
-        ([one.id, "x"], "'x' is not a trial"),
+        ([one.id, "x"], "'x' is neither a trial"),
     ]:
         with pytest.raises(wl.InvalidArgument, match=told):
             wl.compare(wrong)  # type: ignore[arg-type]

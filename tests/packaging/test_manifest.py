@@ -157,7 +157,7 @@ def test_counts_and_sizes_are_bounded() -> None:
     entries = [Entry(f"{index}", "f", DIGEST, 100) for index in range(5)]
     data = encode_manifest(entries)
     assert len(parse_manifest(data, max_files=5, max_size=500)) == 5
-    with pytest.raises(ValueError, match="at most 4 pass"):
+    with pytest.raises(ValueError, match="at most 4 are allowed"):
         parse_manifest(data, max_files=4)
     with pytest.raises(ValueError, match="at most 499 pass"):
         parse_manifest(data, max_size=499)

@@ -47,7 +47,7 @@ def test_a_choice_may_be_of_a_list_and_of_numbers_of_numpy() -> None:
     [
         (lambda: wl.uniform(1, 0), "The other way round: wl.uniform(0, 1)"),
         (lambda: wl.uniform(1, 1), "args="),
-        (lambda: wl.uniform("a", 1), "no number"),  # type: ignore[arg-type]
+        (lambda: wl.uniform("a", 1), "not a number"),  # type: ignore[arg-type]
         (lambda: wl.uniform(0, math.inf), "high is inf"),
         (lambda: wl.uniform(0, 1, step=0), "step is 0"),
         (lambda: wl.loguniform(0, 1), "a little above 0"),
@@ -70,11 +70,11 @@ def test_a_space_that_makes_no_sense_is_refused_with_what_to_do(make: Any, told:
     ("space", "told"),
     [
         ({}, "nothing to search"),
-        ([1], "maps names"),
+        ([1], "must map parameter names"),
         ({"lr": [0.1, 0.2]}, "wl.choice([0.1, 0.2])"),
         ({"lr": 0.1}, 'args={"lr": 0.1}'),
         ({"net": {"lr": wl.uniform}}, "uniform(...)"),
-        ({1: wl.uniform(0, 1)}, "no name"),
+        ({1: wl.uniform(0, 1)}, "not a valid parameter name"),
     ],
 )
 def test_what_is_no_space_is_refused_with_what_to_write(space: Any, told: str) -> None:

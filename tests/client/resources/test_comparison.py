@@ -167,7 +167,7 @@ def test_what_is_no_other_trial_is_refused(home: Path) -> None:
         trial.diff(trial.id)
     with pytest.raises(wl.NotFound, match="There is no trial 99999"):
         trial.diff(99999)
-    with pytest.raises(wl.InvalidArgument, match="'7' is not a trial"):
+    with pytest.raises(wl.InvalidArgument, match="'7' is neither a trial"):
         trial.diff("7")  # type: ignore[arg-type]
 
 

@@ -187,7 +187,7 @@ import windlass as wl
 wl.rank()
 assert "windlass.worker.program.report" not in sys.modules
 assert wl.report(1, loss=0.1) is None
-assert wl.report("no step", loss="no number", group=3) is None
+assert wl.report("no step", loss="not a number", group=3) is None
 assert wl.should_stop() is False
 assert wl.current_trial() is None
 """

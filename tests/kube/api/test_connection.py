@@ -221,7 +221,7 @@ def test_a_program_that_is_to_log_in_is_run_and_its_failure_told(
         "interactiveMode": "Never",
     }
     file = write_kubeconfig(place / "config", "lab", exec=program)
-    with pytest.raises(wl.KubernetesError, match="The login program of .* failed") as caught:
+    with pytest.raises(wl.KubernetesError, match=r"The login program of .* failed") as caught:
         connect(config_file=str(file))
     assert "your session is over" in str(caught.value) + capfd.readouterr().err
 
@@ -267,8 +267,8 @@ def test_something_that_does_not_speak_tls_is_said_not_to() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"token": "", "server": "https://lab"}, "token is not a token"),
-        ({"token": "two words", "server": "https://lab"}, "token is not a token"),
+        ({"token": "", "server": "https://lab"}, "token is not valid"),
+        ({"token": "two words", "server": "https://lab"}, "token is not valid"),
         ({"token": "t", "server": "lab:6443"}, "write server='https://lab:6443'"),
         ({"token": "t", "server": "ftp://lab"}, "must start with https://"),
         ({"token": "t", "server": "https://l", "ca_cert_path": "no/file"}, "no file 'no/file'"),

@@ -49,7 +49,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started_and_told(program: Logi
     with pytest.raises(wl.KubernetesError) as caught:
         connect()
     assert f"{program.path} did not answer within 5 s" in caught.value.message
-    assert "Run it by hand to see what it waits for" in str(caught.value)
+    assert "Run it by hand to see whether it waits for" in str(caught.value)
     assert program.started == 2
     program.wait_gone()
 

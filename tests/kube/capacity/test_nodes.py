@@ -135,7 +135,7 @@ def test_machines_that_are_set_aside_are_named_with_the_toleration() -> None:
     closed = Node(name="n", labels=node.labels, allocatable=node.allocatable, taints=(usual, taint))
     with pytest.raises(wl.ResourceError) as caught:
         placement(asked("l4"), 1, [closed])
-    assert "tainted (dedicated=ml:NoSchedule)" in str(caught.value)
+    assert "with a taint (dedicated=ml:NoSchedule)" in str(caught.value)
     ours: dict[str, Any] = {"key": "dedicated", "operator": "Equal", "value": "ml"}
     assert placement(asked("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
 

@@ -28,8 +28,7 @@ TOLD = {
     "image-busy": ("RegistryBusy", f"The registry of {REGISTRY}/busy:7 limits the rate of pulls."),
     "image-denied": (
         "ImageDenied",
-        f"The registry has no image {REGISTRY}/denied:7, or shows it only to those with a "
-        "password.",
+        f"The registry has no image {REGISTRY}/denied:7, or requires a password for it.",
     ),
     "image-missing": ("ImageMissing", f"There is no image {REGISTRY}/missing:8."),
     "image-misspelt": ("ImageNameInvalid", "'lab/TRAIN:7' is not a valid image name."),
@@ -44,8 +43,7 @@ TOLD = {
     ),
     "image-private": (
         "ImageDenied",
-        f"The registry has no image {REGISTRY}/private:7, or shows it only to those with a "
-        "password.",
+        f"The registry has no image {REGISTRY}/private:7, or requires a password for it.",
     ),
     "key-missing": ("KeyMissing", "The secret there has no key password."),
     "map-missing": ("ConfigMapMissing", "There is no config map settings in namespace lab."),
@@ -69,8 +67,8 @@ TOLD = {
     ),
     "of-another-machine": (
         "WrongArchitecture",
-        "The image windlass-worker:test is made for another kind of processor than its machine "
-        "has.",
+        "The image windlass-worker:test is built for another processor architecture than that "
+        "of its machine.",
     ),
     "out-of-memory": (
         "OutOfMemory",

@@ -81,10 +81,10 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob"), "spec.tfReplicaSpecs: it is empty"),
         (
             manifest("TFJob", Worker={"template": {"spec": {"containers": []}}}),
-            "spec.tfReplicaSpecs.Worker.template.spec.containers: there is none; "
-            "one must be named 'tensorflow'",
+            "spec.tfReplicaSpecs.Worker.template.spec.containers: it is empty; "
+            "add a container named 'tensorflow'",
         ),
-        (manifest("TFJob", Worker={}), "template.spec.containers: there is none"),
+        (manifest("TFJob", Worker={}), "template.spec.containers: it is empty"),
         (
             manifest("TFJob", Worker=replicas("PyTorchJob")),
             "no container is named 'tensorflow'; rename one of: 'pytorch'",
@@ -106,11 +106,11 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         (manifest("TFJob", Worker=3000), "3000 replicas are too many; 1000 is the limit"),
         (
             manifest("TFJob", Worker=replicas("TFJob", restartPolicy="Sometimes")),
-            "spec.tfReplicaSpecs.Worker.restartPolicy: 'Sometimes' is none of",
+            "spec.tfReplicaSpecs.Worker.restartPolicy: 'Sometimes' is not one of",
         ),
         (
             manifest("TFJob", Worker=1, runPolicy={"cleanPodPolicy": "Some"}),
-            "spec.runPolicy.cleanPodPolicy: 'Some' is none of Running, All, None",
+            "spec.runPolicy.cleanPodPolicy: 'Some' is not one of Running, All, None",
         ),
         (
             manifest("TFJob", Worker=1, runPolicy={"backoffLimit": -1}),
@@ -120,9 +120,12 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
             manifest("TFJob", Worker=1, runPolicy={"activeDeadlineSeconds": 0}),
             "spec.runPolicy.activeDeadlineSeconds: is 0; it must be 1 or more",
         ),
-        (manifest("TFJob", Worker=1, successPolicy="Any"), "spec.successPolicy: 'Any' is none of"),
+        (
+            manifest("TFJob", Worker=1, successPolicy="Any"),
+            "spec.successPolicy: 'Any' is not one of",
+        ),
         (manifest("TFJob", "x" * 60, Worker=1), "is too long: its service"),
-        (manifest("TFJob", "a.b", Worker=1), "metadata.name: 'a.b' must begin with a letter"),
+        (manifest("TFJob", "a.b", Worker=1), "metadata.name: 'a.b' must start with a letter"),
         (
             manifest("PyTorchJob", Worker=1, elasticPolicy={"minReplicas": 3, "maxReplicas": 2}),
             "spec.elasticPolicy.minReplicas: is 3, above maxReplicas, 2",

@@ -142,7 +142,7 @@ def test_a_file_that_two_ranks_save_otherwise_is_refused(job: Job) -> None:
 
 
 def test_a_part_needs_a_step_and_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="Say step="):
+    with pytest.raises(ValueError, match="Pass step="):
         wl.save_checkpoint(tmp_path, shard=True)
     for wrong in ((3, 3), (-1, 2)):
         with pytest.raises(ValueError, match="there is no part"):
