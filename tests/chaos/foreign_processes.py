@@ -89,7 +89,7 @@ class Strangers:
         """Start a foreign process with the pid that a file names.
 
         The kernel assigns the exact pid if it permits that. Otherwise the test writes the pid
-         of the new process to the file, which looks the same to a later reader.
+        of the new process to the file, which looks the same to a later reader.
         """
         stranger = self._with_number(told["pid"], is_family=is_family)
         told["pid"] = stranger.number
