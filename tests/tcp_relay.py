@@ -59,7 +59,7 @@ class Way:
             self._is_shut = True
         self.cut()
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Accept new connections again."""
         with self._lock:
             self._is_shut = False

@@ -95,7 +95,7 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
         eventually(lambda: is_too_old(namespace, seen), "the watch cannot go on from there")
     finally:
         server.start()
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: gate.is_told("steps-1-2") and gate.is_told("steps-2-2"), "both start again")
     for rank in range(REPLICAS):
         gate.tell(f"go-{rank}")

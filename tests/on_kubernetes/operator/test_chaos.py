@@ -118,7 +118,7 @@ def test_watches_that_are_too_old_to_go_on_begin_anew(
             )
             newest = jobs.connection.request("GET", PODS.path(jobs.namespace))["metadata"]
             turnstile.forget(newest["resourceVersion"])
-            way.mend()
+            way.recover()
             for kind, name in (("TFJob", "ends"), ("TFJob", "comes"), ("PyTorchJob", "dies")):
                 assert jobs.ended(kind, name)["type"] == "Succeeded", name
             assert jobs.attempt("dies-master-0") == 2

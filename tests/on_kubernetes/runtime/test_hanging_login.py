@@ -42,9 +42,9 @@ class Login:
         self.program.hang()
         os.utime(self.file)
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Have it answer again."""
-        self.program.mend()
+        self.program.recover()
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_local_trials_and_stops_go_on_while_a_login_hangs(
         assert f"{login.program.path} did not answer in {LIMIT} s" in str(error)
     assert kept.refresh().state == "RUNNING"
 
-    login.mend()
+    login.recover()
     gate.tell("go")
     kept.wait(timeout=PATIENCE)
     assert kept.state == "SUCCEEDED" and kept.restarts == 0
@@ -126,7 +126,7 @@ def test_why_nothing_is_known_of_a_trial_whose_login_hangs_names_the_program(
     assert told in trial.message, "in the status line as well"
     assert wl.run(lambda: 7)() == 7
 
-    login.mend()
+    login.recover()
     gate.tell("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0

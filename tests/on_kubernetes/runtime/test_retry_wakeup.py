@@ -50,7 +50,7 @@ def test_what_failed_while_the_cluster_was_away_is_done_when_it_is_back(
         (holding / "go").touch()
         eventually(lambda: "cannot be reached" in what_is_said_of(trial), "that is told")
         eventually(lambda: _has_failed(home_behind_proxy), "what is to be done there fails")
-        proxy.mend()
+        proxy.recover()
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
         assert said(trial) == ["at last"]
@@ -78,7 +78,7 @@ def test_what_happens_while_the_cluster_is_away_is_seen_though_its_watches_are_t
         assert says_unreachable(trial) and trial.state == "RUNNING"
         newest = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
         turnstile.forget(newest)
-        way.mend()
+        way.recover()
         for rank in (1, 2):
             eventually(lambda rank=rank: gate.is_told(f"steps-{rank}-2"), f"{rank} starts again")
             gate.tell(f"go-{rank}")

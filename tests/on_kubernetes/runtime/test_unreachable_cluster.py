@@ -35,7 +35,7 @@ from windlass.runtimes.kubernetes import names as pod_names
 
 def nobody_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
     proxy.shut()
-    return proxy.mend
+    return proxy.recover
 
 
 def nothing_comes_back(proxy: Proxy, folder: Path) -> Callable[[], None]:
@@ -143,7 +143,7 @@ def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can
         with pytest.raises(wl.TrialStopped, match="Its pods may still run there"):
             ended.result()
     finally:
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -262,5 +262,5 @@ def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
 
         eventually(is_deleted, "nothing of it is waited for any more")
     finally:
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
