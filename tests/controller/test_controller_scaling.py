@@ -103,7 +103,7 @@ def test_a_growing_job_keeps_its_position_and_is_not_overtaken():
 def test_a_growth_does_not_delay_an_earlier_job():
     harness = ControllerHarness(workers(2), workers(3, 2), workers(1, 3), cpus=4)
     harness.work()
-    assert harness.alive() == names(2) + names(1, uid="job-3")  # it passed job 2 without harm
+    assert harness.alive() == names(2) + names(1, uid="job-3")  # it passed job 2, without delay
     harness.scale("job-3", main=2)
     waits = harness.controller.admission.explain("job-3")
     assert waits == ("would fit, but must not delay the one ahead; 2nd in queue", 2)

@@ -29,7 +29,7 @@ def test_a_missing_cluster_differs_from_an_unusable_one(
 def test_a_cluster_without_a_response_is_abandoned_after_its_time_limit(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and no more
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it only accepts connections
         path = write_kubeconfig(place / "config", "lab")
         said = json.loads(path.read_text())
         said["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"

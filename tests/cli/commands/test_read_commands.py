@@ -172,7 +172,7 @@ def test_an_unknown_trial_is_an_error(module_shell: Shell) -> None:
 def test_logs_go_to_their_original_streams(module_shell: Shell) -> None:
     shell = module_shell
     done = shell("logs", TRAIN)
-    assert done.stdout == "begin\n\n10%\n20%\nlr 0.25\n"  # text=True makes each \r a line
+    assert done.stdout == "begin\n\n10%\n20%\nlr 0.25\n"  # text=True makes each \r a line break
     assert done.stderr == "careful\n"
 
 

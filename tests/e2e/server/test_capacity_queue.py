@@ -1,4 +1,4 @@
-"""Admission: what the machine has is counted, who must wait says why, nobody is starved."""
+"""Admission: capacity is counted, queued trials show the reason, and none is starved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Machine:
         self._project = project
 
     def submit(self, text: str) -> dict[str, wl.Trial[Any]]:
-        """Run a program that submits trials; these, by name."""
+        """Run a program that submits trials, and return these by name."""
         before = {trial.id for trial in wl.list_trials()}
         self._project.write("program.py", PROGRAM + text)
         done = self._project.python("program.py", self.folder)
@@ -58,7 +58,7 @@ class Machine:
         return {trial.name: trial for trial in wl.list_trials() if trial.id not in before}
 
     def release(self, *names: str) -> None:
-        """Let trials end."""
+        """Release trials, so that they end."""
         for name in names:
             (self.folder / name).touch()
 
@@ -153,7 +153,7 @@ def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine)
     assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"
 
 
-def test_a_larger_one_is_not_starved_by_smaller_ones(machine: Machine) -> None:
+def test_a_larger_trial_is_not_starved_by_smaller_ones(machine: Machine) -> None:
     trials = machine.submit(
         "for name in 'ab': submit(name)\nsubmit('large', cpus=2)\nfor name in 'cd': submit(name)\n"
     )
@@ -193,7 +193,7 @@ def test_queued_trials_have_no_process_and_stop_without_a_run(
     assert machine.supervisors() <= 2
 
 
-def test_memory_is_counted(machine: Machine) -> None:
+def test_memory_counts(machine: Machine) -> None:
     trials = machine.submit(
         "submit('a', memory='3GB', cpus=0.1)\n"
         "submit('b', memory='3GB', cpus=0.1)\n"
@@ -207,7 +207,7 @@ def test_memory_is_counted(machine: Machine) -> None:
         assert trial.wait(PATIENCE).state == "SUCCEEDED"
 
 
-def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed(
+def test_each_trial_has_its_own_accelerators_also_after_a_kill_of_the_server(
     machine: Machine,
 ) -> None:
     trials = machine.submit(
