@@ -28,7 +28,7 @@ from windlass.runtimes import paths, remote_attempt
 from windlass.runtimes.worker_zip import worker_zip
 from windlass.server.web.agent_token import agent_token
 from windlass.worker.agent.http_channel import GREETING
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.logs.segment import read_parts
 from windlass.worker.logs.segment_reader import join_lines
 

@@ -11,7 +11,7 @@ import msgspec
 from windlass.model.status import Phase, Pod, Replica, ReplicaId
 from windlass.model.thread_safe_types import learned
 from windlass.runtimes import paths
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import exists, read_json
 from windlass.worker.supervise.attempt import OUT_OF_TIME
 
 _T = TypeVar("_T")
@@ -55,7 +55,7 @@ class ExitRecord(msgspec.Struct):
 
 
 _LONGEST_TEXT = 1000  # characters of an attempt's message, which tables show
-_UNREADABLE = ExitRecord(reason="Lost", message="its exit record cannot be read")
+_UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
 class AttemptFiles:
@@ -90,17 +90,17 @@ class AttemptFiles:
 
     @property
     def has_ended(self) -> bool:
-        return (self.path / paths.EXIT).exists()
+        return exists(self.path / paths.EXIT)
 
     @property
     def was_asked_for(self) -> bool:
         """Whether the attempt was requested: it has a launch file, or has ended."""
-        return (self.path / paths.LAUNCH).exists() or self.has_ended
+        return exists(self.path / paths.LAUNCH) or self.has_ended
 
     @property
     def was_begun(self) -> bool:
         """Whether a supervisor ever started. Before that, no process of the attempt exists."""
-        return (self.path / paths.STATE).exists()
+        return exists(self.path / paths.STATE)
 
     def launch(self) -> dict[str, Any] | None:
         """Return the launch file, or None if it is missing or damaged."""
@@ -121,7 +121,7 @@ class AttemptFiles:
             phase=Phase.RUNNING if is_running else Phase.PENDING,
             message=storable(state.message or ("" if is_running else state.stage)),
             started=state.started,
-            deleting=(self.path / paths.STOP).exists(),
+            deleting=exists(self.path / paths.STOP),
         )
 
     def _ended(self) -> Replica | None:

@@ -30,6 +30,7 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes import paths
 from windlass.runtimes.local.attempt import EXTERNAL
 from windlass.runtimes.local.ports import port_of
+from windlass.worker.common.file_reads import exists
 from windlass.worker.supervise.child_process import GIVEN
 from windlass.worker.supervise.ports import LOOPBACK
 
@@ -81,7 +82,7 @@ def build_launch(
             **_carried(),
         },
         "devices": list(assignment.devices),
-        "private": str(private) if not is_here or private.exists() else None,
+        "private": str(private) if not is_here or exists(private) else None,
         "secret_names": list(spec.secret_names),
         "volumes": [{"target": volume.target, "source": volume.source} for volume in spec.volumes],
         "environment": _environment(home, job, is_here=is_here),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from windlass.model.status import ReplicaId
 from windlass.worker.blobs.digest import place_of
+from windlass.worker.common.file_reads import is_folder, list_folder
 
 LAUNCH = "launch.json"
 LOCK = "lock"
@@ -54,18 +55,15 @@ def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
     """Yield every attempt of a trial that has a directory, by role, index and attempt."""
     by_replica: list[tuple[ReplicaId, Path]] = []
-    try:
-        folders = list(trial_dir(home, trial_id).iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for folder in folders:
-        role, _, index = folder.name.rpartition("-")
-        if not role or not _is_number(index) or not folder.is_dir():
+    trial = trial_dir(home, trial_id)
+    for name in list_folder(trial):
+        role, _, index = name.rpartition("-")
+        if not role or not _is_number(index):
             continue
         by_replica += [
-            (ReplicaId(role, int(index), int(attempt.name)), attempt)
-            for attempt in folder.iterdir()
-            if _is_number(attempt.name) and attempt.is_dir()
+            (ReplicaId(role, int(index), int(attempt)), trial / name / attempt)
+            for attempt in list_folder(trial / name)
+            if _is_number(attempt) and is_folder(trial / name / attempt)
         ]
     yield from sorted(by_replica)
 

@@ -17,6 +17,7 @@ from windlass.runtimes.launch_file import build_launch
 from windlass.runtimes.local.attempt import REMOTE
 from windlass.worker.agent.agent import HOME as THERE
 from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.file_reads import exists
 
 __all__ = ["THERE", "ask_for"]
 
@@ -24,7 +25,7 @@ __all__ = ["THERE", "ask_for"]
 def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) -> Path:
     """Create the directory of an attempt with the launch file that its agent requests."""
     folder = paths.attempt_dir(home, job.trial_id, replica)
-    if not (folder / paths.LAUNCH).exists():
+    if not exists(folder / paths.LAUNCH):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_json(str(folder / paths.LAUNCH), remote_launch(job, replica, assignment))
     return folder

@@ -55,7 +55,8 @@ from windlass.server.web.http_protocol import Connection
 from windlass.server.web.listen_address import read_listening
 from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import read_json, write_json
+from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.process_identity import process_identity
 
 _LOCK_PATIENCE = 15
@@ -176,9 +177,12 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
 async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
     """Shut down when the home is deleted or replaced; write a lost server file again."""
     while _is_held(home, lock):
-        announced = read_json(str(home.server_file))
-        if announced is None or announced.get("pid") != os.getpid():
-            _announce(home, services)
+        try:
+            announced = read_json(str(home.server_file))
+            if announced is None or announced.get("pid") != os.getpid():
+                _announce(home, services)
+        except OSError as error:
+            _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
     _log.warning("the home is gone or another's: leaving")
     server.handle_exit(signal.SIGTERM, None)
@@ -188,8 +192,11 @@ def _is_held(home: Home, lock: int) -> bool:
     """Return whether the lock file in the home is still the one that this process holds."""
     try:
         return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        _log.warning("the lock of the home cannot be checked: %s", error)
+        return True
 
 
 def _assemble(

@@ -26,7 +26,7 @@ from windlass.server.stores.logs.files import FileLogStore
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.stores.logs.segment_search import SegmentSearch
 from windlass.worker.blobs.restore_tree import RestoreError, clean, read_tree, restore
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import STDERR, STDOUT, encode_lines, encode_open, read_parts
 

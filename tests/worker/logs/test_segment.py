@@ -98,10 +98,16 @@ def test_the_next_writer_cuts_off_a_record_torn_by_a_crash(tmp_path: Path) -> No
     assert [part[2] for part in read_parts(path.read_bytes())] == [b"whole", b"next"]
 
 
-def test_a_full_disk_loses_lines_and_reports_it_once_there_is_space(tmp_path: Path) -> None:
+@pytest.mark.finding("A14")
+@pytest.mark.parametrize(("buffer", "lost"), [(1 << 20, 0), (30, 27)])
+def test_a_full_disk_loses_only_records_beyond_the_buffer(
+    tmp_path: Path, buffer: int, lost: int
+) -> None:
     program = f"""
 import resource
+from windlass.worker.logs import segment
 from windlass.worker.logs.segment import *
+segment.BUFFER = {buffer}
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 writer = SegmentWriter({str(tmp_path / "log")!r})
@@ -109,17 +115,19 @@ limit(60)
 for text in (b"first\\n", b"second\\n", b"third\\n", b"fourth\\n"):
     writer.add(encode_lines(1.0, STDOUT, text))
     writer.flush(1.0)
-assert writer.has_lost
+assert writer.unwritten == 53
 limit(10_000)
 writer.add(encode_lines(2.0, STDOUT, b"last\\n"))
-assert writer.flush(2.0) and not writer.has_lost
+assert writer.flush(2.0) and not writer.unwritten
 """
     subprocess.run([sys.executable, "-c", program], check=True)
     parts = read_parts((tmp_path / "log").read_bytes())
+    note = [(STDERR, f"{lost} bytes of log lost: no space left".encode())] if lost else []
     assert [(part[1], part[2]) for part in parts] == [
         (STDOUT, b"first"),
         (STDOUT, b"second"),
-        (STDERR, b"53 bytes of log lost: no space left"),
+        (STDOUT, b"third"),
+        *(note or [(STDOUT, b"fourth")]),
         (STDOUT, b"last"),
     ]
 
@@ -129,5 +137,5 @@ def test_a_log_that_cannot_be_written_blocks_no_program(tmp_path: Path) -> None:
     writer.close()
     writer.add(encode_lines(1.0, STDOUT, b"unheard\n"))
     assert not writer.flush(1.0)
-    assert writer.has_lost
-    assert writer.why_lost == "Bad file descriptor"
+    assert writer.unwritten
+    assert writer.why_unwritten == "Bad file descriptor"

@@ -17,7 +17,8 @@ from windlass.kube.capacity.nodes import Placement
 from windlass.model.thread_safe_types import learned
 from windlass.runtimes import paths
 from windlass.runtimes.kubernetes.manifests import JobRecord
-from windlass.worker.common.atomic_files import read_json, remove_if_there, write_bytes, write_json
+from windlass.worker.common.atomic_files import remove_if_there, write_bytes, write_json
+from windlass.worker.common.file_reads import list_folder, read_json
 
 _IDENTITY = "identity"
 
@@ -83,8 +84,9 @@ class JobRecords:
 
     def all(self) -> Iterator[JobRecord]:
         """Return all records."""
-        for path in sorted(self._folder.glob("*.json")):
-            record = self.find(path.stem)
+        for name in sorted(list_folder(self._folder)):
+            uid, _, suffix = name.rpartition(".")
+            record = self.find(uid) if suffix == "json" else None
             if record is not None:
                 yield record
 

@@ -21,7 +21,8 @@ from windlass.model.status import GIVEN_UP, Phase, Pod, Replica, ReplicaId
 from windlass.runtimes import paths
 from windlass.runtimes.attempt_files import AttemptFiles, storable
 from windlass.runtimes.kubernetes.manifests import CONTAINER
-from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
+from windlass.worker.common.atomic_files import write_json, write_json_once
+from windlass.worker.common.file_reads import exists, read_json
 
 # The pod of the attempt: written when it is created, and updated as it is observed.
 POD = "pod.json"
@@ -103,16 +104,16 @@ class PodAttempt(AttemptFiles):
     @property
     def was_made(self) -> bool:
         """Whether the attempt has, or had, a pod."""
-        return (self.path / POD).exists()
+        return exists(self.path / POD)
 
     @property
     def is_stop_requested(self) -> bool:
-        return (self.path / paths.STOP).exists()
+        return exists(self.path / paths.STOP)
 
     @property
     def was_taken_up(self) -> bool:
         """Whether an agent requested its task, which shows that there was a pod."""
-        return (self.path / paths.TAKEN_UP).exists() or self.was_begun
+        return exists(self.path / paths.TAKEN_UP) or self.was_begun
 
     def is_unwanted(self) -> bool:
         """Return whether the attempt has ended, is to stop, or belongs to a deleted trial."""
@@ -201,7 +202,7 @@ class PodAttempt(AttemptFiles):
     @property
     def is_left(self) -> bool:
         """Whether the attempt was given up while its pod could not be seen."""
-        return (self.path / _LEFT).exists()
+        return exists(self.path / _LEFT)
 
     def left_before(self) -> Iterator[PodAttempt]:
         """Yield the earlier attempts of this replica that were given up, the newest first."""

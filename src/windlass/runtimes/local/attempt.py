@@ -14,13 +14,8 @@ from windlass.model.status import Phase, Replica
 from windlass.runtimes import paths
 from windlass.runtimes.attempt_files import AttemptFiles
 from windlass.runtimes.local.stray_processes import kill_strays, send_signal
-from windlass.worker.common.atomic_files import (
-    is_locked,
-    read_json,
-    take_lock,
-    write_json,
-    write_json_once,
-)
+from windlass.worker.common.atomic_files import is_locked, take_lock, write_json, write_json_once
+from windlass.worker.common.file_reads import exists, read_json
 from windlass.worker.common.process_identity import is_alive
 from windlass.worker.supervise.child_process import replica_marker
 from windlass.worker.supervise.ports import LOOPBACK
@@ -124,7 +119,7 @@ class Attempt(AttemptFiles):
 
     def stop(self, grace: float, reason: str) -> None:
         """Stop the attempt, or prevent its start."""
-        if self.has_ended or not self.path.exists():
+        if self.has_ended or not exists(self.path):
             return
         try:
             # Before the check of the lock: a supervisor that takes the lock later sees this file.
@@ -145,7 +140,7 @@ class Attempt(AttemptFiles):
 
     def repeat_stop(self) -> None:
         """Signal the supervisor again: the server may have died between the file and the signal."""
-        if (self.path / paths.STOP).exists() and not self.is_external:
+        if exists(self.path / paths.STOP) and not self.is_external:
             self._signal_supervisor()
 
     def _signal_supervisor(self) -> bool:

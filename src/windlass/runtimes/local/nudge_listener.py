@@ -203,11 +203,14 @@ class NudgeListener:
             except (OSError, AttributeError):
                 self._polled.append((pid, identity, uid))
                 continue
-            if is_alive(pid, identity):
-                self._selector.register(fd, selectors.EVENT_READ, uid)
-            else:
-                os.close(fd)
+            try:
+                if is_alive(pid, identity):
+                    self._selector.register(fd, selectors.EVENT_READ, uid)
+                    continue
                 changed.add(uid)
+            except OSError:  # unknown: asked again
+                self._polled.append((pid, identity, uid))
+            os.close(fd)
 
     def _patience(self) -> float | None:
         """Return the seconds until the next scheduled check, or None to wait without a limit."""
@@ -224,10 +227,14 @@ class NudgeListener:
     def _check_polled(self, changed: set[str]) -> None:
         left = []
         for pid, identity, uid in self._polled:
-            if is_alive(pid, identity):
-                left.append((pid, identity, uid))
-            else:
+            try:
+                has_ended = not is_alive(pid, identity)
+            except OSError:
+                has_ended = False  # unknown: asked again
+            if has_ended:
                 changed.add(uid)
+            else:
+                left.append((pid, identity, uid))
         self._polled = left
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from windlass.runtimes.local.attempt import EXTERNAL, Attempt
 from windlass.runtimes.local.nudge_listener import NudgeListener
 from windlass.runtimes.local.ports import Ports
 from windlass.runtimes.local.warm_launchers import Launchers
-from windlass.worker.common.atomic_files import read_json, write_json
+from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.process_identity import is_alive, process_identity
 from windlass.worker.common.process_tree import DETACHED
 
@@ -147,17 +149,20 @@ class LocalRuntime:
         """
         for job in jobs:
             for attempt in self._attempts(job):
-                if ":" in attempt.address:
-                    self._ports.take_up(job.uid, {attempt.name: attempt.address})
-                if attempt.has_ended:
-                    continue
-                owner = attempt.supervisor()
-                if owner is not None:
-                    self.nudges.await_end(*owner, job.uid)
-                    # The earlier server may have died before it sent the signal.
-                    attempt.repeat_stop()
-                elif not attempt.is_external and (launch := attempt.launch()) is not None:
-                    self._begin(attempt, launch)
+                retried(partial(self._adopt, job, attempt))
+
+    def _adopt(self, job: Job, attempt: Attempt) -> None:
+        if ":" in attempt.address:
+            self._ports.take_up(job.uid, {attempt.name: attempt.address})
+        if attempt.has_ended:
+            return
+        owner = attempt.supervisor()
+        if owner is not None:
+            self.nudges.await_end(*owner, job.uid)
+            # The earlier server may have died before it sent the signal.
+            attempt.repeat_stop()
+        elif not attempt.is_external and (launch := attempt.launch()) is not None:
+            self._begin(attempt, launch)
 
     def release(self, job_uid: str) -> None:
         """Release the ports of a job, and forget its attempts."""

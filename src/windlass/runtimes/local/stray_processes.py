@@ -107,8 +107,8 @@ def _belongs(process: psutil.Process, marker: str, session: int | None, born_by:
             return True
         environ = process.environ()
         return bool(environ.get("WINDLASS_REPLICA") == marker and environ.get(DETACHED) != "1")
-    except (psutil.Error, OSError):
-        return False
+    except (psutil.Error, ProcessLookupError, PermissionError):
+        return False  # it has ended, or belongs to another user
 
 
 def _kill(pid: int, number: int) -> bool:

@@ -40,7 +40,8 @@ from windlass.server.web.agent_token import AGENTS
 from windlass.server.web.messages import OCTETS, Answer, Request
 from windlass.server.web.routing import Route
 from windlass.worker.blobs.digest import is_digest, kind_of
-from windlass.worker.common.atomic_files import read_json, remove_if_there, write_json
+from windlass.worker.common.atomic_files import remove_if_there, write_json
+from windlass.worker.common.file_reads import read_json
 
 _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20

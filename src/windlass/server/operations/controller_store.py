@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from windlass.server.stores.metrics.base import MetricStore
 from windlass.server.stores.private_files import PrivateFiles
 from windlass.server.stores.trials.rows import Outcome
 from windlass.server.stores.trials.store import TrialStore
+from windlass.worker.common.file_reads import is_file, read_json
 
 _LONGEST_TEXT = 100_000
 _LARGEST_FILE = 4 << 20  # bytes; two such texts with each character escaped
@@ -125,21 +125,21 @@ class ControllerStore:
     def _value(self, job: Job, replicas: Sequence[Replica]) -> ResultInfo | None:
         """Return the result of the function. With several replicas, only rank 0 writes a result."""
         directories = (self._directory(job, replica) for replica in replicas)
-        left = (replica for replica in directories if _is_file(replica / "result.pkl"))
+        left = (replica for replica in directories if is_file(replica / "result.pkl"))
         directory = next(left, None)
         return None if directory is None else self._result(directory)
 
     def _result(self, directory: Path) -> ResultInfo:
         digest, size = self._blobs.put_file(directory / "result.pkl")
-        text = _text(_json(directory / "result.json"), "text")[:1000]
+        text = _text(_read_object(directory / "result.json"), "text")[:1000]
         return ResultInfo(digest=digest, size=size, text=text)
 
     def _error(self, directory: Path) -> ErrorInfo | None:
-        fields = _json(directory / "error.json")
+        fields = _read_object(directory / "error.json")
         if not fields:
             return None
         pickled: str | None = None
-        if fields.get("pickled") and _is_file(directory / "error.pkl"):
+        if fields.get("pickled") and is_file(directory / "error.pkl"):
             pickled, _ = self._blobs.put_file(directory / "error.pkl")
         return ErrorInfo(
             type=_text(fields, "type")[:1000],
@@ -183,22 +183,11 @@ def signal_of(end: Replica | Attempt) -> str:
         return f"signal {code - 128}"
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """Read a JSON object that a trial's process wrote. Its content is untrusted."""
-    try:
-        if not _is_file(path) or path.stat().st_size > _LARGEST_FILE:
-            return {}
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _is_file(path: Path) -> bool:
-    """Return whether a path is a regular file. Reading a pipe or a device may never end."""
-    return path.is_file() and not path.is_symlink()
-
-
 def _text(fields: dict[str, Any], name: str) -> str:
     """Return a text field in a form that can be stored, without unpaired surrogates."""
     return str(fields.get(name, "")).encode("utf-8", "backslashreplace").decode()
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object that a trial's process wrote. Its content is untrusted."""
+    return read_json(str(path), _LARGEST_FILE) or {}

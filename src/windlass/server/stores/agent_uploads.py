@@ -29,7 +29,8 @@ from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.restore_tree import RestoreError, open_folder, read_tree
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
-from windlass.worker.common.atomic_files import read_json, write_bytes, write_json_once
+from windlass.worker.common.atomic_files import write_bytes, write_json_once
+from windlass.worker.common.file_reads import exists, read_json
 from windlass.worker.common.metrics_file import NAMES
 from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
 from windlass.worker.common.own_attempt import OUTPUTS
@@ -82,9 +83,9 @@ class Away:
         if launch is None or not is_ours or not launch.get(REMOTE):
             raise NotFound(f"Nobody asked for {self._replica} of trial {self._job.trial_id}.")
         newer = self.path.with_name(str(self._replica.attempt + 1))
-        if (newer / paths.LAUNCH).exists():
+        if exists(newer / paths.LAUNCH):
             raise Conflict(f"A newer attempt has the place of {self._replica}.")
-        if not may_have_ended and (self.path / paths.EXIT).exists():
+        if not may_have_ended and exists(self.path / paths.EXIT):
             raise Conflict(f"{self._replica} has ended.")
         return launch
 
@@ -173,7 +174,7 @@ class Away:
         If the runtime stopped the agent, the exit code does not count as the program's own end:
         many programs save their state then and exit with 0.
         """
-        is_by_us = (self.path / paths.STOP).exists()
+        is_by_us = exists(self.path / paths.STOP)
         if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
             outcome = {"exit_code": None, "signal": "", "reason": EVICTED}
             record = {**record, **outcome, "message": "its pod was taken away"}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from windlass.model.records import OutputFile
 from windlass.runtimes.paths import trial_dir
+from windlass.worker.common.file_reads import list_folder
 from windlass.worker.common.own_attempt import OUTPUTS
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -99,15 +100,11 @@ class ArtifactStore:
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
         """Return the replicas that have outputs."""
         replicas = []
-        try:
-            names = os.listdir(trial_dir(self._home, trial_id))
-        except OSError:
-            return []
-        for name in names:
+        for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
             if not role or not (index.isascii() and index.isdecimal() and len(index) <= 6):
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 replica = (role, int(index))
                 folder = self._folder(trial_id, replica)
                 if all(stat.S_ISDIR(os.lstat(path).st_mode) for path in (folder.parent, folder)):

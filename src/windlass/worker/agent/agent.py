@@ -17,7 +17,8 @@ from windlass.worker.agent.http_channel import Channel, GivenUp, Refused
 from windlass.worker.agent.orders import Orders
 from windlass.worker.agent.upload_files import EXIT, LOST
 from windlass.worker.agent.uploader import Carrier
-from windlass.worker.common.atomic_files import read_json, write_json, write_json_once
+from windlass.worker.common.atomic_files import write_json, write_json_once
+from windlass.worker.common.file_reads import exists, read_json, retried
 from windlass.worker.supervise.signals import SignalPipe
 
 TYPE_CHECKING = False
@@ -46,7 +47,9 @@ class Agent:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        config = read_json(environ.get("WINDLASS_AGENT_CONFIG", CONFIG))
+        path = environ.get("WINDLASS_AGENT_CONFIG", CONFIG)
+        # Kubernetes mounts a secret as a link.
+        config = retried(lambda: read_json(path, follow_links=True))
         if config is None:
             sys.exit("windlass: nothing says where the server is")
         self._home = environ.get("WINDLASS_AGENT_HOME", HOME)
@@ -79,7 +82,8 @@ class Agent:
             finish = _Aside(lambda: carrier.finish(is_taken_away=is_taken_away))
             self._wait_for(finish, is_patient=True)
         self._channel.close()
-        code = (read_json(os.path.join(self._dir, EXIT)) or {}).get("exit_code")
+        record = retried(lambda: read_json(os.path.join(self._dir, EXIT))) or {}
+        code = record.get("exit_code")
         return code if isinstance(code, int) and 0 <= code <= 255 else 1
 
     def _bring(self) -> None:
@@ -163,9 +167,9 @@ class Agent:
     def _see_that_it_ended(self) -> None:
         """Write an exit record for a supervisor that was killed before it wrote one."""
         path = os.path.join(self._dir, EXIT)
-        if os.path.exists(path):
+        if retried(lambda: exists(path)):
             return
-        state = read_json(os.path.join(self._dir, "state.json")) or {}
+        state = retried(lambda: read_json(os.path.join(self._dir, "state.json"))) or {}
         record = {
             "exit_code": None,
             "signal": "",
@@ -174,7 +178,7 @@ class Agent:
             "ended": time.time(),
         }
         try:
-            write_json_once(path, record)
+            retried(lambda: write_json_once(path, record))
         except OSError as error:
             sys.stderr.write(f"windlass: how it ended could not be written down: {error}\n")
 

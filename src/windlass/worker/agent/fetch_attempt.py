@@ -12,7 +12,7 @@ import zipfile
 from windlass.worker.agent.upload_checkpoints import note_shipped
 from windlass.worker.blobs.digest import kind_of, place_of
 from windlass.worker.blobs.manifest import blobs_of, decode
-from windlass.worker.common.atomic_files import write_bytes, write_json
+from windlass.worker.common.atomic_files import make_folder, write_bytes, write_json
 from windlass.worker.common.process_tree import AWAY
 from windlass.worker.supervise.package_environment import name_here
 from windlass.worker.supervise.package_list import list_packages
@@ -49,7 +49,7 @@ class Arrival:
         replica = os.path.dirname(launch["work"])
         attempt_dir = os.path.join(replica, str(key["attempt"]))
         for folder in (attempt_dir, launch["blobs"], os.path.dirname(launch["private"])):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            make_folder(folder, 0o700)
         private = answer.get("private") or {}
         self._make_private(launch, private)
         self._bring_package(launch)
@@ -138,7 +138,7 @@ class Arrival:
         self._fetch(blobs, listed)
         if checkpoint:
             folder, number = launch["checkpoints"], int(checkpoint.pop("number"))
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            make_folder(folder, 0o700)
             write_json(os.path.join(folder, f"{number}.json"), checkpoint, durable=True)
             note_shipped(folder, number)
 
@@ -220,5 +220,5 @@ def _check(digest: str, data: memoryview) -> None:
 
 def _made(blobs: str, digest: str) -> str:
     target = place_of(blobs, digest)
-    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    make_folder(os.path.dirname(target), 0o700)
     return target

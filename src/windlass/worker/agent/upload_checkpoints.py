@@ -16,7 +16,8 @@ from windlass.worker.blobs.digest import place_of
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
-from windlass.worker.common.atomic_files import read_json, remove_if_there, write_json
+from windlass.worker.common.atomic_files import remove_if_there, write_json
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.own_attempt import OUTPUTS
 
 TYPE_CHECKING = False
@@ -177,7 +178,7 @@ def _listed(blobs: str, manifest: str) -> list[str]:
     try:
         with open(place_of(blobs, manifest), "rb") as file:
             return list(blobs_of(decode(file.read())))
-    except (OSError, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError):
         return []
 
 
@@ -185,7 +186,7 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the regular files below a folder, without following links."""
     try:
         entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda e: e.name)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
         try:
@@ -193,5 +194,5 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, entry.stat(follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             continue  # the file was deleted meanwhile

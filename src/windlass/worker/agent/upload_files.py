@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import file_size, is_file, read_file, read_json
 from windlass.worker.common.metrics_file import FILE as METRICS
 from windlass.worker.common.metrics_file import NAMES
 
@@ -45,7 +45,7 @@ class Shipping:
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
-            if os.path.isfile(path):
+            if is_file(path):
                 self._ship_whole(name, path, deadline)
 
     def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
@@ -88,11 +88,10 @@ class Shipping:
         self._channel.send(self._base, f"files/{name}", FileBody(path), deadline=deadline)
 
     def _read_state(self) -> bytes:
+        state = read_file(self._path(STATE)) or b""
         try:
-            with open(self._path(STATE), "rb") as file:
-                state = file.read()
-            return state if not self.trouble else _with_message(state, self.trouble)
-        except (OSError, ValueError):
+            return _with_message(state, self.trouble) if state and self.trouble else state
+        except ValueError:
             return b""
 
     def _read(self, name: str, start: int, size: int) -> bytes:
@@ -101,10 +100,7 @@ class Shipping:
             return file.read(size)
 
     def _size(self, name: str) -> int:
-        try:
-            return os.stat(self._path(name)).st_size
-        except OSError:
-            return 0
+        return file_size(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._dir, name)

@@ -11,7 +11,7 @@ import time
 from windlass.worker.agent.http_channel import GivenUp, NoRoom, Refused
 from windlass.worker.agent.upload_checkpoints import Saved
 from windlass.worker.agent.upload_files import Shipping
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.nudge import CHECKPOINT
 
 TYPE_CHECKING = False
@@ -32,9 +32,10 @@ class Carrier:
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
-        launch: dict[str, Any] = read_json(os.path.join(attempt_dir, "launch.json")) or {}
+        launch_file = os.path.join(attempt_dir, "launch.json")
+        launch: dict[str, Any] = retried(lambda: read_json(launch_file) or {})
         self._shipping = Shipping(channel, base, attempt_dir)
-        self._saved = Saved(channel, base, launch)
+        self._saved = retried(lambda: Saved(channel, base, launch))
         self._news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
@@ -85,7 +86,7 @@ class Carrier:
                 self._channel.rest(_AGAIN)
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
-        while not self._try(ship):
+        while not self._try(lambda: retried(ship)):
             self._try(self._shipping.ship)  # reports the reason for waiting
             self._channel.rest(_FULL)
         self._shipping.trouble = ""

@@ -11,7 +11,7 @@ import os
 import stat
 
 from windlass.worker.blobs.digest import is_digest, place_of
-from windlass.worker.common.atomic_files import write_all
+from windlass.worker.common.atomic_files import make_folder, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def restore(
 
     Files get a fixed modification time that identifies unchanged files, unless `stamped` is false.
     """
-    os.makedirs(work, exist_ok=True)
+    make_folder(work)
     root = os.open(os.fsencode(work), _DIRECTORY)
     bundles = _Bundles(blobs)
     try:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from windlass.worker.blobs.copy_large_file import Copying, hash_file
 from windlass.worker.blobs.digest import fastest_kind, kind_of, place_of
 from windlass.worker.blobs.scan_files import changed_while_saved
-from windlass.worker.common.atomic_files import write_all, write_bytes
+from windlass.worker.common.atomic_files import make_folder, write_all, write_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def held(blobs: str) -> Iterator[None]:
     """
     import fcntl
 
-    os.makedirs(blobs, mode=0o700, exist_ok=True)
+    make_folder(blobs, 0o700)
     fd = os.open(os.path.join(blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
@@ -63,7 +63,7 @@ class Keeper:
         self._writing: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Keeper:
-        os.makedirs(self._staging, mode=0o700, exist_ok=True)
+        make_folder(self._staging, 0o700)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -264,7 +264,7 @@ class Keeper:
         try:
             os.replace(staged, target)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+            make_folder(os.path.dirname(target), 0o700)
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:

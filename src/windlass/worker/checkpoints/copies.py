@@ -14,7 +14,8 @@ from contextlib import nullcontext
 from windlass.worker.blobs.digest import place_of
 from windlass.worker.blobs.restore_tree import RestoreError, read_tree, restore
 from windlass.worker.checkpoints import records as checkpoint_records
-from windlass.worker.common.atomic_files import is_locked
+from windlass.worker.common.atomic_files import is_locked, make_folder
+from windlass.worker.common.file_reads import is_folder, list_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def forget_superseded(saver: Saver) -> None:
     from windlass.worker.blobs.writer import remove_tree
 
     for name, owner in _copies(saver):
-        if os.path.isdir(_attempt_of(saver, owner[0], owner[1] + 1)):
+        if is_folder(_attempt_of(saver, owner[0], owner[1] + 1)):
             remove_tree(os.path.join(saver.folder, _RESTORED, name))
 
 
@@ -88,7 +89,7 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
     top = os.path.join(saver.folder, _RESTORED)
     temporary = os.path.join(top, f"{_UNFINISHED}{name}-{os.getpid()}")
     target = os.path.join(top, name)
-    os.makedirs(temporary, mode=0o700, exist_ok=True)
+    make_folder(temporary, 0o700)
     try:
         with held(saver.blobs):
             manifest = record["manifest"]
@@ -124,12 +125,8 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
 
 def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
     """Return the name of each copy, with its replica and attempt."""
-    try:
-        names = os.listdir(os.path.join(saver.folder, _RESTORED))
-    except OSError:
-        return []
     copies = []
-    for name in names:
+    for name in list_folder(os.path.join(saver.folder, _RESTORED)):
         replica, _, attempt = name.partition(".")[2].rpartition("-")
         if not name.startswith(".") and replica and attempt.isdecimal():
             copies.append((name, (replica, int(attempt))))

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 
 from windlass.worker.blobs.digest import is_digest, place_of
 from windlass.worker.blobs.manifest import decode, encode
-from windlass.worker.common.atomic_files import read_json, remove_if_there
+from windlass.worker.common.atomic_files import make_folder, remove_if_there
+from windlass.worker.common.file_reads import list_folder, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def begin(saver: Saver) -> str:
     """Create the folder, delete remains of killed attempts, and return a name for this save."""
     from windlass.worker.blobs.writer import STAGING, remove_tree
 
-    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
-    os.makedirs(saver.blobs, mode=0o700, exist_ok=True)
+    make_folder(saver.folder, 0o700)
+    make_folder(saver.blobs, 0o700)
     mine = f"{saver.replica}{saver.attempt}."
     for name in os.listdir(saver.blobs):
         # Two attempts of a replica never run at the same time.
@@ -137,7 +138,7 @@ def _write(folder: str, record: Mapping[str, Any]) -> int:
 
 def adopt(folder: str, record: Mapping[str, Any]) -> int:
     """Store the record of a checkpoint from another machine once, and return its number."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_folder(folder, 0o700)
     with locked(folder):
         for number, existing in records(folder):
             if existing.get("uid") == record["uid"]:
@@ -182,7 +183,7 @@ def write_origin(folder: str, record: Mapping[str, Any]) -> None:
 
     path = os.path.join(folder, "0.json")
     if not os.path.exists(path):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_folder(folder, 0o700)
         write_json(path, record, durable=True)
 
 
@@ -235,11 +236,7 @@ def _newest(saver: Saver) -> Before:
 
 
 def _numbers(folder: str) -> set[int]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return set()
-    texts = (name[:-5] for name in names if name.endswith(".json"))
+    texts = (name[:-5] for name in list_folder(folder) if name.endswith(".json"))
     return {int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 10}
 
 

@@ -18,8 +18,9 @@ from windlass.worker.blobs.digest import place_of
 from windlass.worker.blobs.manifest import decode, encode
 from windlass.worker.blobs.restore_tree import read_tree
 from windlass.worker.checkpoints import records as checkpoint_records
-from windlass.worker.common.atomic_files import is_locked, read_json, write_bytes
+from windlass.worker.common.atomic_files import is_locked, make_folder, write_bytes
 from windlass.worker.common.errors import invalid
+from windlass.worker.common.file_reads import is_folder, list_folder, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _leave(
     from hashlib import sha256
 
     place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
-    os.makedirs(place, mode=0o700, exist_ok=True)
+    make_folder(place, 0o700)
     with checkpoint_records.locked(saver.folder):
         counted = os.path.join(place, f"{rank}.count")
         times = int((read_json(counted) or {}).get("times") or 0) + 1
@@ -102,7 +103,7 @@ def _add(
     from windlass.worker.blobs.writer import remove_tree
 
     step, rank, ranks = which
-    os.makedirs(saver.folder, mode=0o700, exist_ok=True)
+    make_folder(saver.folder, 0o700)
     entries = _entries(saver, part)
     with checkpoint_records.locked(saver.folder):
         place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
@@ -118,7 +119,7 @@ def _add(
             uid = os.urandom(16).hex()
         entries_of = {number: _entries(saver, part) for number, part in parts.items()}
         _refuse_clashes(saver.blobs, entries, rank, entries_of)
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        make_folder(place, 0o700)
         write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
         text = json.dumps(part).encode()
         write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
@@ -136,7 +137,7 @@ def forget_dead(folder: str, attempt: int) -> None:
     `attempt` is the attempt that starts now. Parts of attempts with the same number count, even if
     such an attempt has already ended.
     """
-    if not os.path.isdir(os.path.join(folder, _SHARDS)):
+    if not is_folder(os.path.join(folder, _SHARDS)):
         return
     with checkpoint_records.locked(folder):
         for place in _places(folder):
@@ -233,17 +234,13 @@ def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:
     return {
         rank: part
         for rank, part in _read(place).items()
-        if rank < 0 or not os.path.isdir(_attempt(saver.folder, part, later=1))
+        if rank < 0 or not is_folder(_attempt(saver.folder, part, later=1))
     }
 
 
 def _read(place: str) -> dict[int, dict[str, Any]]:
     parts: dict[int, dict[str, Any]] = {}
-    try:
-        names = os.listdir(place)
-    except OSError:
-        return parts
-    for name in names:
+    for name in list_folder(place):
         text = name[:-5] if name.endswith(".json") else ""
         part = read_json(os.path.join(place, name)) if text.lstrip("-").isdecimal() else None
         if part is not None:
@@ -268,7 +265,4 @@ def _forget_before(folder: str, step: int, ranks: int) -> None:
 
 def _places(folder: str) -> list[str]:
     top = os.path.join(folder, _SHARDS)
-    try:
-        return [os.path.join(top, name) for name in os.listdir(top)]
-    except OSError:
-        return []
+    return [os.path.join(top, name) for name in list_folder(top)]

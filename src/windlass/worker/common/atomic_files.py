@@ -10,10 +10,11 @@ import sys
 import time
 from _thread import get_ident  # avoids the import of `threading`
 
+from windlass.worker.common.file_reads import exists, is_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 _WAIT_FOR_SPACE = 120.0
 
@@ -27,8 +28,8 @@ def write_json(path: str, value: object, *, durable: bool = False) -> None:
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "state.json")
     >>> write_json(path, {"stage": "running"})
-    >>> read_json(path)
-    {'stage': 'running'}
+    >>> open(path).read()
+    '{"stage": "running"}'
     """
     write_bytes(path, json.dumps(value).encode(), durable=durable)
 
@@ -50,6 +51,18 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
         raise
 
 
+def make_folder(path: str, mode: int = 0o777) -> None:
+    """Create a folder and its parents, unless it exists.
+
+    `os.makedirs` reports an existing folder as a conflict if it cannot read the folder's status.
+    """
+    try:
+        os.makedirs(path, mode)
+    except FileExistsError:
+        if not is_folder(path):
+            raise
+
+
 def write_all(fd: int, data: bytes | memoryview) -> int:
     """Write all bytes, in as many calls as necessary, and return their number."""
     view = memoryview(data)
@@ -65,8 +78,8 @@ def write_json_once(path: str, value: object) -> bool:
     >>> path = os.path.join(tempfile.mkdtemp(), "exit.json")
     >>> write_json_once(path, {"exit_code": 0}), write_json_once(path, {"exit_code": 1})
     (True, False)
-    >>> read_json(path)
-    {'exit_code': 0}
+    >>> open(path).read()
+    '{"exit_code": 0}'
     """
     aside = f"{path}.{os.getpid()}-{get_ident()}.once"
     write_json(aside, value, durable=True)
@@ -75,27 +88,12 @@ def write_json_once(path: str, value: object) -> bool:
     except FileExistsError:
         return False
     except OSError:  # a file system without links
-        if os.path.exists(path):
+        if exists(path):
             return False
         os.replace(aside, path)
     finally:
         remove_if_there(aside)
     return True
-
-
-def read_json(path: str) -> dict[str, Any] | None:
-    """Return the object in a JSON file; none if the file is missing or holds no object.
-
-    >>> read_json("/nowhere/state.json") is None
-    True
-    """
-    try:
-        # Opening a pipe in place of the file would block forever.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            value = json.loads(file.read())
-    except (OSError, ValueError, RecursionError, TypeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def remove_if_there(path: str) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import time
 
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class ServerAddress:
             return ""
         cached = self._cached
         if cached is None or cached[:2] != (status.st_mtime_ns, status.st_ino):
-            address = str((read_json(self._file) or {}).get("nudge") or "")
+            try:
+                address = str((read_json(self._file) or {}).get("nudge") or "")
+            except OSError:
+                return ""  # a nudge may get lost
             cached = self._cached = (status.st_mtime_ns, status.st_ino, address)
         return cached[2]
 

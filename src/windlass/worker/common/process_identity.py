@@ -7,11 +7,15 @@ import select
 import sys
 import time
 
+from windlass.worker.common.file_reads import read_process_file
+
 _boot_id = ""
 
 
 def process_identity(pid: int) -> str:
     """Return an identity that is unique among all users of a pid; "" if the process has ended.
+
+    `OSError` means that the process may be running: nobody must conclude that it has ended.
 
     >>> process_identity(os.getpid()) == process_identity(os.getpid()) != ""
     True
@@ -69,9 +73,12 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
 def _stat_fields(pid: int) -> list[bytes] | None:
     """Return the fields of /proc/<pid>/stat from the third one (state)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except OSError:
+        text = read_process_file(pid, "stat")
+    except PermissionError:
+        if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+            raise
+        text = None  # a process of another user has the pid by now
+    if text is None:
         return None
     # The second field is the name in parentheses, which may contain any character.
     return text[text.rindex(b")") + 2 :].split()
@@ -83,7 +90,7 @@ def _boot() -> str:
         try:
             with open("/proc/sys/kernel/random/boot_id") as file:
                 _boot_id = file.read().strip()
-        except OSError:
+        except FileNotFoundError:
             _boot_id = "unknown"
     return _boot_id
 

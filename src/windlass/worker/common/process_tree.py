@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 
+from windlass.worker.common.file_reads import read_process_file
+
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
 
@@ -43,14 +45,17 @@ class Family:
             except ChildProcessError:
                 return not self._sees_orphans and self._group_lives()
             if pid == 0:
-                return self.first_status is None or bool(descendants())
+                return self.first_status is None or self._has_descendants()
             if pid == self._first:
                 self.first_status = status
                 self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
         """Send a signal to all remaining processes. Stopped ones continue, to receive it."""
-        everyone = descendants()
+        try:
+            everyone = descendants()
+        except OSError:
+            everyone = []  # the next signal reaches those outside the process group
         for signal_number in (number, signal.SIGCONT):
             # After the child is reaped, its pid may be reused, unless its process group still
             # exists.
@@ -63,6 +68,12 @@ class Family:
             for pid, group in everyone:
                 if group != self._first:
                     _kill(pid, signal_number)
+
+    def _has_descendants(self) -> bool:
+        try:
+            return bool(descendants())
+        except OSError:
+            return True  # unknown: the caller checks again
 
     def _group_lives(self) -> bool:
         try:
@@ -119,10 +130,8 @@ def descendants() -> list[tuple[int, int]]:
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                text = file.read()
-        except OSError:
+        text = read_process_file(name, "stat")
+        if text is None:
             continue
         state, parent, group = text[text.rindex(b")") + 2 :].split()[:3]
         children.setdefault(int(parent), []).append(int(name))
@@ -143,7 +152,7 @@ def descendants() -> list[tuple[int, int]]:
 def is_detached(pid: int) -> bool:
     """Return whether a process does not belong to the trial in which it was started."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"{DETACHED}=1".encode() in file.read().split(b"\0")
-    except OSError:
-        return False
+        environ = read_process_file(pid, "environ")
+    except PermissionError:
+        return False  # a process that has changed its user
+    return environ is not None and f"{DETACHED}=1".encode() in environ.split(b"\0")

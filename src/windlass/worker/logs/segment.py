@@ -14,6 +14,7 @@ STDOUT, STDERR = "stdout", "stderr"
 TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
 HEADER_WIDTH = TIME_WIDTH + 3  # time, separator, tag, space
+BUFFER = 1 << 20  # bytes of records that wait for a full disk
 MARK = b"\x1d"  # separator before the tag of unfinished text
 
 TYPE_CHECKING = False
@@ -90,6 +91,9 @@ def has_header(line: bytes) -> bool:
 class SegmentWriter:
     """Appends records to a segment, one write per batch, and tolerates a full disk.
 
+    Records that cannot be written wait in memory, up to `BUFFER` bytes. Beyond that, new records
+    are dropped and counted, and a note in the log says how much is missing.
+
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "log")
     >>> writer = SegmentWriter(path)
@@ -103,18 +107,19 @@ class SegmentWriter:
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._batch: list[bytes] = []
+        self._waiting = b""  # whole records that could not be written yet
         self._lost = 0
         self._why = ""
         self._cut_torn_record()
 
     @property
-    def has_lost(self) -> bool:
-        """Return whether text was dropped that no record mentions yet."""
-        return self._lost > 0
+    def unwritten(self) -> int:
+        """The number of bytes that are not in the file: they wait, or were dropped."""
+        return len(self._waiting) + self._lost
 
     @property
-    def why_lost(self) -> str:
-        """The reason why text was dropped, if it was."""
+    def why_unwritten(self) -> str:
+        """The reason why text could not be written, if it could not."""
         return self._why
 
     def add(self, records: bytes) -> None:
@@ -122,19 +127,37 @@ class SegmentWriter:
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the batch; return whether anything was written. The rest is counted and dropped."""
+        """Write the batch and the records that wait; return whether anything was written."""
         batch, self._batch = b"".join(self._batch), []
-        if not batch and not self._lost:
+        if self._waiting or self._lost:
+            has_written = self._write_waiting(time)
+            if self.unwritten:
+                self._keep(batch)
+                return has_written
+        if not batch:
             return False
-        if self._lost:
+        rest = self._write(batch)
+        self._keep(batch[len(batch) - rest :])
+        return rest < len(batch)
+
+    def _write_waiting(self, time: float) -> bool:
+        waiting = self._waiting
+        rest = self._write(waiting)
+        self._waiting = waiting[len(waiting) - rest :]
+        if not rest and self._lost:
             note = f"{self._lost} bytes of log lost: {self._why}"
-            if self._write(encode_lines(time, STDERR, note.encode() + b"\n")):
-                self._lost += len(batch)
-                return False
-            self._lost = 0
-        unwritten = self._write(batch)
-        self._lost += unwritten
-        return unwritten < len(batch)
+            if not self._write(encode_lines(time, STDERR, note.encode() + b"\n")):
+                self._lost = 0
+        return rest < len(waiting)
+
+    def _keep(self, records: bytes) -> None:
+        """Keep as many whole records as fit for the next flush, and count the rest as lost."""
+        end = BUFFER - len(self._waiting)
+        if len(records) > end or self._lost:  # a gap stays one gap
+            end = 0 if self._lost else records.rfind(b"\n", 0, max(end, 0)) + 1
+            self._lost += len(records) - end
+            records = records[:end]
+        self._waiting += records
 
     def close(self) -> None:
         os.close(self._fd)

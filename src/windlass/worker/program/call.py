@@ -7,12 +7,8 @@ import pickle
 import reprlib
 import sys
 
-from windlass.worker.common.atomic_files import (
-    read_json,
-    remove_if_there,
-    when_there_is_space,
-    write_json,
-)
+from windlass.worker.common.atomic_files import remove_if_there, when_there_is_space, write_json
+from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
@@ -34,7 +30,7 @@ _LONG_TEXT = 100_000
 
 def run_call(attempt_dir: str) -> None:
     """Do what the launch file says, and leave by the way Python programs leave."""
-    launch = read_json(os.path.join(attempt_dir, "launch.json"))
+    launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
         sys.exit("windlass: the launch file is gone")
     sys.argv = [launch["executable"]["qualname"]]

@@ -7,6 +7,7 @@ from operator import index
 
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.common.errors import invalid, shown, wrong_type
+from windlass.worker.common.file_reads import exists, is_folder
 from windlass.worker.common.own_attempt import attempt_dir, replica, trial_dir
 from windlass.worker.common.process_tree import MARKER
 
@@ -121,7 +122,7 @@ def latest_checkpoint() -> str | None:
     ```
     """
     saver = _saver()
-    if saver is None or not os.path.isdir(saver.folder):
+    if saver is None or not is_folder(saver.folder):
         return None
     from windlass.worker.checkpoints import copies as checkpoint_copies
 
@@ -279,7 +280,7 @@ def _is_over() -> bool:
     attempt = attempt_dir()
     if attempt is None:
         return False
-    return os.path.exists(os.path.join(attempt, "exit.json")) or not os.path.isdir(attempt)
+    return exists(os.path.join(attempt, "exit.json")) or not is_folder(attempt)
 
 
 def _tell(saver: checkpoint_records.Saver) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.own_attempt import attempt_dir, replica, trial_dir
 from windlass.worker.program.context import rank
 

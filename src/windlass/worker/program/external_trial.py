@@ -12,12 +12,12 @@ import os
 import time
 
 from windlass.worker.common.atomic_files import (
-    read_json,
     take_lock,
     when_there_is_space,
     write_json,
     write_json_once,
 )
+from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.nudge import STATE, ServerAddress, send_once
 from windlass.worker.common.process_identity import process_identity
 from windlass.worker.program.failure import Failure

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from windlass.worker.common.atomic_files import make_folder
 from windlass.worker.common.own_attempt import OUTPUTS, replica, trial_dir
 
 TENSORBOARD = "tensorboard"  # below the outputs
@@ -36,7 +37,7 @@ def output_dir() -> Path:
         return Path(_outside_of_a_trial())
     _, role, index, _ = own
     folder = os.path.join(trial, f"{role}-{index}", OUTPUTS)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_folder(folder, 0o700)
     return Path(folder)
 
 
@@ -60,7 +61,7 @@ def _outside_of_a_trial() -> str:
         return existing
     try:
         folder = os.path.join(os.getcwd(), _ON_ITS_OWN)
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         ignored = os.path.join(folder, ".gitignore")
         if not os.path.lexists(ignored):
             with open(ignored, "w") as file:

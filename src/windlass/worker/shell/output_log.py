@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from windlass.worker.common.atomic_files import make_folder
+
 TYPE_CHECKING = False
 
 FOLDER = "terminal"  # in the directory of the attempt
@@ -19,7 +21,7 @@ class Writer:
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        make_folder(self._folder, 0o700)
         self._end = 0
         self._room = 0
         self._fd: int | None = None

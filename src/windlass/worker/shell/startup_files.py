@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from windlass.worker.common.atomic_files import make_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +38,7 @@ def own_shell(environ: dict[str, str], attempt_dir: str) -> list[str]:
         return [shell, "--rcfile", path]
     if kind == "zsh":
         own = os.path.join(attempt_dir, "zsh")
-        os.makedirs(own, mode=0o700, exist_ok=True)
+        make_folder(own, 0o700)
         home = _zsh_home(environ)
         _write(os.path.join(own, ".zshenv"), _ZSHENV.format(own=_quoted(own)))
         text = _ZSHRC.format(home=_quoted(home), folder=_quoted(folder))

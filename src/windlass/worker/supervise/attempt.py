@@ -8,7 +8,8 @@ import sys
 import time
 
 from windlass.worker.blobs.restore_tree import RestoreError, Tree, clean, read_tree, restore
-from windlass.worker.common.atomic_files import read_json, take_lock, write_json
+from windlass.worker.common.atomic_files import make_folder, take_lock, write_json
+from windlass.worker.common.file_reads import exists, may_pass, read_json, retried
 from windlass.worker.common.nudge import STATE, Nudger
 from windlass.worker.common.process_identity import process_identity
 from windlass.worker.common.process_tree import Departure, Family
@@ -31,6 +32,7 @@ _GRACE_FOR_LEFTOVERS = 2.0
 _DRAIN = 1.0  # seconds for pipes that a process outside the tree keeps open
 _LARGE_TREE = 1000
 _SHORT = 0.02
+_PATIENCE = 20.0  # seconds in which the start is repeated after an error that may pass
 _LAST_NUDGE = 2.0
 _HEAD_START = 2.0  # seconds in which the server, if there is one, handles a deadline itself
 
@@ -55,11 +57,14 @@ def supervise(
     leave_session()
     # Set up signals before the lock: a process that sees the lock may send signals.
     signals = signals or SignalPipe()
-    if _take_attempt_lock(attempt_dir) is None:
+    if retried(lambda: _take_attempt_lock(attempt_dir)) is None:
         return  # otherwise the lock is held until this process ends
-    launch = read_json(os.path.join(attempt_dir, "launch.json"))
+    launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is not None:
-        Supervision(attempt_dir, launch, signals, is_warm=is_warm, fork=fork).run()
+        supervision = retried(
+            lambda: Supervision(attempt_dir, launch, signals, is_warm=is_warm, fork=fork)
+        )
+        supervision.run()
 
 
 def leave_session() -> None:
@@ -75,12 +80,15 @@ def _take_attempt_lock(attempt_dir: str) -> int | None:
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
-        if os.path.exists(os.path.join(attempt_dir, "exit.json")):
-            return None
-        # Never start again an attempt that another supervisor has started, even if that one was
-        # killed.
-        if os.path.exists(os.path.join(attempt_dir, "state.json")):
-            return None
+        try:
+            # Never start again an attempt that another supervisor has started, even if that one was
+            # killed.
+            if any(exists(os.path.join(attempt_dir, name)) for name in ("exit.json", "state.json")):
+                return None
+        except OSError:
+            if lock is not None:
+                os.close(lock)
+            raise
         # Otherwise the lock is held by a supervisor that is starting, or for an instant by
         # `is_locked`.
         if lock is not None or time.monotonic() > give_up:
@@ -116,6 +124,7 @@ class Supervision:
         self._sees_orphans = False
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
+        self._work_lock: int | None = None
         self._requested_at = time.monotonic()  # start of the job's remaining time
         self._began = 0.0
         self._ended: float | None = None  # when the process ended, by `time.monotonic`
@@ -134,11 +143,10 @@ class Supervision:
         ending: dict[str, Any]
         try:
             # A stop request from before the first state was written came without a signal.
-            if os.path.exists(self._path("stop.json")):
+            if retried(lambda: exists(self._path("stop.json"))):
                 self._watch.begin_to_stop()
-            self._hold_port()
             self._sees_orphans = linux.adopt_orphans()
-            ending = self._run_process(*self._prepare())
+            ending = self._run_process(*self._prepare_patiently())
         except Stopped:
             ending = {"reason": "Stopped", "message": "stopped before it was started"}
         except (StartError, RestoreError) as error:
@@ -154,10 +162,26 @@ class Supervision:
 
     # Before the process
 
+    def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
+        """Prepare the start, and repeat it after an error that may pass: nothing has run yet."""
+        give_up = time.monotonic() + _PATIENCE
+        pause = _SHORT
+        while True:
+            try:
+                return self._prepare()
+            except OSError as error:
+                if not may_pass(error) or time.monotonic() + pause > give_up:
+                    raise
+                self._enter(self._state["stage"], f"cannot start yet: {error.strerror}")
+            self._watch.wait(time.monotonic() + pause)
+            self._check_stop()
+            pause = min(pause * 2, 1.0)
+
     def _prepare(self) -> tuple[list[str], dict[str, str], str]:
         """Return the command line, the environment and the working directory of the process."""
         launch = self._launch
         python = launch["python"]
+        self._hold_port()
         if launch.get("flaw"):
             raise StartError(launch["flaw"], 126)
         if launch.get("environment"):
@@ -166,13 +190,13 @@ class Supervision:
             python = self._make_environment(Environment(launch["environment"], python))
         self._restore()
         cwd = os.path.normpath(os.path.join(launch["work"], launch["workdir"]))
-        os.makedirs(cwd, exist_ok=True)
+        make_folder(cwd)
         if launch["volumes"]:
             from windlass.worker.supervise.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
         if launch["executable"]["type"] == "process":  # which never calls `wl.output_dir`
-            os.makedirs(child_process.output_folder(launch), mode=0o700, exist_ok=True)
+            make_folder(child_process.output_folder(launch), 0o700)
         environ = child_process.build_environ(launch, self._private, python, os.environ)
         argv = child_process.build_argv(launch, self._dir, python, environ, cwd)
         self._hold_port()
@@ -194,7 +218,7 @@ class Supervision:
     def _make_environment(self, environment: Environment) -> str:
         if environment.is_complete:
             return environment.python
-        os.makedirs(os.path.dirname(environment.target), exist_ok=True)
+        make_folder(os.path.dirname(environment.target))
         lock = self._wait_for_lock(environment.target + ".lock", "the same packages")
         try:
             if not environment.is_complete:
@@ -212,7 +236,7 @@ class Supervision:
         environ = environment.environ({**(self._private.get("environ") or os.environ), **variables})
         folder = os.path.dirname(environment.target)
         for argv in environment.commands():
-            status = self._attend(Fork().become(argv, environ, folder, merged=True))
+            status = self._attend(_make_fork().become(argv, environ, folder, merged=True))
             self._check_stop()
             if status != 0:
                 raise StartError("its packages could not be installed; its log says why", 1)
@@ -220,9 +244,10 @@ class Supervision:
 
     def _restore(self) -> None:
         work = self._launch["work"]
-        os.makedirs(work, exist_ok=True)
-        # The previous attempt may still be removing its code. This lock is held until the end.
-        self._wait_for_lock(work + ".lock", "the attempt before")
+        make_folder(work)
+        if self._work_lock is None:
+            # The previous attempt may still be removing its code. The lock is held until the end.
+            self._work_lock = self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
         try:
@@ -283,9 +308,6 @@ class Supervision:
                 ending["message"] = out_of_memory.why_killed()
         if departure.was_first_asked:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
-        if self._watch.log.has_lost:
-            why = self._watch.log.why_lost.replace("no space left", "the disk is full")
-            ending.setdefault("message", f"{why}: some of its log was lost")
         return ending
 
     def _start(self, argv: list[str], environ: dict[str, str], cwd: str) -> Child:
@@ -293,10 +315,12 @@ class Supervision:
             terminal = self._watch.open_terminal(self._launch["executable"])
             try:
                 # Fork only now, so that the child inherits the descriptors of the terminal.
-                return Fork().become(argv, environ, cwd, author=self._private, terminal=terminal)
+                return _make_fork().become(
+                    argv, environ, cwd, author=self._private, terminal=terminal
+                )
             finally:
                 terminal.let_go()
-        fork = self._fork if self._fork and not self._fork.has_ended() else Fork()
+        fork = self._fork if self._fork and not self._fork.has_ended() else _make_fork()
         call = (
             self._dir
             if self._is_warm and child_process.can_call_here(self._launch, argv[0])
@@ -369,8 +393,21 @@ class Supervision:
             "ended": self._end_time(),
             **ending,
         }
-        self._insist(lambda: write_json(self._path("exit.json"), record, durable=True))
+
+        def write() -> None:
+            self._watch.flush_log()  # readers expect the whole log once the record exists
+            message = record["message"] or self._log_loss()
+            write_json(self._path("exit.json"), {**record, "message": message}, durable=True)
+
+        self._insist(write)
         self._nudger.nudge(STATE)
+
+    def _log_loss(self) -> str:
+        log = self._watch.log
+        if not log.unwritten:
+            return ""
+        why = log.why_unwritten.replace("no space left", "the disk is full")
+        return f"{why}: {log.unwritten} bytes of its log were lost"
 
     def _end_time(self) -> float:
         """Return the time at which the process ended, without the wait for its descendants.
@@ -398,6 +435,10 @@ class Supervision:
         until = time.monotonic() + _LAST_NUDGE
         while self._nudger.is_pending and time.monotonic() < until:
             self._watch.wait(until)
+
+
+def _make_fork() -> Fork:
+    return retried(Fork, _PATIENCE)
 
 
 def _complain(text: str) -> None:

@@ -185,18 +185,20 @@ class Fork:
     """
 
     def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
-        stdout, stdout_end = os.pipe()
-        stderr, stderr_end = os.pipe()
-        orders, self._orders = os.pipe()
-        self._fault, fault_end = os.pipe()
-        ours = (stdout, stderr, self._orders, self._fault)
-        theirs = (stdout_end, stderr_end, orders, fault_end)
+        ends: list[int] = []
         parent = os.getpid()
         try:
+            for _ in range(4):
+                ends += os.pipe()
+            stdout, stdout_end, stderr, stderr_end, orders, self._orders, self._fault, fault_end = (
+                ends
+            )
             self._pid = os.fork()
-        except OSError as error:
-            _close(*ours, *theirs)
-            raise StartError(f"no process could be started: {error.strerror}", 126) from error
+        except OSError:
+            _close(*ends)
+            raise
+        ours = (stdout, stderr, self._orders, self._fault)
+        theirs = (stdout_end, stderr_end, orders, fault_end)
         if self._pid == 0:
             _close(*ours, *closed)
             _become_what_is_told(parent, *theirs)

@@ -7,7 +7,7 @@ import select
 import signal
 import time
 
-from windlass.worker.common.atomic_files import read_json
+from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.nudge import LOG, Nudger
 from windlass.worker.logs.output_pump import Stream
 from windlass.worker.logs.segment import SegmentWriter
@@ -127,7 +127,10 @@ class Watch:
 
     def begin_to_stop(self) -> None:
         """Record a stop request. After several requests, the shortest grace period counts."""
-        order = read_json(os.path.join(self._dir, "stop.json")) or {}
+        try:
+            order = retried(lambda: read_json(os.path.join(self._dir, "stop.json")), 1.0) or {}
+        except OSError:
+            order = {}
         grace = order.get("grace")
         grace = float(grace) if isinstance(grace, (int, float)) else _DEFAULT_GRACE
         by = time.monotonic() + max(0.0, grace)

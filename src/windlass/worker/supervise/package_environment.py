@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from windlass.worker.common.atomic_files import make_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +68,7 @@ class Environment:
 
         if os.path.lexists(self.target):
             shutil.rmtree(self.target)
-        os.makedirs(os.path.dirname(self.target), exist_ok=True)
+        make_folder(os.path.dirname(self.target))
 
     def commands(self) -> list[list[str]]:
         """Return the commands that create the environment, in order."""

@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 
+from windlass.worker.common.file_reads import retried
 from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 from windlass.worker.program import call as program_call
 from windlass.worker.supervise import attempt as supervised_attempt
@@ -154,11 +155,9 @@ def _supervise(
     try:
         if signals is None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        errors = os.open(
-            os.path.join(attempt_dir, "supervisor.err"),
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-            0o600,
-        )
+        path = os.path.join(attempt_dir, "supervisor.err")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        errors = retried(lambda: os.open(path, flags, 0o600))
         os.dup2(errors, 2)
         os.close(errors)
         supervised_attempt.supervise(attempt_dir, is_warm=True, signals=signals, fork=fork)

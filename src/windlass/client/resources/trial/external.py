@@ -187,7 +187,7 @@ def _home_of(transport: Transport) -> str:
     if endpoint.home is not None:
         return os.fspath(endpoint.home.path)
     from windlass.model.requests import ServerInfo
-    from windlass.worker.common.atomic_files import read_json
+    from windlass.worker.common.file_reads import read_json
     from windlass.worker.common.process_identity import is_alive
 
     info = transport.ask("GET", "/server", ServerInfo)

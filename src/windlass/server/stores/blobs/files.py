@@ -26,7 +26,8 @@ from windlass.server.stores.blobs.disk_space import check_disk_space
 from windlass.worker.blobs.digest import is_digest, place_of
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.writer import held, remove_staging
-from windlass.worker.common.atomic_files import remove_if_there, write_bytes
+from windlass.worker.common.atomic_files import make_folder, remove_if_there, write_bytes
+from windlass.worker.common.file_reads import exists
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
@@ -74,7 +75,7 @@ class FileBlobStore:
         try:
             if now - os.stat(path).st_mtime > _STALE:
                 os.utime(path)
-        except OSError:
+        except FileNotFoundError:
             return False
         return True
 
@@ -221,7 +222,7 @@ class FileBlobStore:
         digest = hasher.hexdigest()
         target = self.path(digest)
         # The source is a link that keeps it; unless another was here before.
-        if not os.path.exists(target) or not self.has(digest):
+        if not exists(target) or not self.has(digest):
             # A link, not a move: after a kill, the next server finds the source again.
             temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
@@ -349,5 +350,5 @@ def put_in_place(temporary: str, target: str) -> None:
     try:
         os.replace(temporary, target)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        make_folder(os.path.dirname(target), 0o700)
         os.replace(temporary, target)

@@ -13,7 +13,6 @@ import json
 import logging
 import math
 import os
-import stat
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +62,7 @@ from windlass.server.stores.metrics.base import MetricStore
 from windlass.worker.blobs.restore_tree import RestoreError, read_tree
 from windlass.worker.checkpoints.records import clear
 from windlass.worker.common.atomic_files import remove_if_there
+from windlass.worker.common.file_reads import is_folder, read_file
 
 _LARGEST_METADATA = 64 << 10
 _LARGEST_RECORD = 1 << 20
@@ -117,7 +117,7 @@ class CheckpointStore:
     def take_in(self, trial_id: int) -> None:
         """Import the new checkpoints of a trial, and apply its retention rule."""
         folder = paths.checkpoints_dir(self._home, trial_id)
-        if not os.path.isdir(folder):
+        if not is_folder(folder):
             return
         with self._lock:
             stored_numbers = self._db.read(lambda connection: list_numbers(connection, trial_id))
@@ -130,7 +130,7 @@ class CheckpointStore:
     def tidy(self, trial_id: int) -> None:
         """Delete files that only the processes of a trial need, after all of them have ended."""
         folder = paths.checkpoints_dir(self._home, trial_id)
-        if os.path.isdir(folder):
+        if is_folder(folder):
             clear(str(folder))
             self._blobs.discard_unfinished(trial_id)
             self.take_in(trial_id)
@@ -158,7 +158,7 @@ class CheckpointStore:
         try:
             tree = read_tree(self._blobs.get(saved.manifest))
             metadata = msgspec.json.encode(saved.metadata)
-        except (OSError, RestoreError, ValueError) as error:
+        except (FileNotFoundError, RestoreError, ValueError) as error:
             _log.warning("checkpoint %s of trial %s: %s", number, trial_id, error)
             return None
         files = [file for entries in tree.folders.values() for file in entries]
@@ -379,20 +379,15 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
 
 def read_saved(path: Path) -> Saved | None:
     """Read a record file; None if the file is missing or invalid."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+    data = read_file(str(path), _LARGEST_RECORD)
+    if data is None:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
         # Not msgspec's own reader, which refuses the odd names that files may have.
-        return msgspec.convert(json.loads(os.read(fd, _LARGEST_RECORD)), learned(Saved))
-    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        _log.warning("%s is no record of a checkpoint: %s", path, error)
+        return msgspec.convert(json.loads(data), learned(Saved))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        _log.warning("%s is not the record of a checkpoint: %s", path, error)
         return None
-    finally:
-        os.close(fd)
 
 
 def _parse_metric(sort: str) -> str:

@@ -22,10 +22,12 @@ from windlass.server.stores.logs.merge import (
     tail_merged,
 )
 from windlass.server.stores.logs.pattern import Pattern
+from windlass.worker.common.file_reads import retried
 from windlass.worker.logs import segment_reader
 
 _LAST_LINES = 20  # lines that the error of a failure has
 _MOST_SEARCHED = 512 * 1024  # bytes that are searched for them
+_PATIENCE = 2.0  # seconds in which they are read again after an error
 _LONGEST_LINE = 2000  # characters of each
 
 
@@ -115,9 +117,11 @@ class FileLogStore:
         if not _is_log(path):
             return ()
         try:
-            lines, _ = segment_reader.tail(str(path), _LAST_LINES, limit=_MOST_SEARCHED)
+            lines, _ = retried(
+                lambda: segment_reader.tail(str(path), _LAST_LINES, limit=_MOST_SEARCHED), _PATIENCE
+            )
         except OSError:
-            return ()  # a disk that cannot be read must not keep the end from being recorded
+            return ()  # a disk that stays unreadable must not keep the end from being recorded
         texts = (line.text.decode("utf-8", "replace") for line in lines)
         return tuple(_shorten(text.rstrip("\r").rpartition("\r")[2]) for text in texts)
 

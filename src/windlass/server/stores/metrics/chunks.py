@@ -23,6 +23,7 @@ from windlass.server.stores.metrics.base import Wanted
 from windlass.server.stores.metrics.columns import Column, column_of
 from windlass.server.stores.metrics.downsample import OUTLINED, downsample, outline
 from windlass.server.stores.metrics.file_reader import PIECE, read_bytes, read_reports
+from windlass.worker.common.file_reads import file_size
 
 STRETCH = PIECE  # bytes of a file; what is read of it for a curve, beside chunks, is less
 FOLDER = "columns"
@@ -48,7 +49,7 @@ class Chunk(NamedTuple):
 
     def locations(self) -> dict[str, ColumnLocation]:
         """The location of each metric; empty if the chunk is damaged."""
-        size = _size(self.path)
+        size = file_size(self.path)
         end = read_bytes(self.path, max(size - _MOST_LIKELY, 0), _MOST_LIKELY)
         if end[-8:] != _TAIL:
             return {}
@@ -108,7 +109,7 @@ def list_chunks(file: Path) -> dict[int, Chunk]:
 
 def make_chunk(file: Path) -> bool:
     """Make a chunk of the first stretch that has none yet; whether there was one."""
-    size = _size(file)
+    size = file_size(file)
     if size < STRETCH:
         return False
     with _making:
@@ -216,10 +217,3 @@ def find_parts(file: Path, wanted: Wanted) -> dict[str, Parts]:
             if wanted(name):
                 parts.setdefault(name, Parts()).add_rest(column)
         position = after
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -6,8 +6,6 @@ A trial's own process writes these files, so they may contain any bytes.
 from __future__ import annotations
 
 import math
-import os
-import stat
 import sys
 from array import array
 from binascii import crc32
@@ -18,6 +16,7 @@ import msgspec
 
 from windlass.model.thread_safe_types import learned
 from windlass.server.stores.metrics.columns import Column, column_of
+from windlass.worker.common.file_reads import read_part
 from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
@@ -245,15 +244,5 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Some bytes of a file; none of what is no file, or not there."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    try:
-        # A pipe or a device has no end.
-        return os.pread(fd, most, position) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
+    """Return some bytes of a file; none if it is missing, or is not a regular file."""
+    return read_part(str(path), position, most)

@@ -31,6 +31,7 @@ from windlass.server.stores.metrics.points import metric_files, new_points
 from windlass.server.stores.metrics.summaries import Added, Stale, Tally
 from windlass.server.stores.trials.rows import add_events
 from windlass.server.stores.trials.store import TrialStore
+from windlass.worker.common.file_reads import file_size
 from windlass.worker.program.report import MOST_NAMES
 
 
@@ -56,7 +57,7 @@ class FileMetricStore:
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
-            size = _size(self._path(source))  # a stray may write for ever
+            size = file_size(self._path(source))  # a stray may write for ever
             while (counting := self.count_new(source)) is not None:
                 try:
                     start, end = counting.result()
@@ -88,7 +89,7 @@ class FileMetricStore:
 
     def sizes(self, trial_id: int) -> tuple[int, ...]:
         """The size of each file: other sizes mean new points."""
-        return tuple(_size(path) for _, path in metric_files(self._home, trial_id))
+        return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
         """Begin to count the next piece of what is new; none if nothing is.
@@ -98,7 +99,7 @@ class FileMetricStore:
         """
         trial_id, replica = source.trial_id, source.replica
         path = self._path(source)
-        if not _size(path):
+        if not file_size(path):
             return None
         counted = self._db.read(
             lambda connection: summaries.read_counted(connection, trial_id, replica)
@@ -143,13 +144,6 @@ class FileMetricStore:
     def _path(self, source: Source) -> Path:
         folder = paths.attempt_dir(self._home, source.trial_id, source.replica)
         return folder / paths.METRICS
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:

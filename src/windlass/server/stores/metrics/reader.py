@@ -17,6 +17,7 @@ from windlass.server.db.base import DatabaseUnavailable
 from windlass.server.stores.metrics.file_reader import PIECE
 from windlass.server.stores.metrics.files import FileMetricStore
 from windlass.server.stores.metrics.summaries import Stale
+from windlass.worker.common.file_reads import exists
 
 _LOOK_AGAIN = 0.06  # seconds after a nudge: programs do not nudge twice within 0.05
 _LONGEST_REST = 1.0
@@ -47,9 +48,7 @@ class MetricReader:
         """Read all reports from the time without a server."""
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
-                if (path / paths.METRICS).exists() and Attempt(job.uid, replica, path).is_of(
-                    job.uid
-                ):
+                if exists(path / paths.METRICS) and Attempt(job.uid, replica, path).is_of(job.uid):
                     self.look(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
@@ -109,9 +108,13 @@ class MetricReader:
     def _begin(self, source: Source) -> Future[tuple[int, int]] | None:
         try:
             return self._store.count_new(source)
+        except (OSError, DatabaseUnavailable) as error:
+            _log.warning("the metrics of %s cannot be read yet: %s", source, error)
+            with self._changed:
+                self._due.setdefault(source, time.monotonic() + _TRY_AGAIN)
         except Exception:  # noqa: BLE001 -- an invalid file must not stop the others
             _log.exception("the metrics of %s cannot be read", source)
-            return None
+        return None
 
     def _finish(
         self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None

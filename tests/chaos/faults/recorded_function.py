@@ -1,0 +1,29 @@
+"""A function that leaves every kind of record."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import windlass as wl
+
+
+@wl.run(cpus=0.05)
+def record(name: str, folder: str, steps: int, way: int) -> str:
+    """Print, report and save, and end in one of three ways."""
+    with open(os.path.join(folder, f"{name}.begin"), "a") as file:
+        file.write("x")
+    for step in range(steps):
+        print(f"{name} step {step}", flush=True)
+        wl.report(step, loss=float(step))
+        if step % (steps // 2) == 0:
+            path = os.path.join(folder, f"{name}.pt")
+            with open(path, "w") as file:
+                file.write(f"{name} {step}")
+            wl.save_checkpoint(path, step=step)
+    open(os.path.join(folder, f"{name}.end"), "w").close()
+    if way == 1:
+        raise LookupError(name)
+    if way == 2:
+        sys.exit(7)
+    return name
