@@ -1,4 +1,4 @@
-"""What all tests share: homes of their own, programs written as a user writes them."""
+"""Fixtures of all tests: separate homes, and programs written as a user writes them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from xdist_schedule import Scheduling, in_order
 
 __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_trials"]
 
-# Whether a trial ran long enough to be looked at is no matter of most tests: else what they see
-# would depend on how busy the machine is. Those that are about it turn it on.
+# Most tests do not depend on whether a trial ran long enough to be sampled. Without this setting
+# their results would depend on the load of the machine. Tests of sampling turn sampling on.
 os.environ.setdefault("WINDLASS_SYSTEM_METRICS", "0")
 
-# A shell that starts us in the background has us ignore Ctrl-C, and all that we start with us.
+# A shell that starts pytest in the background makes pytest and its children ignore Ctrl-C.
 for number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         is_python_s = number == signal.SIGINT
         signal.signal(number, signal.default_int_handler if is_python_s else signal.SIG_DFL)
 
-# Before any process is started, which then has its files there, too.
+# Set this before any process starts, so that child processes put their files there, too.
 _SCRATCH = scratch.take()
 
 # The duration of an example means nothing on a busy machine. `make test` runs few examples of each
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(exitstatus: int) -> None:
-    if _SCRATCH is not None and exitstatus == pytest.ExitCode.OK:  # else there is something to see
+    if _SCRATCH is not None and exitstatus == pytest.ExitCode.OK:  # a failed run keeps its files
         scratch.give_back(_SCRATCH)
 
 
@@ -60,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.fixture(scope="module")
 def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home for the tests of one file, its server gone afterwards."""
+    """A home for the tests of one file. Its server stops afterwards."""
     home = tmp_path_factory.mktemp("home") / "wl"
     yield home
     stop_server(home)
@@ -68,7 +68,7 @@ def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def home(module_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file's home, in this process's environment."""
+    """The home of the file, set in this process's environment."""
     monkeypatch.setenv("WINDLASS_HOME", str(module_home))
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     return module_home
@@ -76,7 +76,7 @@ def home(module_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home for one test alone, in this process's environment."""
+    """A home for one test, set in this process's environment."""
     home = tmp_path / "home"
     monkeypatch.setenv("WINDLASS_HOME", str(home))
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
@@ -86,5 +86,5 @@ def fresh_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A folder with a user's program in it."""
+    """A folder with a user's program."""
     return Project(tmp_path / "project")

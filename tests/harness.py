@@ -1,4 +1,4 @@
-"""What tests do things with: a user's project, the server of a home, patience."""
+"""Tools of the tests: a user's project, the server of a home, and waiting for a condition."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 import warm_interpreter
 
 BIN = Path(sys.executable).parent
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 120.0  # an upper limit that only a failure reaches
 
 
 def stop_server(home: Path) -> None:
-    """Stop the server of a home, if there is one, and everything that still runs there."""
+    """Stop the server of a home, if there is one, and everything that still runs in the home."""
     from windlass.home import Home
 
     stop_trials(home)
@@ -32,7 +32,7 @@ def stop_server(home: Path) -> None:
 
 
 def kill_server(home: Path) -> None:
-    """Kill the server of a home, and wait until it is gone."""
+    """Kill the server of a home, and wait until its process is gone."""
     from windlass.worker.common.atomic_files import is_locked
 
     os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
@@ -40,7 +40,7 @@ def kill_server(home: Path) -> None:
 
 
 def stop_trials(home: Path) -> None:
-    """Ask every trial of a home that has not ended to end."""
+    """Stop every running trial of a home."""
     from windlass.client.client import Client
     from windlass.client.connection.discovery import describe_server
     from windlass.home import Home
@@ -69,14 +69,14 @@ def stop_trials(home: Path) -> None:
 
 
 class Project:
-    """A user's folder: files are written into it and run as a user runs them."""
+    """A user's folder. Tests write files into it and run them as a user does."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir()
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file, the text's common indentation removed."""
+        """Write a file and remove the common indentation of its text."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text).lstrip("\n"))
@@ -91,7 +91,7 @@ class Project:
     def run(
         self, *argv: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder, its output caught as text."""
+        """Run a command in the folder and capture its output as text."""
         return warm_interpreter.run(
             [str(part) for part in argv],
             cwd=cwd or self.path,
@@ -100,7 +100,7 @@ class Project:
         )
 
     def start(self, *args: str | Path) -> subprocess.Popen[str]:
-        """Start Python with these arguments in the folder and do not wait for it."""
+        """Start Python with these arguments in the folder without waiting for its exit."""
         return subprocess.Popen(
             [sys.executable, *[str(part) for part in args]],
             cwd=self.path,
@@ -112,21 +112,21 @@ class Project:
 
 
 def traces(home: Path, *values: str) -> list[str]:
-    """The files of a home that hold one of the values."""
+    """Return the files of a home that contain one of the values."""
     found = []
     for folder, _, names in os.walk(home):
         for name in names:
             path = Path(folder, name)
-            with contextlib.suppress(FileNotFoundError):  # code is taken out as trials end
+            with contextlib.suppress(FileNotFoundError):  # code is removed when trials end
                 if path.is_file() and any(value.encode() in path.read_bytes() for value in values):
                     found.append(str(path.relative_to(home)))
     return sorted(found)
 
 
 def eventually(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait until something holds that nothing tells us about.
+    """Poll until a condition holds, where no notification exists.
 
-    The longer it takes, the less often is looked: to ask a cluster costs it something.
+    The interval grows with time, because requests to a cluster have a cost.
     """
     import time
 

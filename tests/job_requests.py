@@ -1,4 +1,4 @@
-"""Jobs of several replicas, asked for as the wire has them."""
+"""Requests for jobs of several replicas, in the format of the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.requests import CreateTrial, Private
 from windlass.model.resources import Resources
 
-# Of every replica's program: which one it is, and a wait for a file.
+# The beginning of every replica's program: its identity, and a wait for a file.
 PREAMBLE = """
 import os, signal, sys, time
 me = os.environ["WINDLASS_REPLICA"].split("/")
@@ -30,7 +30,7 @@ def touch(path):
 
 
 def role(program: str, name: str = "worker", replicas: int = 1, **fields: Any) -> Role:
-    """Replicas that run a program of Python; `role`, `index`, `attempt` and `name` are known."""
+    """Describe replicas that run Python code, which may use `role`, `index`, `attempt`, `name`."""
     argv = ("python", "-u", "-c", PREAMBLE + program)
     return Role(
         executable=ProcessCall(argv=argv),
@@ -41,7 +41,7 @@ def role(program: str, name: str = "worker", replicas: int = 1, **fields: Any) -
 
 
 def request(*roles: Role, name: str = "mnist", **spec: Any) -> CreateTrial:
-    """A request for a trial of these roles."""
+    """Build a request for a trial with these roles."""
     return CreateTrial(
         key=uuid.uuid4().hex,
         experiment=name,
@@ -51,7 +51,7 @@ def request(*roles: Role, name: str = "mnist", **spec: Any) -> CreateTrial:
 
 
 def submit(*roles: Role, name: str = "mnist", **spec: Any) -> Trial[Any]:
-    """A trial of these roles."""
+    """Submit a trial with these roles."""
     transport = Client().transport
     asked = request(*roles, name=name, **spec)
     record = transport.ask("POST", "/trials", TrialRecord, body=asked)

@@ -1,4 +1,4 @@
-"""Small and read-only file systems, mounted where nobody else sees them and no root is needed."""
+"""Small and read-only file systems, mounted in private namespaces without root."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 def in_own_mounts(test: Callable[P, None]) -> Callable[P, None]:
-    """Run a test again in namespaces of its own, in which it may mount things.
+    """Run a test again in its own namespaces, where it may mount file systems.
 
-    They vanish with its last process: a test that is killed leaves no mount behind.
+    The kernel removes them with the last process, so that a killed test leaves no mount behind.
     """
 
     @functools.wraps(test)
@@ -35,7 +35,7 @@ def in_own_mounts(test: Callable[P, None]) -> Callable[P, None]:
         if why := _why_not():
             pytest.skip(f"mounting is not permitted here: {why}")
         node = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
-        with tempfile.TemporaryDirectory(prefix="wl-") as folder:  # short: sockets are in there
+        with tempfile.TemporaryDirectory(prefix="wl-") as folder:  # short, for socket paths
             pytest_there = [sys.executable, "-m", "pytest", "--basetemp", f"{folder}/t"]
             done = subprocess.run(
                 [*_OWN_MOUNTS, *pytest_there, "-p", "no:cacheprovider", node],
@@ -54,7 +54,7 @@ def in_own_mounts(test: Callable[P, None]) -> Callable[P, None]:
 
 @functools.cache
 def _why_not() -> str:
-    """What is in the way of mounting; nothing if nothing is."""
+    """Return the reason why mounting is impossible, or an empty text."""
     try:
         trial = ["sh", "-c", "mount -t tmpfs -o size=1m none /mnt"]
         done = subprocess.run([*_OWN_MOUNTS, *trial], capture_output=True, text=True, check=False)
@@ -77,7 +77,7 @@ def small_disk(path: Path, **limits: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def read_only(path: Path) -> Iterator[None]:
-    """A directory in which nothing can be written for a while, whoever tries."""
+    """Make a directory read-only for a while, also for root."""
     _do("mount", "--bind", str(path), str(path))
     try:
         _do("mount", "-o", "remount,bind,ro", str(path))
@@ -87,21 +87,21 @@ def read_only(path: Path) -> Iterator[None]:
 
 
 def take_space(path: Path, leave: int = 0) -> None:
-    """Take the space of a file system, but for so many bytes."""
+    """Fill a file system except for this many bytes."""
     with (path / "hog").open("wb") as file:
         while (room := _free(path) - leave) > 0:
-            with contextlib.suppress(OSError):  # others take some meanwhile
+            with contextlib.suppress(OSError):  # other processes take some space meanwhile
                 os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, room)
 
 
 def take_inodes(path: Path, leave: int = 0) -> None:
-    """Take the numbers of files that a file system has, but for so many."""
+    """Use up the inodes of a file system except for this many."""
     for _ in range(os.statvfs(path).f_favail - leave):
         os.close(tempfile.mkstemp(prefix="hog-", dir=path)[0])
 
 
 def give_back(path: Path) -> None:
-    """Give back what was taken."""
+    """Free the space and inodes again."""
     for hog in path.glob("hog*"):
         hog.unlink()
 

@@ -1,4 +1,4 @@
-"""Objects for tests: TFJobs and PyTorchJobs from a few words."""
+"""TFJob and PyTorchJob objects for tests, from a few arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FIELDS = {"TFJob": "tfReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}
 
 
 def replicas(kind: str, number: int | None = 1, **fields: Any) -> dict[str, Any]:
-    """What an object says of one role; `container` has fields of its container."""
+    """The spec of one role; `container` has fields of its container."""
     container = {"name": CONTAINERS[kind], "image": "python:3.11", **fields.pop("container", {})}
     template = {"spec": {"containers": [container], **fields.pop("pod", {})}}
     said: dict[str, Any] = {"template": template, **fields}
@@ -19,7 +19,7 @@ def replicas(kind: str, number: int | None = 1, **fields: Any) -> dict[str, Any]
 
 
 def manifest(kind: str, name: str = "train", **roles: Any) -> dict[str, Any]:
-    """An object with so many of each role, or with what is said of it.
+    """An object with this many replicas of each role, or with a spec for each role.
 
     `manifest("TFJob", Worker=2, PS=1, runPolicy={"backoffLimit": 0})`
     """

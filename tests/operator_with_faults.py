@@ -1,15 +1,15 @@
-"""A real operator with a rig: it dies at a chosen step, loses a worker, or keeps count.
+"""A real operator with injected faults: it dies at a chosen step, loses a worker, or counts.
 
 `python operator_with_faults.py operator --namespace lab` is the command `windlass`, with the rig
 that WINDLASS_RIG names:
 
-- `die:N` sends itself SIGKILL at the N-th step: just before and just after everything that it
-  writes to the cluster, but for events and its lease
-- `lose-worker` has the worker that first looks at a job end, as nothing should have it do
-- `count:FILE` appends to a file the uid of each job that is looked at by two at a time
-- `hold:METHOD:KIND:FOLDER` leaves `held` in a folder before the first of such requests, and waits
-  for `go`; `done` is left when it was answered, unless with a refusal
-- `note:FILE` appends to a file what it asks of the cluster, as rights are spelt
+- `die:N` sends itself SIGKILL at the N-th step: just before and just after each write to the
+  cluster, except for events and its lease
+- `lose-worker` ends the worker that first reconciles a job, which must never happen by itself
+- `count:FILE` appends to a file the uid of each job that two workers reconcile at the same time
+- `hold:METHOD:KIND:FOLDER` writes `held` to a folder before the first such request and waits for
+  `go`; it writes `done` after the response, unless the cluster refuses the request
+- `note:FILE` appends to a file each request to the cluster, spelled like a permission
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs in pseudo-terminals, and a package index that takes its time."""
+"""Programs in pseudo-terminals, and a slow package index."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ except KeyboardInterrupt:
     raise
 """
 )
-"""Waits for a trial that never ends by itself."""
+"""A program that waits for a trial which never ends by itself."""
 
 
 class Terminal:
@@ -93,11 +93,11 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """The rows of the screen that something stands in."""
+        """The rows of the screen that are not empty."""
         return [line.rstrip() for line in self._screen.display if line.strip()]
 
     def wait_for(self, text: str) -> str:
-        """Wait until a text stands on the screen; the line it is in."""
+        """Wait until a text appears on the screen, and return its line."""
         while True:
             for line in self.lines:
                 if text in line:
@@ -105,7 +105,7 @@ class Terminal:
             assert self._read(), f"it ended and {text!r} is not there: {self.lines}"
 
     def wait_until(self, condition: Callable[[list[str]], bool]) -> None:
-        """Wait until the lines of the screen fulfil a condition: a frame may come in pieces."""
+        """Wait until the lines of the screen fulfil a condition. A frame may arrive in pieces."""
         while not condition(self.lines):
             assert self._read(), f"it ended, and the screen shows {self.lines}"
 
@@ -116,7 +116,7 @@ class Terminal:
         return int(found[1])
 
     def wait_for_redraws(self, count: int) -> None:
-        """Wait until the status line was drawn so many times more."""
+        """Wait until the program has drawn the status line this many times more."""
         count += self.raw.count(b"\r\x1b[K")
         while self.raw.count(b"\r\x1b[K") < count:
             assert self._read(), "it ended"
@@ -125,12 +125,12 @@ class Terminal:
         os.write(self._master, keys)
 
     def press_ctrl_c(self) -> None:
-        """Press Ctrl-C, and read until the program has ended by it."""
+        """Press Ctrl-C, and read until the program has ended."""
         self.press(b"\x03")
         assert self.finish() in (-signal.SIGINT, 130)
 
     def finish(self) -> int:
-        """Read until the program has ended; its exit code, negative for a signal."""
+        """Read until the program has ended. Return its exit code, negative for a signal."""
         while self._read():
             pass
         os.close(self._master)
@@ -142,7 +142,7 @@ class Terminal:
         assert ready, f"nothing more came; the screen: {self.lines}"
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # Linux says EIO where others say end of file
+        except OSError:  # Linux reports EIO where other systems report end of file
             return False
         self.raw += data
         self._stream.feed(data)
@@ -150,7 +150,10 @@ class Terminal:
 
 
 def stopped_by_ctrl_c(terminal: Terminal) -> wl.Trial[Any]:
-    """Press Ctrl-C where `WAITING` runs: the trial is stopped, and all of that is told in order."""
+    """Press Ctrl-C while `WAITING` runs.
+
+    The trial stops, and the terminal shows each step in order.
+    """
     terminal.press_ctrl_c()
     trial = next(wl.list_trials(sort_by="-id"))
     assert trial.state == "STOPPED"
@@ -168,7 +171,7 @@ def stopped_by_ctrl_c(terminal: Terminal) -> wl.Trial[Any]:
 
 
 class SlowIndex:
-    """A server with one small package, that answers when it is told to."""
+    """A package index with one small package, which answers when the test allows it."""
 
     def __init__(self, home: Path) -> None:
         self.opened = {"resolve": threading.Event(), "install": threading.Event()}

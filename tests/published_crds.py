@@ -1,4 +1,4 @@
-"""Definitions as other projects publish them, for tests that say so and are skipped without."""
+"""Custom resource definitions of other projects. Tests that need them are skipped without them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ needed = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published definitio
 
 
 def definition(plural: str) -> Any:
-    """That of Kubeflow's `tfjobs` or `pytorchjobs`: half a megabyte, which takes a fast loader."""
+    """Load Kubeflow's definition of `tfjobs` or `pytorchjobs`:
+
+    half a megabyte, so use a fast loader.
+    """
     text = (FOLDER / f"kubeflow.org_{plural}.yaml").read_text()
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,4 +1,4 @@
-"""The replicas of a job as they are on this machine: looked at from outside."""
+"""The replicas of a job on this machine, observed from outside."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from windlass.model.records import Attempt
 from windlass.worker.common.atomic_files import is_locked
 from windlass.worker.common.process_identity import is_alive
 
-# So little of the CPUs that tens run side by side.
+# A share of the CPUs that is small enough to run tens of replicas side by side.
 LITTLE = wl.Local(cpus=0.05)
-# Runs until a file is there, whose name is its first argument.
+# Runs until the file that is its first argument exists.
 LINGER = 'while [ ! -e "$1" ]; do sleep 0.05; done'
 
 
 def shell(script: str, *args: str | Path) -> wl.Command:
-    """A script of the shell, and its arguments."""
+    """Run a shell script with arguments."""
     return wl.Command(["sh", "-c", script, "sh", *map(str, args)])
 
 
 def wait_all(trials: Iterable[wl.Trial[Any]]) -> None:
-    """Wait for the end of each."""
+    """Wait for each trial to end."""
     for trial in trials:
         trial.wait(timeout=PATIENCE)
 
 
 def attempts_of(trial: wl.Trial[Any], replica: str) -> list[Attempt]:
-    """The attempts of a replica, "worker-0" say, as they are recorded."""
+    """The recorded attempts of a replica, such as "worker-0"."""
     return [each for each in trial.attempts if f"{each.role}-{each.index}" == replica]
 
 
 def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
-    """How each attempt of a replica ended."""
+    """The exit code of each attempt of a replica."""
     return [each.exit_code for each in attempts_of(trial, replica)]
 
 
 def reasons(trial: wl.Trial[Any]) -> list[str]:
-    """Of everything that happened to it, in short."""
+    """The reasons of all events of a trial, in short."""
     return [each.reason for each in trial.refresh().events]
 
 
@@ -58,7 +58,7 @@ def supervisor_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psuti
 
 
 def alive_in(trial: wl.Trial[Any]) -> set[str]:
-    """The attempts whose process is there, as "worker-0.2"."""
+    """The attempts that have a live process, as "worker-0.2"."""
     found = set()
     for path in Path(trial.directory).glob("*/*/state.json"):
         process = _read(path).get("process")
@@ -68,7 +68,7 @@ def alive_in(trial: wl.Trial[Any]) -> set[str]:
 
 
 def left_of(trial: wl.Trial[Any]) -> list[str]:
-    """Whatever of a trial is still there: supervisors, and processes whoever their parent is."""
+    """The processes of a trial that still exist: supervisors and their children, also orphans."""
     supervised = [
         str(path) for path in Path(trial.directory).glob("*/*/lock") if is_locked(str(path))
     ]
@@ -76,7 +76,7 @@ def left_of(trial: wl.Trial[Any]) -> list[str]:
 
 
 def check_gone(trial: wl.Trial[Any]) -> None:
-    """Nothing of it is left, or will be in a moment."""
+    """Check that no process of a trial is left, or that the last ones end in a moment."""
     eventually(lambda: not left_of(trial), f"nothing is left of trial {trial.id}")
 
 

@@ -1,8 +1,8 @@
-"""Where tests put their files: in memory, where there is plenty of it.
+"""The folder for temporary files of tests: in memory, where the machine has enough.
 
-They make files by the hundred thousand and remove them again. There are disks that take this ill:
-ext4 without a journal looks, for each file that is made, past all that were deleted in the last
-minutes, which was a third of what the processor did in the middle of a run.
+The tests create and remove hundreds of thousands of files. Some disks are slow at this: for each
+new file, ext4 without a journal searches past all inodes deleted in the last minutes. That was a
+third of the CPU time in the middle of a run.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ import tempfile
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
-_NAME = "wl-"  # short: sockets are in there, whose paths are
+_NAME = "wl-"  # short: the paths of sockets are limited
 _PLENTY = 8 << 30  # bytes
 
 
 def take() -> Path | None:
-    """A folder in memory, from now on where temporary files are; none if that is said already."""
+    """Put temporary files into a folder in memory.
+
+    Return None if TMPDIR is set or memory is scarce.
+    """
     if "TMPDIR" in os.environ or min(_room(), _available()) < _PLENTY:
         return None
     for name in os.listdir(_MEMORY):
         if name.startswith(_NAME) and not Path("/proc", name.removeprefix(_NAME)).exists():
-            give_back(_MEMORY / name)  # of a run that failed, or was killed
+            give_back(_MEMORY / name)  # left by a run that failed or was killed
     folder = _MEMORY / f"{_NAME}{os.getpid()}"
     folder.mkdir()
-    folder.chmod(0o711)  # some tests are other users, who must get to what is theirs
+    folder.chmod(0o711)  # some tests run as other users, who need access to their files
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None
     return folder
 
 
 def give_back(folder: Path) -> None:
-    """Remove it with all that is in it."""
+    """Remove the folder and its contents."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -46,7 +49,7 @@ def _room() -> int:
 
 
 def _available() -> int:
-    """How much memory can be had, as the kernel sees it."""
+    """The available memory in bytes, as the kernel reports it."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     [size] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     return int(size) * 1024

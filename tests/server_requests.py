@@ -1,4 +1,4 @@
-"""A running server, asked as a stranger would."""
+"""Requests to a running server from a foreign client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ API = "/api/v1"
 
 
 class Server:
-    """A running server, asked without any of our own client."""
+    """A running server, requested without Windlass's own client."""
 
     def __init__(self, home: Path) -> None:
         self.url = json.loads((home / "server.json").read_text())["url"]
@@ -30,7 +30,7 @@ class Server:
         token: str | None = "",
         **headers: str,
     ) -> tuple[int, Any]:
-        """The status and the answer; `token` is the right one by default, `None` for none."""
+        """Return the status and the body; `token` is valid by default, `None` sends no token."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             sent["Authorization"] = f"Bearer {token or self.token}"
@@ -48,6 +48,6 @@ class Server:
         return answer.status, json.loads(data) if is_json and data else data
 
     def submit(self, trial: dict[str, Any]) -> tuple[int, Any]:
-        """Ask for a trial."""
+        """Submit a trial."""
         body = json.dumps(trial).encode()
         return self.ask("POST", f"{API}/trials", body, Content_Type="application/json")

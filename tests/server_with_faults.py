@@ -1,22 +1,22 @@
-"""A real server with a rig: it dies at a chosen step, or keeps count of what it does.
+"""A real server with injected faults: it dies at a chosen step, or counts its steps.
 
 `python server_with_faults.py HOME READY_FD` serves a home like the embedded server does, with the
-rig that WINDLASS_RIG names, or with several, between semicolons:
+rig that WINDLASS_RIG names, or with several rigs, separated by semicolons:
 
-- `die:N` sends itself SIGKILL at the N-th step of the way from a decision to its processes:
-  just before and just after each status is stored, and each attempt is made
-- `die-counting:N` does so at the N-th step of counting what trials report: before and after it is
-  put into the transaction, and after the commit
-- `die-writing:N` does so at the N-th step of writing to the database, whatever it is: before it
-  begins, and after the commit, when nobody has been told
-- `die-in-cluster:N` does so at the N-th step of what it writes to a cluster: before and after each
-- `die-after:METHOD:KIND` does so when the cluster has answered the first of such requests
-- `hold:METHOD:KIND:FOLDER` leaves `held` in a folder before the first of them, and waits for `go`;
-  `done` is left when it was answered
-- `stubborn` waits for hours before it tries again what failed in a cluster, unless it is woken
-- `stuck-after:SECONDS` takes a pod for gone that long after it was to be gone, in place of a minute
-- `count:FILE` appends to a file the uid of each job that is looked at by two at a time
-- `note:FILE` appends to a file what it asks of clusters, as rights are spelt
+- `die:N` sends itself SIGKILL at the N-th step between a decision and its processes: just before
+  and just after it stores a status or creates an attempt
+- `die-counting:N` dies at the N-th step of aggregating reports of trials: before and after each is
+  added to the transaction, and after the commit
+- `die-writing:N` dies at the N-th write to the database: before the transaction begins, and after
+  the commit, before any notification
+- `die-in-cluster:N` dies at the N-th write to a cluster: before and after each
+- `die-after:METHOD:KIND` dies after the cluster has answered the first such request
+- `hold:METHOD:KIND:FOLDER` writes `held` to a folder before the first such request, waits for `go`,
+  and writes `done` after the response
+- `stubborn` waits for hours before it retries a failed request to a cluster, unless it is woken
+- `stuck-after:SECONDS` treats a pod as gone this long after its deletion was due (default: 60)
+- `count:FILE` appends to a file the uid of each job that two workers reconcile at the same time
+- `note:FILE` appends to a file each request to a cluster, spelled like a permission
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATIENCE = 120.0
 
 
 def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
-    """Start the server of a home with a rig; it is ready when this returns."""
+    """Start the server of a home with a rig. The server is ready when this function returns."""
     home.mkdir(mode=0o700, exist_ok=True)
     reader, writer = os.pipe()
     with open(home / "server.log", "ab") as log:
@@ -59,7 +59,7 @@ def start_rigged(home: Path, rig: str) -> subprocess.Popen[bytes]:
 
 
 class Rig:
-    """Has the server die at a step: each begins before or after something that it does."""
+    """Kills the server at a step. Each step is just before or just after an action."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -110,7 +110,7 @@ def _die_writing(step: int) -> None:
 
 
 def die_in_cluster(step: int, *aside: str) -> None:
-    """Have it die before or after something that it writes to the cluster, some paths aside."""
+    """Kill the server before or after a write to the cluster, except for some paths."""
     from windlass.kube.api.connection import Connection
 
     rig, ask = Rig(step), Connection.request
@@ -127,7 +127,7 @@ def die_in_cluster(step: int, *aside: str) -> None:
 def _at_request(
     which: str, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
 ) -> None:
-    """Have something done before or after the first request of that method and kind."""
+    """Run a function before or after the first request of that method and kind."""
     from windlass.kube.api.connection import Connection
 
     method_wanted, _, kind = which.partition(":")
@@ -147,7 +147,7 @@ def _at_request(
 
 
 def hold(which: str, folder: str) -> None:
-    """Have the first request of that method and kind wait until a test lets it go."""
+    """Hold the first request of that method and kind until a test releases it."""
 
     def wait() -> None:
         Path(folder, "held").touch()
@@ -170,7 +170,7 @@ def _take_for_gone_after(seconds: float) -> None:
 
 
 def count_overlaps(path: str) -> None:
-    """Have each job written down that is looked at by two at a time."""
+    """Write down each job that two workers reconcile at the same time."""
     from windlass.controller.controller import Controller
 
     look, at_work, guard = Controller.reconcile, set[str](), threading.Lock()
@@ -191,7 +191,7 @@ def count_overlaps(path: str) -> None:
 
 
 def note_deeds(file: str) -> None:
-    """Have all that is asked of a cluster written down, as rights are spelt."""
+    """Write down each request to a cluster, spelled like a permission."""
     from windlass.kube.api.connection import Connection
     from windlass.kube.permission import requested_permission
 
@@ -210,7 +210,7 @@ def note_deeds(file: str) -> None:
 
 @contextmanager
 def rigged(home: Path, rig: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server with a rig, which is gone in the end."""
+    """A server with a rig. It is stopped at the end."""
     process = start_rigged(home, rig)
     try:
         yield process

@@ -1,4 +1,4 @@
-"""Trials whose code and surroundings are put together by hand, asked for as the wire has them."""
+"""Trials with a hand-made code tree and environment, submitted in the format of the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.packaging.manifest import Entry, encode_manifest
 
 
 def upload(*blobs: bytes) -> list[str]:
-    """Keep blobs at the server; their digests."""
+    """Upload blobs to the server and return their digests."""
     pack = b"".join(
         hashlib.sha256(data).digest() + len(data).to_bytes(8, "big") + data for data in blobs
     )
@@ -29,7 +29,7 @@ def upload(*blobs: bytes) -> list[str]:
 
 
 def upload_tree(files: Mapping[str, bytes | tuple[str, Any]]) -> str:
-    """Keep a tree at the server: contents by path, or a mode (`x`, `l`) with one; its digest."""
+    """Upload a tree and return its digest: contents by path, or a mode (`x`, `l`) with contents."""
     entries, blobs = [], []
     for path, what in files.items():
         mode, content = what if isinstance(what, tuple) else ("f", what)
@@ -42,7 +42,7 @@ def upload_tree(files: Mapping[str, bytes | tuple[str, Any]]) -> str:
 
 
 def plant_manifest(home: Path, manifest: bytes) -> str:
-    """Put a list of files into the store behind the server's back; its digest."""
+    """Put a manifest into the store behind the server's back and return its digest."""
     digest = hashlib.sha256(manifest).hexdigest()
     place = home / "blobs" / digest[:2] / digest
     place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -51,20 +51,20 @@ def plant_manifest(home: Path, manifest: bytes) -> str:
 
 
 def forget_blob(home: Path, data: bytes) -> None:
-    """Take a blob out of the store."""
+    """Remove a blob from the store."""
     digest = hashlib.sha256(data).hexdigest()
     (home / "blobs" / digest[:2] / digest).unlink()
 
 
 def call(name: str = "main", **fields: Any) -> Role:
-    """A role that does nothing, and quickly."""
+    """A role that does nothing and exits quickly."""
     argv = ("python", "-c", "pass")
     given = {"executable": ProcessCall(argv=argv), "resources": Resources(cpus=0.01)}
     return Role(name=name, **{**given, **fields})
 
 
 def submit(tree: str | None = None, *roles: Role, **fields: Any) -> Trial[Any]:
-    """A trial in that tree, suspended unless it is said otherwise: most are only looked at."""
+    """Submit a trial in that tree, suspended by default, because most tests only read it."""
     spec = {"suspend": True, "python": Python(executable=sys.executable), **fields.pop("spec", {})}
     request = CreateTrial(
         key=uuid.uuid4().hex,

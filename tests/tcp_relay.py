@@ -1,4 +1,4 @@
-"""Ways for bytes: a port of this machine that leads elsewhere, until it is cut or closed."""
+"""TCP relays: a port of this machine that leads to another address until it is cut or closed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import struct
 import threading
 from collections.abc import Callable
 
-_RESET = struct.pack("ii", 1, 0)  # closed so, the other side is told that it broke
+_RESET = struct.pack("ii", 1, 0)  # such a close resets the connection on the other side
 
 
 class Way:
-    """A port of 127.0.0.1, each of whose connections leads to one that `connect` opens.
+    """A port of 127.0.0.1. Each of its connections leads to a connection that `connect` opens.
 
-    `connect` raises OSError or ValueError where nobody is there. A context manager.
+    `connect` raises OSError or ValueError if nothing listens. A context manager.
     """
 
     def __init__(self, connect: Callable[[], socket.socket]) -> None:
@@ -36,14 +36,14 @@ class Way:
 
     def close(self) -> None:
         self.shut()
-        # A close alone would not wake who waits for a connection.
+        # A close alone would not wake a thread that waits for a connection.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(10)
 
     def cut(self) -> int:
-        """Break every connection that there is; how many."""
+        """Break every open connection and return their number."""
         with self._lock:
             cut, self._open = self._open, set()
         for each in cut:
@@ -54,13 +54,13 @@ class Way:
         return len(cut) // 2
 
     def shut(self) -> None:
-        """Break all that is open, and let nobody through."""
+        """Break all open connections and refuse new ones."""
         with self._lock:
             self._is_shut = True
         self.cut()
 
-    def mend(self) -> None:
-        """Let everybody through again."""
+    def recover(self) -> None:
+        """Accept new connections again."""
         with self._lock:
             self._is_shut = False
 
@@ -75,7 +75,7 @@ class Way:
     def _lead(self, near: socket.socket) -> None:
         with near, contextlib.suppress(OSError, ValueError):
             far = self._connect()
-            with contextlib.closing(far):  # it may be only something like a socket
+            with contextlib.closing(far):  # it may be only similar to a socket
                 with self._lock:
                     if self._is_shut:
                         return
@@ -86,7 +86,7 @@ class Way:
 
 
 def pipe_both(one: socket.socket, other: socket.socket) -> None:
-    """Carry bytes both ways until one of them is at its end."""
+    """Carry bytes in both directions until one side ends."""
     back = threading.Thread(target=_pipe, args=(other, one), daemon=True)
     back.start()
     _pipe(one, other)
@@ -94,13 +94,13 @@ def pipe_both(one: socket.socket, other: socket.socket) -> None:
 
 
 def end(each: socket.socket) -> None:
-    """Have both sides of a connection know that it is over."""
+    """Shut both sides of a connection down."""
     with contextlib.suppress(OSError):
         each.shutdown(socket.SHUT_RDWR)
 
 
 def _pipe(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # either end may go at any time
+    with contextlib.suppress(OSError):  # either end may close at any time
         while data := source.recv(1 << 16):
             target.sendall(data)
     end(source)

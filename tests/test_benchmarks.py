@@ -1,4 +1,4 @@
-"""The benchmarks can be run, and their report has the shape that is promised. No time is judged."""
+"""The benchmarks run, and their report has the documented shape. No test judges a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 def bench(
     *arguments: str | Path, temporary: Path, cache: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the benchmarks as `make bench` does, their temporary files in a folder of the test."""
+    """Run the benchmarks as `make bench` does, with temporary files in a folder of the test."""
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *map(str, arguments)],
         cwd=ROOT,
@@ -39,7 +39,7 @@ def bench(
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The report of the figures that cost least."""
+    """The report of the cheapest figures."""
     folder = tmp_path_factory.mktemp("bench")
     temporary = folder / "tmp"
     temporary.mkdir()
@@ -68,7 +68,7 @@ def test_every_figure_has_a_value_a_ratio_and_a_verdict(report: dict[str, Any]) 
 
 
 @pytest.mark.thorough
-def test_the_report_says_where_and_with_what_it_was_measured(report: dict[str, Any]) -> None:
+def test_the_report_names_the_machine_and_the_versions(report: dict[str, Any]) -> None:
     assert report["version"] == 1
     assert report["machine"]["cores"] >= 1
     assert report["machine"]["python"].split()[1] == sys.version.split()[0]
@@ -86,7 +86,7 @@ def test_the_table_shows_each_figure(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.thorough
-def test_a_peer_that_cannot_be_had_says_so_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_an_unavailable_peer_is_reported_and_the_other_peers_run(tmp_path: Path) -> None:
     written = tmp_path / "report.json"
     no_folder = tmp_path / "file"
     no_folder.touch()
@@ -125,7 +125,7 @@ def test_an_interrupted_run_stops_its_server_and_leaves_nothing(tmp_path: Path) 
     assert not is_alive(server["pid"], server["identity"])
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused_with_a_list_of_names(tmp_path: Path) -> None:
     done = bench("--only", "speed", temporary=tmp_path)
     assert done.returncode == 2
     assert "there is no speed; choose one of: import, help, first-value" in done.stderr

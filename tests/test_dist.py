@@ -1,4 +1,4 @@
-"""The wheel and the source archive: whole, reproducible, and usable where there is no checkout."""
+"""The wheel and the source archive are complete, reproducible, and usable without a checkout."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def test_checkout_and_source_archive_build_the_same_wheel(wheel: Path, tmp_path:
     assert direct.read_bytes() == wheel.read_bytes()
 
 
-def test_the_wheel_runs_the_quickstart_in_an_environment_of_its_own(
-    wheel: Path, tmp_path: Path
-) -> None:
+def test_the_wheel_runs_the_quickstart_in_a_new_environment(wheel: Path, tmp_path: Path) -> None:
     run(UV, "venv", "--quiet", "--python", BIN / "python", "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
     run(UV, "pip", "install", "--quiet", "--python", python, f"{wheel}[examples]", cwd=tmp_path)

@@ -1,25 +1,24 @@
-"""Every example in README.md and docs/ is run, and prints what the page says it prints.
+"""Every example in README.md and docs/ runs and prints what the page shows.
 
-A page tells what an example is in a comment above its fence:
+A comment above the fence of an example describes it:
 
-    ```python                  a script of its own: it must end well
-    <!-- continues -->         ... with the examples before it in front, back to one without
+    ```python                  a separate script: it must exit with success
+    <!-- continues -->         ... preceded by the examples before it, back to one without this mark
     <!-- raises NotFound -->   ... it must end in that error
     <!-- file: train.py -->    ... it is written to that file, which a console example runs
-    ```toml                    a job file, always written to one
-    ```console                 what follows `$ ` is typed, the rest is what appears;
-                               `^C` is pressed once what stands above it has appeared
+    ```toml                    a job file, always written to a file
+    ```console                 the text after `$ ` is typed, the rest is the output;
+                               `^C` is pressed once the text above it has appeared
     ```text                    a picture, or, after
-    <!-- prints -->            what the Python example above printed (of one that raises: the
-                               end of its traceback)
-    <!-- python 3.11 -->       shown as it is since that Python; run, not compared, before
-    <!-- needs keras -->       run where that is installed: `make training`
-    <!-- not run: why -->      the few that cannot be; `NOT_RUN` lists them
+    <!-- prints -->            the output of the Python example above (if it raises: the end of
+                               its traceback)
+    <!-- python 3.11 -->       has this output since that Python; run but not compared before
+    <!-- needs keras -->       run where that package is installed: `make training`
+    <!-- not run: why -->      the few that cannot be run; `NOT_RUN` lists them
 
-The examples of a page run in order, in one folder, on a machine of 4 CPUs (or those of `CPUS`)
-with two A100, or so its server is told. Compared is what is left when the times, the durations
-and the widths of columns are made alike; `...` stands for anything within a line, a line of
-`...` for any lines.
+The examples of a page run in order, in one folder. Their server is configured for a machine of 4
+CPUs (or those of `CPUS`) with two A100. The comparison normalizes times, durations and widths of
+columns. `...` stands for anything within a line, and a line of `...` for any lines.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 NOT_RUN = {
     ("README.md", "$ make demo"),
     ("quickstart.md", "$ make demo"),
-    # What others' scripts look like: they need the others.
+    # Scripts for other tools, which need those tools.
     ("coming-from.md", "from absl import app"),
     ("coming-from.md", "import submitit"),
     ("coming-from.md", "import hydra"),
@@ -98,8 +97,8 @@ def page_id(page: Path) -> str:
 LANGUAGES = ("python", "console", "text", "toml")
 MARKS = ("continues", "raises", "file", "prints", "python", "needs", "not")
 MACHINE = {"WINDLASS_CPUS": "4", "WINDLASS_MEMORY": "16GB", "WINDLASS_DEVICES": "a100,a100"}
-CPUS = {"jobs": "2"}  # of the machine of a page whose examples are to run on less
-USER = "/home/ada"  # whose folders the pages show
+CPUS = {"jobs": "2"}  # CPUs for pages whose examples need a smaller machine
+USER = "/home/ada"  # pages that show the folders of their home
 _END_OF_PART = "\x1e"
 
 
@@ -114,7 +113,10 @@ class Example:
     marks: list[str] = field(default_factory=list)
 
     def mark(self, name: str) -> str | None:
-        """What a comment says after that word; empty if nothing, none if there is no such one."""
+        """Return the text of a comment after that word:
+
+        maybe empty, None without such a comment.
+        """
         for mark in self.marks:
             first, _, rest = mark.partition(" ")
             if first.rstrip(":") == name:
@@ -156,11 +158,11 @@ def examples_of(page: Path) -> list[Example]:
     return found
 
 
-# -- running them ---------------------------------------------------------------------
+# -- running the examples -------------------------------------------------------------
 
 
 class Reader:
-    """Somebody who follows a page: in a folder, with a home and a shell."""
+    """A reader who follows a page, with a folder, a home and a shell."""
 
     def __init__(self, path: Path, cpus: str = MACHINE["WINDLASS_CPUS"]) -> None:
         self.home = path / "home"
@@ -178,7 +180,7 @@ class Reader:
         }
 
     def follow(self, examples: list[Example]) -> None:
-        """Do what the page says, from its top to its end."""
+        """Follow the page from its top to its end."""
         script: list[tuple[Example, Example | None]] = []
         for example in examples:
             shown = _shown_after(example, examples)
@@ -232,7 +234,7 @@ class Reader:
             self.compare(example, shown, self.type_command(typed, shown), typed)
 
     def type_command(self, command: str, shown: str) -> str:
-        """What appears when a command is typed, and Ctrl-C pressed where the page shows it."""
+        """Type a command, press Ctrl-C where the page shows it, and return the output."""
         before, pressed, _ = shown.partition("^C\n")
         if not pressed and (words := _words_of_python(command)):
             return warm_interpreter.run(
@@ -251,7 +253,7 @@ class Reader:
             try:
                 return self._watch(process, before, presses=bool(pressed))
             except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)  # else its end would be waited for
+                os.killpg(process.pid, signal.SIGKILL)  # otherwise the test would wait for its end
                 raise
 
     def _watch(self, process: subprocess.Popen[str], before: str, *, presses: bool) -> str:
@@ -279,10 +281,10 @@ class Reader:
         finally:
             (self.folder / "example.py").unlink()
 
-    # -- comparing --------------------------------------------------------------------
+    # -- comparing the output ---------------------------------------------------------
 
     def compare(self, example: Example, shown: str, output: str, what: str = "") -> None:
-        """Fail unless the page shows what appeared."""
+        """Fail unless the page shows the real output."""
         since = tuple(map(int, (example.mark("python") or "3.10").split(".")))
         if sys.version_info >= since and not self.is_alike(shown, output):
             pytest.fail(
@@ -292,7 +294,7 @@ class Reader:
             )
 
     def is_alike(self, shown: str, output: str) -> bool:
-        """Whether an output is as shown, `...` standing for anything."""
+        """Return whether an output is as shown. `...` stands for anything."""
         expression = ""
         for line in self.plain(shown).splitlines():
             if line == "...":
@@ -302,7 +304,7 @@ class Reader:
         return re.fullmatch(expression, self.plain(output)) is not None
 
     def plain(self, text: str) -> str:
-        """A text without what differs from one run to the next."""
+        """A text without the parts that differ from run to run."""
         text = text.replace(str(self.home), f"{USER}/.windlass")
         text = text.replace(str(self.folder), f"{USER}/project")
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<time>", text)
@@ -315,7 +317,7 @@ class Reader:
 
 
 def _shown_after(example: Example, examples: list[Example]) -> Example | None:
-    """The text block that tells what an example prints."""
+    """The text block with the output of an example."""
     following = examples[examples.index(example) + 1 :]
     is_told = bool(following) and following[0].mark("prints") is not None
     return following[0] if is_told else None
@@ -326,14 +328,14 @@ def _joined(parts: list[Example]) -> str:
 
 
 def _commands(example: Example) -> Iterator[tuple[str, str]]:
-    """Each command of a console example, with what is shown below it."""
+    """Return each command of a console example with the output below it."""
     for piece in re.split(r"^\$ ", example.text, flags=re.MULTILINE)[1:]:
         command, _, shown = piece.partition("\n")
         yield command, shown
 
 
 def _words_of_python(command: str) -> list[str]:
-    """The words of a command that needs no shell and is ours; none otherwise."""
+    """The words of a Windlass command that needs no shell; None for other commands."""
     first, *rest = shlex.split(command, comments=True)
     if first not in ("windlass", "python") or re.search(r"[|&;<>$*?~`]", command):
         return []
@@ -344,9 +346,9 @@ def _words_of_python(command: str) -> list[str]:
 def readings(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Path, Future[None]]]:
-    """What came of following each page that is tested; several at a time, much of it is waiting.
+    """Follow all tested pages, several at a time, because they mostly wait.
 
-    Each has a home of its own: pages show the numbers of trials, and name experiments alike.
+    Each page has its own home, because pages show trial numbers and reuse names of experiments.
     """
     tested = [each for each in request.session.items if "readings" in each.fixturenames]
     pages = [each.callspec.params["page"] for each in tested if isinstance(each, pytest.Function)]
@@ -364,7 +366,7 @@ def readings(
             yield found
 
 
-# -- what must hold -------------------------------------------------------------------
+# -- the tests ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -389,7 +391,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
     examples = examples_of(page)
     typed = [command for each in examples if each.language == "console"
              for command, _ in _commands(each)]  # fmt: skip
-    typed += [each.text for each in examples if each.language == "python"]  # they launch some
+    typed += [each.text for each in examples if each.language == "python"]  # they launch trials
     for each in examples:
         assert each.language in LANGUAGES, f"{each}: a fence without a kind"
         if each.language == "console":
@@ -405,7 +407,7 @@ def test_no_example_goes_unrun_by_accident(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=page_id)
 def test_every_link_leads_somewhere(page: Path) -> None:
-    """As in a checkout. `make docs` holds the links of the site."""
+    """In a checkout. `make docs` checks the links of the site."""
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if target.startswith(("http://", "https://")):
             continue

@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "windlass"
 
-# What each room may import of ours, besides itself.
+# The packages of Windlass that each package may import, besides itself.
 ALLOWED = {
     "model": set(),
     "worker": set(),
@@ -41,7 +41,7 @@ ALLOWED = {
     },
 }  # fmt: skip
 
-# The layers of a package, and what each may import of its siblings.
+# The layers of a package, and the siblings that each layer may import.
 LAYERS: dict[str, dict[str, set[str]]] = {
     "server": {
         "web": {"errors"},
@@ -78,7 +78,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
 }  # fmt: skip
 
-# The siblings that a layer may import inside functions, besides.
+# The siblings that a layer may also import inside functions.
 LATE_LAYERS = {
     "client": {
         "resources": {"terminal", "dry_run", "client"},
@@ -87,23 +87,23 @@ LATE_LAYERS = {
     },
 }
 
-# What a room may import inside functions, besides: the objects that users hold can do more than
-# ask, and what does it is loaded when it is used.
+# The packages that a package may also import inside functions. Objects that users hold have methods
+# that need more code, which is loaded on first use.
 LATE = {
-    # What programs are refused with in a trial is what users of `wl` catch; neither file imports
-    # anything but the other.
+    # Programs catch errors of a trial with the classes of `wl`. Each of the two files imports only
+    # the other.
     "worker": {"model.errors", "model.worker_errors"},
-    # A process of its own, which a command starts; what would be created, where nothing is.
+    # A command starts another process; a dry run shows the objects that it would create.
     "cli": {"operator", "runtimes.kubernetes.preview_manifests"},
-    "authoring": {"kube"},  # a login is tried before it is kept
+    "authoring": {"kube"},  # a login is tried before it is stored
     "client": {
         "authoring", "comparison", "search",
-        # A dry run refuses what the server would, and none runs.
+        # A dry run refuses the same jobs as the server, without a server.
         "engine.fits_machine", "frameworks", "machine",
     },
 }  # fmt: skip
 
-# Nodes with no import below them.
+# Nodes that never contain an import.
 _WITHOUT_STATEMENTS = (ast.expr, ast.Return, ast.Assign, ast.AnnAssign, ast.Expr, ast.arguments)
 
 
@@ -111,12 +111,12 @@ class Imports(NamedTuple):
     """The modules that a file imports."""
 
     all: set[str]
-    early: set[str]  # while the file is imported itself, not in a function that is called later
+    early: set[str]  # while the file itself is imported, not in a function that is called later
 
 
 @functools.cache
 def imports_of(path: Path) -> Imports:
-    """Parse a file, once for all rules."""
+    """Parse a file once for all rules."""
     imports = Imports(set(), set())
     nodes: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
     while nodes:
@@ -143,13 +143,13 @@ def _modules_of(node: ast.AST, path: Path) -> set[str]:
 
 
 def _is_late(node: ast.AST) -> bool:
-    """Whether the statements below a node run later than the import of its file."""
+    """Return whether the statements below a node run after the import of their file."""
     is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     return is_function or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
 
 
 @pytest.mark.parametrize("room", sorted(ALLOWED))
-def test_a_room_imports_only_what_it_may(room: str) -> None:
+def test_a_package_imports_only_allowed_packages(room: str) -> None:
     files = sorted((SOURCE / room).rglob("*.py"))
     assert files
     for path in files:
@@ -191,7 +191,7 @@ def test_every_layer_of_a_package_has_its_rule(package: str) -> None:
 
 
 def test_the_worker_imports_nothing_but_the_standard_library_and_cloudpickle() -> None:
-    """Late, and where there is something to fall back to, what makes digests faster."""
+    """Except for a faster digest library, imported late and with a fallback."""
     for path in sorted((SOURCE / "worker").rglob("*.py")):
         imports = imports_of(path)
         for module in imports.all:
@@ -212,6 +212,6 @@ def _siblings() -> set[str]:
     return {path.stem for path in (SOURCE / "worker").glob("*.py")}
 
 
-def test_every_room_of_the_source_has_its_rules() -> None:
+def test_every_package_of_the_source_has_its_rules() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name[0] != "_"}
     assert rooms == set(ALLOWED)

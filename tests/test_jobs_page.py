@@ -1,4 +1,4 @@
-"""docs/guides/jobs.md says in tables what the code does: the tables are held to it."""
+"""The tables of docs/guides/jobs.md agree with the code."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_the_table_of_environments(framework: str) -> None:
 
 
 @pytest.mark.usefixtures("home", "project")
-def test_the_table_of_what_every_replica_finds() -> None:
+def test_the_table_of_variables_of_every_replica() -> None:
     _, *rows = table("in every replica")
     told = {name for row in rows for name in names(row[0])}
     show = ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
     trial = wl.Job(wl.Command(show), replicas=2, executor=wl.Local(cpus=0.1)).submit().wait()
     assert trial.state == "SUCCEEDED", trial.message
     [line] = trial.logs(index=0)
-    # What was in this environment before is of whoever runs the tests.
+    # Remove variables of the shell that runs the tests.
     given = dict(json.loads(line)).items() - os.environ.items()
     found = {name for name, _ in given if name.startswith("WINDLASS_")}
     internal = {
@@ -116,7 +116,7 @@ def test_the_table_of_what_every_replica_finds() -> None:
         "WINDLASS_CHECKPOINTS",
         "WINDLASS_GIVEN",
     }
-    assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # none was saved
+    assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # no checkpoint was saved
 
 
 def test_the_table_of_arguments() -> None:

@@ -1,4 +1,4 @@
-"""docs/explanation/reliability.md names the test of each promise: each exists, none is missing."""
+"""docs/explanation/reliability.md names a test for each promise. Each of these tests exists."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def functions_of(path: Path) -> set[str]:
     return {name for name in names if name.startswith("test_")}
 
 
-def test_every_test_that_holds_a_promise_is_there() -> None:
+def test_every_test_of_a_promise_exists() -> None:
     missing = [(file, test) for file, test in named() if test not in functions_of(ROOT / file)]
     assert not missing
 
 
-def test_every_file_of_chaos_holds_a_promise() -> None:
+def test_every_chaos_file_tests_a_promise() -> None:
     files = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/chaos").rglob("test_*.py")
     }

@@ -1,4 +1,4 @@
-"""The public names: there, documented, cheap to import, and told to type checkers."""
+"""The public names exist, are documented, import quickly, and are visible to type checkers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_resolves_and_says_what_it_is(name: str) -> None:
+def test_every_public_name_resolves_and_has_a_docstring(name: str) -> None:
     value = getattr(wl, name)
     own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
     assert own, f"wl.{name} has no docstring of its own"
@@ -38,7 +38,7 @@ def test_every_public_name_resolves_and_says_what_it_is(name: str) -> None:
     "kind",
     [wl.Function, wl.Trial, wl.Experiment, wl.Client, wl.LogLine, wl.Shell, wl.CommandRun],
 )
-def test_every_public_member_of_a_public_class_says_what_it_is(kind: type) -> None:
+def test_every_public_member_of_a_public_class_has_a_docstring(kind: type) -> None:
     members = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
     silent = [
         name
@@ -50,7 +50,7 @@ def test_every_public_member_of_a_public_class_says_what_it_is(kind: type) -> No
     assert not silent
 
 
-def test_type_checkers_are_told_of_exactly_the_public_names() -> None:
+def test_type_checkers_see_exactly_the_public_names() -> None:
     told = _type_checking_imports()
     assert sorted(told) == sorted(wl.__all__)
     for name, module in told.items():
@@ -58,7 +58,7 @@ def test_type_checkers_are_told_of_exactly_the_public_names() -> None:
 
 
 def test_the_functions_of_the_module_are_the_methods_of_the_client() -> None:
-    """All of them but those that other parts of ours call."""
+    """Except for the methods that only other parts of Windlass call."""
     methods = {name for name, _ in inspect.getmembers(wl.Client, inspect.isfunction)}
     public = {name for name in methods if not name.startswith("_")} - {"submit"}
     functions = {name for name, module in _type_checking_imports().items() if module == API}
@@ -70,12 +70,12 @@ def test_the_functions_of_the_module_are_the_methods_of_the_client() -> None:
         assert list(inspect.signature(function).parameters.values()) == own
 
 
-def test_dir_lists_the_public_names_and_no_name_is_there_twice() -> None:
+def test_dir_lists_each_public_name_once() -> None:
     assert dir(wl) == sorted(wl.__all__)
     assert len(set(wl.__all__)) == len(wl.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error_that_names_it() -> None:
+def test_an_unknown_name_is_an_attribute_error_with_that_name() -> None:
     with pytest.raises(AttributeError, match="module 'windlass' has no attribute 'trian'"):
         _ = wl.trian  # type: ignore[attr-defined]
 
@@ -87,12 +87,12 @@ def test_importing_windlass_loads_nothing_heavy() -> None:
     assert {name for name in loaded if name.startswith("windlass.")} == set()
 
 
-def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line() -> None:
+def test_decorating_a_function_loads_no_server_or_command_line_code() -> None:
     code = (
         "import windlass as wl\n"
         "wl.run(accelerator='a100', cpus=2, memory='1GB', timeout='4h', retries=1)(lambda x: x)"
     )
-    # A trial imports its function's module, and so decorates: not even msgspec is needed for that.
+    # A trial imports the module of its function, and so decorates it. This must not need msgspec.
     heavy = {
         "msgspec",
         "cloudpickle",
@@ -108,7 +108,7 @@ def test_decorating_a_function_loads_nothing_of_the_server_or_the_command_line()
     assert not [name for name in loaded if name.startswith(("windlass.server", "windlass.cli"))]
 
 
-def test_what_a_trial_imports_again_loads_as_little() -> None:
+def test_importing_a_function_again_in_a_trial_loads_as_little() -> None:
     code = (
         "import os\nos.environ['WINDLASS_TRIAL_ID'] = '1'\nimport windlass as wl\n"
         "wl.run(replicas=2, framework='torch')(lambda x: x)\n"
@@ -120,7 +120,7 @@ def test_what_a_trial_imports_again_loads_as_little() -> None:
     assert not {"msgspec", "windlass.frameworks", "windlass.authoring.prepare.draft"} & loaded
 
 
-def test_what_a_submission_imports_leaves_out_what_it_does_not_need() -> None:
+def test_a_submission_loads_only_the_modules_it_needs() -> None:
     loaded = _modules_after(
         "import windlass.authoring.prepare.draft, windlass.client.terminal.watch_trial"
     )
@@ -139,14 +139,14 @@ def test_every_error_is_a_windlass_error_and_survives_pickling(kind: type) -> No
         assert str(again) == str(error) == "It broke.\n  Mend it.\n  Then try again."
 
 
-def test_what_an_error_knows_survives_pickling() -> None:
+def test_the_fields_of_an_error_survive_pickling() -> None:
     failed = wl.TrialFailed("It died.", trial_id=3, exit_code=137, signal="SIGKILL", log_tail=["x"])
     remote = wl.RemoteError("E: no", type_name="E", text="no", traceback="Traceback ...")
     for error in (failed, remote):
         assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
 
 
-def test_errors_can_be_caught_as_what_python_calls_them() -> None:
+def test_errors_can_be_caught_as_built_in_exceptions() -> None:
     assert issubclass(wl.InvalidArgument, ValueError)
     assert issubclass(wl.NotFound, LookupError)
     assert issubclass(wl.WaitTimeout, TimeoutError)
@@ -156,7 +156,7 @@ def test_errors_can_be_caught_as_what_python_calls_them() -> None:
 
 
 def _type_checking_imports() -> dict[str, str]:
-    """Where each name is imported from under `if TYPE_CHECKING`."""
+    """The module that each name is imported from under `if TYPE_CHECKING`."""
     tree = ast.parse(inspect.getsource(wl))
     [block] = [
         node
@@ -172,7 +172,7 @@ def _type_checking_imports() -> dict[str, str]:
 
 
 def _modules_after(code: str) -> set[str]:
-    """What a fresh interpreter has loaded after some code, beyond what it starts with."""
+    """The modules that a fresh interpreter loads for some code, besides those of its start."""
     script = (
         f"import sys, json\nbefore = set(sys.modules)\n{code}\n"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
@@ -184,7 +184,7 @@ def _modules_after(code: str) -> set[str]:
 
 
 def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
-    """Fenced ones; those with prompts are run as doctests."""
+    """Fenced examples. Examples with prompts run as doctests."""
     blocks = {
         name: re.findall(r"```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL)
         for name, thing in {"windlass": wl, **{n: getattr(wl, n) for n in wl.__all__}}.items()

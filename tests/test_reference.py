@@ -15,7 +15,7 @@ from harness import Project
 
 ROOT = Path(__file__).parent.parent
 
-# Those that cannot be run by themselves, and why.
+# Examples that cannot run by themselves, and why.
 NOT_RUN = {
     "Trial.scale": "three ways for trials of different roles",
     "Shell.attach": "it takes a terminal",
@@ -25,10 +25,10 @@ NOT_RUN = {
     "KubeConfigFileAuthentication.logout": "as one who logged in",
     "Checkpoint.delete": "a model version uses that one by then",
 }
-LIVE = {"Trial.suspend", "Trial.set_priority", "Trial.move_ahead_of"}  # whose trial goes on
+LIVE = {"Trial.suspend", "Trial.set_priority", "Trial.move_ahead_of"}  # its trial continues
 
 
-# Whose examples are run together, in a home of their own; those of all others in another.
+# Names whose examples share a home. All other examples share a second home.
 PARTS = [("Trial",), ("Experiment",), ("Model", "ModelVersion")]
 
 
@@ -39,7 +39,7 @@ def test_the_reference_has_every_public_name_once() -> None:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """The documented public properties and methods of a class, except those of another public one.
+    """The documented public properties and methods of a class, without those of other public ones.
 
     Members of private base classes count as members of the class.
     """
@@ -57,7 +57,7 @@ def members(kind: type) -> dict[str, Any]:
 
 
 def examples() -> dict[str, list[str]]:
-    """The fenced examples of all members of the public classes, by whose they are."""
+    """The fenced examples of all members of the public classes, by class."""
     found: dict[str, list[str]] = {}
     for name in wl.__all__:
         thing = getattr(wl, name)
@@ -72,10 +72,13 @@ def examples() -> dict[str, list[str]]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kinds", [*PARTS, ()], ids="-".join)
-def test_the_examples_of_the_members_run(
+def test_the_examples_of_class_members_run(
     project: Project, home: Path, kinds: tuple[str, ...]
 ) -> None:
-    """Each with a trial and an experiment at hand; those of the names are run elsewhere."""
+    """Each example has a trial and an experiment.
+
+    `test_public_names` runs examples of functions.
+    """
     apart = {kind for part in PARTS for kind in part}
     told = {
         whose: blocks

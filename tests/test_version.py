@@ -1,4 +1,4 @@
-"""The version of a checkout: from git, cheap, and the same in all processes of one commit."""
+"""The version of a checkout comes from git, is cheap, and is the same in all processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IDENTITY = {
 
 
 class Checkout:
-    """A repository with the module in it."""
+    """A repository that contains the module."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -79,7 +79,7 @@ def test_a_tag_is_a_release_and_the_next_version_follows_it(checkout: Checkout) 
     assert checkout.version() == f"0.9.10.dev1+g{commit}"
 
 
-def test_git_is_asked_once_for_each_commit(
+def test_git_is_called_once_for_each_commit(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in ("packed", "detached", "branch"):
@@ -96,7 +96,7 @@ def test_git_is_asked_once_for_each_commit(
             patch.setenv("PATH", "/nowhere")
             assert checkout.version() == version
             shutil.rmtree(checkout.module.parent / "__pycache__")
-            assert checkout.version() == f"0.1.0.dev0+g{commit}"  # the commit is known anyway
+            assert checkout.version() == f"0.1.0.dev0+g{commit}"  # the commit is known without git
 
 
 def test_worktrees_have_the_versions_of_their_own_commits(checkout: Checkout) -> None:
@@ -121,7 +121,7 @@ def test_a_hook_of_another_repository_does_not_change_the_version(
     assert version.endswith(f"+g{checkout.git('rev-parse', 'HEAD')[:10]}")
 
 
-def test_source_without_git_is_named_by_its_archive_or_not_at_all(
+def test_source_without_git_takes_the_version_of_its_archive_if_any(
     checkout: Checkout, tmp_path: Path
 ) -> None:
     commit = checkout.commit()
@@ -136,7 +136,7 @@ def test_source_without_git_is_named_by_its_archive_or_not_at_all(
     assert checkout.version() == "0.1.0.dev0+unknown"
 
 
-def test_a_shallow_clone_is_of_the_same_build(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_shallow_clone_has_the_same_version(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit()
     clone = Checkout(tmp_path / "clone")
     checkout.git("clone", "--quiet", "--depth=1", f"file://{checkout.root}", str(clone.root))
@@ -149,7 +149,7 @@ def test_all_processes_of_this_checkout_have_one_version() -> None:
     assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == __version__
 
 
-def test_the_package_for_pods_states_the_version_it_was_made_from(tmp_path: Path) -> None:
+def test_the_package_for_pods_states_the_version_it_was_built_from(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(package_zip())) as archive:
         archive.extractall(tmp_path)
     command = [

@@ -26,7 +26,7 @@ from typing import IO, Any, NoReturn
 
 WINDLASS = str(Path(sys.executable).parent / "windlass")
 _IMPORTED = ("authoring", "cli", "client", "comparison", "model", "packaging", "worker")
-# Variables that Python, or a module of ours, reads once and for all.
+# Variables that Python or a module of Windlass reads only once.
 _READ_AT_START = ("PYTHON", "LD_", "WINDLASS_TRIAL_ID", "WINDLASS_AWAY")
 _server: _ForkServer | None = None
 _starting = threading.Lock()
@@ -40,7 +40,7 @@ def run(
     timeout: float,
     mixed: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command without input to its end, its output captured as text.
+    """Run a command without input to its end and capture its output as text.
 
     With `mixed`, errors are part of the output, as in a terminal.
     """
@@ -287,7 +287,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _finish(code: int) -> int:
-    """End as an interpreter ends, without the time it takes to destroy all modules."""
+    """Exit as an interpreter does, without the time it takes to destroy all modules."""
     shutdown: Any = threading._shutdown  # type: ignore[attr-defined]
     shutdown()
     atexit._run_exitfuncs()

@@ -1,9 +1,9 @@
-"""Which process runs which tests, and when, where several run them (`pytest -n 4`).
+"""The schedule of tests over several processes (`pytest -n 4`).
 
-A file is run by one process. Tests on a cluster mostly wait, for pods to come and to go, and others
-mostly compute: half of the processes run each, while there are both. Tests that have a cluster for
-themselves keep all others from it: they are run by one process, while the others run what needs no
-cluster; or at the end, where all do.
+One process runs all tests of a file. Tests on a cluster mostly wait for pods, and other tests
+mostly compute: half of the processes run tests of each kind, while there are both. Tests that need
+a cluster for themselves exclude all others from it: one process runs them while the others run
+tests without a cluster, or they run at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KUBE, ALONE = "tests/on_kubernetes/", "tests/on_kubernetes/alone/"
 
 
 class Scheduling(LoadFileScheduling):
-    """File by file, but for those that can only wait for each other."""
+    """Assigns tests file by file, except for files that could only wait for each other."""
 
     def _split_scope(self, nodeid: str) -> str:
         return ALONE if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
@@ -28,7 +28,10 @@ class Scheduling(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def _next_for(self, node: WorkerController) -> str:
-        """The file that is next: on the cluster, if less than half of the processes are."""
+        """Return the next file:
+
+        on the cluster, if less than half of the processes use the cluster.
+        """
         first, *_ = self.workqueue
         busy = [scope for each in self.nodes if each is not node for scope in self._scopes_of(each)]
         if first == ALONE or ALONE in busy:
@@ -38,13 +41,13 @@ class Scheduling(LoadFileScheduling):
         return on_cluster if there < len(self.nodes) // 2 else first
 
     def _scopes_of(self, node: WorkerController) -> set[str]:
-        """What a process still has to do."""
+        """The remaining files of a process."""
         assigned = self.assigned_work[node]
         return {scope for scope, tests in assigned.items() if not all(tests.values())}
 
 
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Files with many tests first, those on a cluster after the rest, the lonely as said above."""
+    """Order the files: many tests first, then those on a cluster, then those that need it alone."""
     items = list(items)
     sizes: dict[str, int] = {}
     for item in items:

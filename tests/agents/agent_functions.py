@@ -28,7 +28,7 @@ def learn(folder: str) -> float:
     for step in range(start, start + 3):
         wl.report(step, loss=1 / (step + 1))
         (target / "step").write_text(str(step))
-        for number in range(50):  # so many that they are kept together
+        for number in range(50):  # enough metrics that they are bundled
             (target / str(number)).write_text(f"{number} at {step if number < 5 else 0}")
         wl.save_checkpoint(target, step=step)
     (wl.output_dir() / "report.txt").write_text(f"from {start}")
@@ -63,7 +63,7 @@ def chatter(count: int) -> int:
 
 
 def leave_a_note(folder: str) -> str:
-    """Wait to be told to stop; what there is time for then is written down elsewhere."""
+    """Wait for SIGTERM, then write a note to the folder."""
     place = pathlib.Path(folder)
     if not (place / "pod").exists():
         return "at home"
@@ -81,8 +81,8 @@ def leave_a_note(folder: str) -> str:
 
 def save_without_notes(sign: str) -> None:
     if not os.path.exists(sign):
-        return  # at home
-    # Where the agent would note what it has shipped: nothing can be written there.
+        return  # on the server's machine
+    # The agent would record its uploads there, but cannot write to this path.
     pathlib.Path(os.environ["WINDLASS_CHECKPOINTS"], ".shipped").mkdir(parents=True, exist_ok=True)
     for step in range(3):
         pathlib.Path("model").write_text(f"step {step}")
@@ -109,9 +109,9 @@ def save_odd_names(steps: list[int]) -> str:
 
 
 def rewrite_outputs(sign: str) -> int:
-    """Write a file again and again, shorter and longer, and remove it: some of it is kept."""
+    """Write a file repeatedly, shorter and longer, and remove it. Some version is uploaded."""
     if not os.path.exists(sign):
-        return 0  # at home
+        return 0  # on the server's machine
     target, end = wl.output_dir() / "state.json", time.monotonic() + 3
     while time.monotonic() < end:
         for size in (3_000_000, 10):
@@ -123,7 +123,7 @@ def rewrite_outputs(sign: str) -> int:
 
 def save_parts_and_wait(steps: int, go: str) -> list[str]:
     if os.path.exists(go):
-        return []  # at home: an agent brings along the newest checkpoint there is
+        return []  # on the server's machine: an agent downloads the newest checkpoint
 
     rank, uids = wl.rank(), []
     folder = pathlib.Path("part")
@@ -143,7 +143,7 @@ def nothing() -> None:
 
 
 def save_large(size: int, sign: str) -> str:
-    """Large elsewhere, so that the store of the home does not have it."""
+    """Save a large file in another folder, so that the store of the home does not contain it."""
     is_elsewhere = os.path.exists(sign)
     pathlib.Path("model").write_bytes(b"m" * (size if is_elsewhere else 10))
     wl.save_checkpoint("model", step=2 if is_elsewhere else 1)

@@ -1,6 +1,6 @@
-"""Agents as processes of this machine: everything but the cluster that they are made for.
+"""Agents as processes of this machine: everything except their cluster.
 
-A trial that is over is given another attempt, which nobody but its agent looks after.
+A finished trial gets another attempt, which only its agent looks after.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ programs = import_copy(Path(__file__).with_name("agent_functions.py"))
 
 
 class Elsewhere:
-    """A place away from the home of a server: where agents are, and how they get to it."""
+    """A remote location: it has agents, and a way between them and the server."""
 
     def __init__(self, home: Path, place: Path, *, through_tunnels: bool) -> None:
         self.home = home
@@ -55,7 +55,7 @@ class Elsewhere:
         python: str = sys.executable,
         **environ: str,
     ) -> Agent:
-        """Have the function of a trial run once more, here."""
+        """Run the function of a trial once more, in an agent."""
         job, replica, folder = self.ask_for(trial, attempt, index=index)
         self._move(folder / paths.LAUNCH, f"{self.place}/home-{index}-{attempt}")
         return Agent(self, job, replica, folder, python, environ)
@@ -63,14 +63,14 @@ class Elsewhere:
     def ask_for(
         self, trial: wl.Trial[Any], attempt: int = 2, *, index: int = 0
     ) -> tuple[Job, ReplicaId, Path]:
-        """Ask for another attempt of a trial, and return its folder. No agent runs it yet."""
+        """Request another attempt of a trial, and return its folder. No agent runs it yet."""
         record = trial.record
         job = Job(uid=record.uid, trial_id=record.id, spec=record.spec, name=record.name)
         replica = ReplicaId("main", index, attempt)
         return job, replica, remote_attempt.ask_for(self.home, job, replica, Assignment())
 
     def _move(self, launch: Path, there: str) -> None:
-        """A pod has its home at one place; of several on one machine each has its own."""
+        """Give each agent its own home, because several pods share this machine."""
         launch.write_text(launch.read_text().replace(remote_attempt.THERE, there))
 
     def url(self) -> str:
@@ -81,7 +81,7 @@ class Elsewhere:
 
 
 class Front(Way):
-    """An address that stays, as a service of a cluster has one, whatever server there is."""
+    """A fixed address in front of any server, like a service of a cluster."""
 
     def __init__(self, url: Callable[[], str]) -> None:
         super().__init__(lambda: _connect(url()))
@@ -89,7 +89,7 @@ class Front(Way):
 
 
 class Agent:
-    """One agent that was started, and the files that its server has of the attempt."""
+    """A started agent, and the server's files of its attempt."""
 
     def __init__(
         self,
@@ -127,17 +127,17 @@ class Agent:
         self.tunnels = Tunnels(elsewhere.url, self._port, token) if self._port else None
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Return the exit code of the agent."""
         try:
             _, complaints = self.process.communicate(timeout=PATIENCE)
-            print(complaints)  # shown where something fails
+            print(complaints)  # shown when a test fails
             return self.process.returncode
         finally:
             if self.tunnels:
                 self.tunnels.close()
 
     def log(self) -> str:
-        """What the server has of its log, without the times."""
+        """The server's log of the attempt, without times."""
         try:
             parts = read_parts((self.folder / paths.LOG).read_bytes())
         except FileNotFoundError:
@@ -148,7 +148,7 @@ class Agent:
         return read_json(str(self.folder / paths.EXIT)) or {}
 
     def says(self, text: str) -> None:
-        """Wait until the server has heard something."""
+        """Wait until the server has received a text."""
         eventually(lambda: text in self.log() or self.process.poll() is not None, f"{text} is said")
         assert text in self.log()
 
@@ -158,7 +158,7 @@ class Agent:
 
 
 class Tunnels:
-    """What leads from a server to an agent that cannot reach it: connections made to the agent."""
+    """Connections that a server opens to an agent which cannot reach the server."""
 
     def __init__(self, url: Callable[[], str], port: int, token: str, count: int = 3) -> None:
         self._url = url
@@ -174,12 +174,12 @@ class Tunnels:
         self.cut()
 
     def cut(self) -> None:
-        """Break what is open; others are opened at once."""
+        """Break open connections. New ones are opened at once."""
         for each in list(self._open):
             end(each)
 
     def knock(self, greeting: bytes) -> socket.socket:
-        """A connection to the agent, with that for a greeting."""
+        """Open a connection to the agent with this greeting."""
         eventually(self._is_there, "the agent listens")
         knocking = socket.create_connection(("127.0.0.1", self._port), PATIENCE)
         knocking.sendall(greeting)
@@ -203,7 +203,7 @@ class Tunnels:
         with socket.create_connection(("127.0.0.1", self._port), 5) as inner:
             inner.sendall(GREETING + self._token.encode() + b"\n")
             inner.settimeout(None)
-            first = inner.recv(65536)  # it is used: only then the server is asked for
+            first = inner.recv(65536)  # the connection is in use: only now connect to the server
             if not first:
                 return
             with _connect(self._url()) as outer:
@@ -227,7 +227,7 @@ def _free_port() -> int:
 
 
 def request(url: str, token: str, method: str = "GET", body: bytes | None = None) -> int:
-    """The status of an answer."""
+    """Return the status of a response."""
     asked = urllib.request.Request(
         url, data=body, method=method, headers={"Authorization": f"Bearer {token}"}
     )

@@ -1,4 +1,4 @@
-"""Something between agents and their server that passes requests on, and spoils some answers."""
+"""A proxy between agents and their server that forwards requests and changes some responses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from harness import PATIENCE
 
-Spoil = Callable[[str, bytes], "bytes | None"]  # a request such as `PUT /path`, and its answer
+Spoil = Callable[[str, bytes], "bytes | None"]  # a request such as `PUT /path`, and its response
 
 
 class Between(http.server.ThreadingHTTPServer):
     """A port that leads to a server. A context manager.
 
-    `spoil` says what is answered in place of an answer; where that is none, nothing is.
+    `spoil` returns a replacement for a response, or None to send no response.
     """
 
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""Attempts that run where the server's files are not: everything comes back, both ways there."""
+"""Attempts that run without access to the server's files return everything, on both transports."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from windlass.worker.common.atomic_files import write_json
 
 @pytest.fixture(params=["dialled", pytest.param("tunnelled", marks=pytest.mark.thorough)])
 def elsewhere(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
-    """A place whose agents reach the server, and one that the server has to reach."""
+    """A location whose agents reach the server, and one whose agents the server must reach."""
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=request.param == "tunnelled")
     yield place
     place.front.close()
 
 
 def finished(function: object, *args: object, **kwargs: object) -> wl.Trial[object]:
-    """A trial of a function that is over: another attempt of it is nobody's but the test's."""
+    """A finished trial of a function. Only the test starts another attempt of it."""
     trial: wl.Trial[object] = wl.run(function).submit(*args, **kwargs)  # type: ignore[call-overload]
     return trial.wait(timeout=120)
 
 
-def test_a_function_runs_elsewhere_and_its_value_comes_back(elsewhere: Elsewhere) -> None:
+def test_a_function_runs_remotely_and_its_value_comes_back(elsewhere: Elsewhere) -> None:
     agent = elsewhere.run(finished(programs.greet, "ada"))
     assert agent.wait() == 0
     assert agent.log() == "hello ada"
@@ -45,7 +45,7 @@ def test_a_function_runs_elsewhere_and_its_value_comes_back(elsewhere: Elsewhere
 
 @pytest.fixture(scope="module")
 def greeted(module_home: Path) -> wl.Trial[object]:
-    """One that is over, for tests that only need one."""
+    """A finished trial, for tests that need any finished trial."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("WINDLASS_HOME", str(module_home))
         environment.delenv("WINDLASS_SERVER", raising=False)
@@ -59,13 +59,13 @@ def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: Else
     assert isinstance(pickle.loads((agent.folder / paths.ERROR_PICKLE).read_bytes()), ValueError)
 
 
-def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_on(
+def test_checkpoints_metrics_and_outputs_come_back_and_the_next_attempt_resumes(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     trial = finished(programs.learn, "x")
     agent = elsewhere.run(trial)
     assert agent.wait() == 0, agent.log()
-    # The first attempt, at home, came to step 2.
+    # The first attempt, on the server's machine, reached step 2.
     assert pickle.loads((agent.folder / paths.RESULT).read_bytes()) == 3
     steps = [each.step for each in trial.refresh().list_checkpoints(sort_by="step")]
     assert steps == [0, 1, 2, 3, 4, 5]
@@ -75,12 +75,12 @@ def test_checkpoints_metrics_and_kept_files_come_back_and_the_next_attempt_goes_
     assert texts == ["5", "3 at 5", "30 at 0"]
     assert (agent.folder / paths.METRICS).stat().st_size == 3 * 40
     assert (agent.folder.parent / "outputs" / "report.txt").read_text() == "from 3"
-    # Here only what a program could still ask for is kept.
+    # The agent keeps only checkpoints that a program could still restore.
     records = list((agent.there / "trials").rglob("checkpoints/*.json"))
     assert len(records) == 1
 
 
-def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
+def test_parts_saved_by_ranks_on_different_machines_are_one_checkpoint(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     trial = wl.run(programs.save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
@@ -88,14 +88,14 @@ def test_parts_that_ranks_save_on_different_machines_are_one_checkpoint(
     assert (first.wait(), second.wait()) == (0, 0)
     uids = pickle.loads((first.folder / paths.RESULT).read_bytes())
     known = {each.uid: each for each in trial.refresh().list_checkpoints()}
-    assert len(known) == 4  # two that were saved at home, two from elsewhere
+    assert len(known) == 4  # two parts from the server's machine, two from an agent
     whole = known[uids[1]]
     assert whole.list_files() == ["0.bin", "1.bin"]
     folder = whole.download(tmp_path / "whole")
     assert [path.read_text() for path in sorted(folder.iterdir())] == ["step 1 of 0", "step 1 of 1"]
 
 
-def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
+def test_a_killed_server_loses_nothing_of_a_remote_attempt(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -106,7 +106,7 @@ def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
     agent.says("waiting")
     kill_server(home)
     go.touch()
-    # It ends meanwhile, and keeps what it has.
+    # The program ends meanwhile, and the agent keeps its results.
     local = next((agent.there / "trials").rglob("2/state.json")).parent
     eventually(lambda: (local / paths.EXIT).exists(), "the program has ended")
     assert agent.process.poll() is None
@@ -117,7 +117,7 @@ def test_a_killed_server_loses_nothing_of_what_runs_elsewhere(
     assert agent.ending()["exit_code"] == 0
 
 
-def test_who_is_told_to_stop_elsewhere_stops_within_the_grace(
+def test_a_remote_attempt_stops_within_its_grace_period(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
@@ -130,7 +130,7 @@ def test_who_is_told_to_stop_elsewhere_stops_within_the_grace(
     assert agent.ending()["reason"] == "Stopped"
 
 
-def test_a_program_elsewhere_hears_that_it_should_stop(
+def test_a_remote_program_sees_the_request_to_stop(
     elsewhere: Elsewhere, home: Path, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
@@ -143,7 +143,7 @@ def test_a_program_elsewhere_hears_that_it_should_stop(
     assert "asked to stop" in agent.log()
 
 
-def test_an_agent_that_is_told_to_end_hands_over_what_its_program_left(
+def test_a_terminated_agent_uploads_the_results_of_its_program(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     agent = elsewhere.run(
@@ -153,12 +153,12 @@ def test_an_agent_that_is_told_to_end_hands_over_what_its_program_left(
     agent.says("waiting")
     agent.process.send_signal(signal.SIGTERM)
     agent.wait()
-    # Nobody here told it to: whatever its program left with is no end of its own.
+    # No user stopped the trial. The exit code of its program does not count.
     assert (agent.ending()["reason"], agent.ending().get("exit_code")) == ("Evicted", None)
 
 
 @pytest.mark.thorough
-def test_an_attempt_whose_place_a_newer_one_has_writes_nothing_more(
+def test_an_attempt_that_was_replaced_writes_nothing_more(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
@@ -175,13 +175,13 @@ def test_an_attempt_whose_place_a_newer_one_has_writes_nothing_more(
     assert old.ending() == {}
 
 
-def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
+def test_repeatedly_broken_connections_neither_lose_nor_repeat_a_line(
     home: Path, tmp_path: Path
 ) -> None:
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
     agent = place.run(finished(programs.chatter, 3000))
     assert agent.tunnels is not None
-    for _ in range(40):  # not for ever: on a busy machine no request would come through
+    for _ in range(40):  # not always: on a busy machine no request would get through
         agent.tunnels.cut()
         try:
             agent.process.wait(0.05)
@@ -193,18 +193,16 @@ def test_connections_that_break_again_and_again_neither_lose_nor_double_a_line(
     assert (agent.folder / paths.METRICS).stat().st_size == 3000 * 40
 
 
-def test_nobody_but_the_server_is_believed_by_an_agent_that_waits(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_waiting_agent_trusts_only_its_server(home: Path, tmp_path: Path) -> None:
     place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
     agent = place.run(finished(programs.greet, "bob"))
     assert agent.tunnels is not None
     stranger = agent.tunnels.knock(b"WINDLASS-TUNNEL/1 guessed\n")
-    assert stranger.recv(100) == b""  # hung up, without a word
+    assert stranger.recv(100) == b""  # closed without a response
     assert agent.wait() == 0
 
 
-def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
+def test_the_token_of_a_trial_gives_access_only_to_that_trial(home: Path) -> None:
     place, one, other = _server(home), finished(programs.greet, "a"), finished(programs.greet, "b")
     token = place.token(one.record.uid)
     url = place.url()
@@ -213,7 +211,7 @@ def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
     for path in ("trials", "experiments", f"trials/{one.id}", "blobs?digests=" + "0" * 64):
         assert request(f"{url}/api/v1/{path}", token) == 401
     assert request(own, (home / "token").read_text().strip()) == 401
-    assert request(own, token) == 404  # nor an attempt of it that runs here
+    assert request(own, token) == 404  # nor to an attempt of it that runs here
     _ask_again(home, one)
     assert request(own.replace("/main/0/1/", "/main/0/2/"), token) == 200
 
@@ -221,7 +219,7 @@ def test_the_token_of_a_trial_opens_nothing_but_that_trial(home: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["../log", "a/../../x", "/etc/passwd", "a//b", ".", "a/./b", "%00", ""]
 )
-def test_kept_files_stay_below_the_outputs(
+def test_outputs_stay_below_the_outputs_folder(
     home: Path, greeted: wl.Trial[object], path: str
 ) -> None:
     place, folder = _server(home), _ask_again(home, greeted)
@@ -234,7 +232,7 @@ def test_kept_files_stay_below_the_outputs(
     )
 
 
-def test_what_is_shipped_twice_is_there_once_and_gaps_are_refused(home: Path) -> None:
+def test_repeated_uploads_are_stored_once_and_gaps_are_refused(home: Path) -> None:
     trial = finished(programs.greet, "a")
     place, folder = _server(home), _ask_again(home, trial)
     url = f"{place.url()}/api/v1/agents/{trial.record.uid}/main/0/2/ship"
@@ -276,7 +274,7 @@ def _leave(tmp_path: Path) -> None:
 
 
 def _publish(home: Path, trial: wl.Trial[object]) -> None:
-    """Have those who wait for news of a trial look, as whoever gives an order does."""
+    """Notify everyone who waits for news of a trial."""
     from windlass.worker.common.nudge import send_once
 
     key = {"uid": trial.record.uid, "trial_id": trial.id, "about": "log"}

@@ -1,4 +1,7 @@
-"""Disks are finite: a pod's holds what the server lacks, the server's keeps room for records."""
+"""Finite disks:
+
+a pod stores only what the server lacks, and the server reserves space for records.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,7 @@ def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
 
 
 @pytest.mark.thorough
-def test_what_parts_are_made_of_goes_from_the_pod_once_the_server_has_them(
-    elsewhere: Elsewhere, tmp_path: Path
-) -> None:
+def test_a_pod_deletes_parts_that_the_server_has(elsewhere: Elsewhere, tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.touch()
     trial = (
@@ -69,7 +70,7 @@ def _large(blobs: Path) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_an_upload_that_a_killed_server_was_taking_in_is_gone_with_the_next(home: Path) -> None:
+def test_the_next_server_deletes_a_partial_upload_of_a_killed_server(home: Path) -> None:
     trial = wl.run(programs.nothing).submit().wait(timeout=PATIENCE)
     before = set(_files(home))
     with _upload(home, trial, "half", LARGE) as sending:
@@ -82,13 +83,13 @@ def test_an_upload_that_a_killed_server_was_taking_in_is_gone_with_the_next(home
 
 
 def _files(home: Path) -> Iterator[str]:
-    """All files there are; those that go meanwhile may be among them."""
+    """Return all files. Files that are deleted meanwhile may be among them."""
     for folder, _, names in os.walk(home):
         yield from (os.path.join(folder, name) for name in names)
 
 
 def _bytes_in(home: Path, before: set[str]) -> int:
-    """How much there is in files that were not there."""
+    """Return the total size of new files."""
     found = 0
     for path in _files(home):
         with contextlib.suppress(FileNotFoundError):
@@ -98,7 +99,7 @@ def _bytes_in(home: Path, before: set[str]) -> int:
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
+def test_a_checkpoint_waits_for_space_on_the_server_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, sign = tmp_path / "disk", tmp_path / "sign"
@@ -109,7 +110,7 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
         try:
             trial = _at_home(home, wl.run(programs.save_large).submit(LARGE, str(sign)))
             sign.touch()
-            take_space(disk, leave=LARGE)  # a twentieth of the disk is not for it
+            take_space(disk, leave=LARGE)  # a twentieth is reserved
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
             agent.says("saved")
@@ -129,7 +130,7 @@ def test_a_checkpoint_waits_for_room_on_the_disk_of_the_server_and_says_so(
 
 
 def _at_home(home: Path, trial: wl.Trial[Any]) -> wl.Trial[Any]:
-    """A trial that has ended, and with it the room that its code took: the end is told first."""
+    """A finished trial whose code is already deleted. The end is reported before the deletion."""
     trial.wait(timeout=PATIENCE)
     lock = paths.trial_dir(home, trial.id) / "main-0" / "work.lock"
     eventually(lambda: not is_locked(str(lock)), "its code was taken out")
@@ -138,7 +139,7 @@ def _at_home(home: Path, trial: wl.Trial[Any]) -> wl.Trial[Any]:
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
+def test_a_return_value_is_stored_even_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = tmp_path / "disk"
@@ -148,14 +149,14 @@ def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
     with small_disk(disk, size="100m"):
         try:
             trial = _at_home(home, wl.run(programs.answer).submit("all"))
-            take_space(disk, leave=3 << 20)  # less than what is for the records
+            take_space(disk, leave=3 << 20)  # less than the reserve for records
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
             assert agent.wait() == 0
             assert agent.ending()["exit_code"] == 0
             left = (agent.folder / paths.RESULT).read_bytes()
             assert pickle.loads(left) == "the answer to all"
-            _ask_for(home, trial, attempt=3)  # of one that has ended nobody may ask
+            _ask_for(home, trial, attempt=3)  # requests for a finished trial are refused
             room = f"{elsewhere.url()}/api/v1/agents/{trial.record.uid}/main/0/3/room?size=1"
             told = request(room, elsewhere.token(trial.record.uid))
             assert told == FULL, "anything else has no room"
@@ -167,7 +168,7 @@ def test_what_a_function_returned_is_taken_in_whatever_room_there_is(
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has_come(
+def test_an_upload_fails_early_if_the_disk_fills_up_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = tmp_path / "disk"
@@ -181,7 +182,7 @@ def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has
             with _upload(home, trial, "large", 5 * LARGE) as sending:
                 sending.sendall(b"x" * (LARGE // 2))
                 eventually(lambda: _bytes_in(home, before) > LARGE // 4, "some of it has come")
-                take_space(disk, leave=LARGE // 2 - (2 << 20))  # a twentieth is not for it
+                take_space(disk, leave=LARGE // 2 - (2 << 20))  # a twentieth is reserved
                 sending.sendall(b"x" * (LARGE // 2 - (3 << 20)))
                 assert sending.recv(100).startswith(b"HTTP/1.1 507 ")
             eventually(lambda: _bytes_in(home, before) < LARGE // 4, "what has come is gone")
@@ -191,7 +192,7 @@ def test_that_the_room_went_while_a_file_was_coming_is_told_before_all_of_it_has
 
 
 def _upload(home: Path, trial: wl.Trial[Any], name: str, size: int) -> socket.socket:
-    """A connection over which an agent is about to bring a file that is kept."""
+    """Open a connection over which an agent is about to upload an output."""
     _ask_for(home, trial, attempt=2)
     record = trial.record
     place = Elsewhere.__new__(Elsewhere)
@@ -208,7 +209,7 @@ def _upload(home: Path, trial: wl.Trial[Any], name: str, size: int) -> socket.so
 
 
 def _ask_for(home: Path, trial: wl.Trial[Any], attempt: int) -> None:
-    """Have another attempt of a trial, which no agent takes up."""
+    """Create another attempt of a trial that no agent runs."""
     record = trial.record
     job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
     remote_attempt.ask_for(home, job, ReplicaId("main", 0, attempt), Assignment())

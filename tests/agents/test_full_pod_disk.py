@@ -1,4 +1,4 @@
-"""The disk of a pod is full: it is stopped and taken away all the same, and what it has is kept."""
+"""A pod with a full disk can still be stopped and deleted, and its results are kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.worker.common.nudge import send_once
 def pod_with_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[wl.Trial[str], Agent]]:
-    """An agent whose program runs, and on whose disk nothing more can be written."""
+    """An agent with a running program and a full disk."""
     disk, home = tmp_path / "disk", tmp_path / "home"
     monkeypatch.setenv("WINDLASS_HOME", str(home))
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
@@ -50,7 +50,7 @@ def pod_with_a_full_disk(
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_a_pod_with_a_full_disk_that_is_taken_away_leaves_its_program_time_to_end(
+def test_deleting_a_pod_with_a_full_disk_gives_its_program_time_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pod_with_a_full_disk(tmp_path, monkeypatch) as (_, agent):
@@ -60,7 +60,7 @@ def test_a_pod_with_a_full_disk_that_is_taken_away_leaves_its_program_time_to_en
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_a_stop_is_heard_in_a_pod_with_a_full_disk_whatever_was_ordered_before(
+def test_a_pod_with_a_full_disk_receives_a_stop_after_another_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pod_with_a_full_disk(tmp_path, monkeypatch) as (trial, agent):
@@ -75,7 +75,7 @@ def test_a_stop_is_heard_in_a_pod_with_a_full_disk_whatever_was_ordered_before(
 
 
 @pytest.mark.thorough
-def test_checkpoints_are_shipped_and_go_though_nothing_can_be_noted(
+def test_checkpoints_are_uploaded_and_deleted_without_local_records(
     home: Path, tmp_path: Path
 ) -> None:
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
@@ -92,7 +92,7 @@ def test_checkpoints_are_shipped_and_go_though_nothing_can_be_noted(
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
-    """Answers with some bytes, and counts how often it was asked."""
+    """Responds with some bytes, and counts the requests."""
 
     asked: list[str]
 
@@ -107,7 +107,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_file_that_cannot_be_written_here_is_not_asked_for_again() -> None:
+def test_a_file_that_cannot_be_written_is_not_downloaded_again() -> None:
     answering = type("Answering", (Answering,), {"asked": []})
     with http.server.HTTPServer(("127.0.0.1", 0), answering) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -120,6 +120,6 @@ def test_a_file_that_cannot_be_written_here_is_not_asked_for_again() -> None:
 
 
 def _publish(home: Path, trial: wl.Trial[str]) -> None:
-    """Have those who wait for news of a trial look, as whoever gives an order does."""
+    """Notify everyone who waits for news of a trial."""
     key = {"uid": trial.record.uid, "trial_id": trial.id, "about": "log"}
     send_once(json.dumps(key).encode(), json.loads((home / "server.json").read_text())["nudge"])

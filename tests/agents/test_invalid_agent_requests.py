@@ -1,4 +1,4 @@
-"""What an agent may send that means harm, or is odd: refused or taken, and nothing else suffers."""
+"""Malicious or unusual requests of an agent are refused or accepted without other effects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
 
 
 class Hostile:
-    """Whoever has the token of a trial, and sends what they like."""
+    """A client with the token of a trial that sends arbitrary requests."""
 
     def __init__(self, place: Elsewhere, record: TrialRecord, attempt: int) -> None:
         job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
@@ -69,7 +69,7 @@ class Hostile:
 
 @pytest.fixture(scope="module")
 def attempted(module_home: Path) -> tuple[TrialRecord, Iterator[int]]:
-    """A trial that is over, and the numbers of attempts that it had not yet."""
+    """A finished trial and numbers of attempts that it does not have yet."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("WINDLASS_HOME", str(module_home))
         environment.delenv("WINDLASS_SERVER", raising=False)
@@ -98,9 +98,7 @@ def listing(*entries: tuple[Any, ...]) -> bytes:
         ("../p", "f", "{own}", 1),
     ],
 )
-def test_files_of_the_server_are_compared_with_nothing(
-    hostile: Hostile, entry: tuple[Any, ...]
-) -> None:
+def test_a_part_with_an_invalid_entry_is_refused(hostile: Hostile, entry: tuple[Any, ...]) -> None:
     own = hostile.put(b"a")
     asked = hostile.put(listing((entry[0], entry[1], entry[2].format(own=own), *entry[3:])))
     assert hostile.part(0, hostile.put(listing(("p", "f", own, 1)))) == 200
@@ -108,7 +106,7 @@ def test_files_of_the_server_are_compared_with_nothing(
     assert hostile.checkpoint(asked) == 400
 
 
-def test_what_is_no_list_of_files_is_no_checkpoint(hostile: Hostile) -> None:
+def test_a_checkpoint_with_an_invalid_list_of_files_is_refused(hostile: Hostile) -> None:
     good = hostile.put(listing(("p", "f", hostile.put(b"a"), 1)))
     assert hostile.checkpoint(hostile.put(b'{"files":[' + b" " * 1000)) == 400
     assert hostile.checkpoint("f" * 64) == 409
@@ -117,8 +115,8 @@ def test_what_is_no_list_of_files_is_no_checkpoint(hostile: Hostile) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_refused_keeps_nothing_else_back(elsewhere: Elsewhere, tmp_path: Path) -> None:
-    # At home one rank is told at once that its file is another's, and fails.
+def test_a_refused_upload_does_not_block_others(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    # On the server's machine a rank would fail at once, because its file belongs to another rank.
     trial = wl.run(programs.save_odd_names, replicas=2).submit([0, 1, 2]).wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
     known = {each.uid for each in trial.list_checkpoints()}
@@ -133,13 +131,13 @@ def test_what_is_refused_keeps_nothing_else_back(elsewhere: Elsewhere, tmp_path:
         assert (folder / "same").read_text() == "the same"
     outputs = agents[0].folder.parent / "outputs"
     assert (outputs / "kept.txt").read_bytes() == b"kept.txt"
-    # Under names that can be said, and each under its own.
+    # Each under its own printable name.
     assert (outputs / "odd%FF").read_bytes() == b"odd\xff"
     assert (outputs / "odd%FE").read_bytes() == b"odd\xfe"
 
 
 @pytest.mark.thorough
-def test_an_output_that_changes_while_it_is_sent_stops_nothing(
+def test_an_output_that_changes_during_its_upload_stops_nothing(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
@@ -151,7 +149,7 @@ def test_an_output_that_changes_while_it_is_sent_stops_nothing(
     assert (agent.folder.parent / "outputs" / "state.json").read_bytes() == b"last"
 
 
-def test_a_file_that_changed_under_its_upload_is_told_apart_from_a_server_that_is_away(
+def test_a_file_changed_during_upload_differs_from_an_unreachable_server(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     channel = Channel([elsewhere.front.url], "any", None)

@@ -1,4 +1,4 @@
-"""A folder for environments that pods of several images share."""
+"""Pods of several images share one folder of environments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.worker.supervise.package_environment import name_here
 
 
 def another_python(image: Path) -> str:
-    """An interpreter at another place, with the packages of this one."""
+    """An interpreter at another path, with the packages of this one."""
     argv = [sys.executable, "-m", "venv", "--without-pip", image]
     subprocess.run(argv, check=True, timeout=PATIENCE)
     [packages] = image.glob("lib/python*/site-packages")
@@ -29,20 +29,20 @@ def another_python(image: Path) -> str:
 
 
 def prefix_of(agent: Agent) -> str:
-    """Which environment its program ran in."""
+    """The environment that the program ran in."""
     assert agent.wait() == 0, agent.log()
     return str(pickle.loads((agent.folder / paths.RESULT).read_bytes()))
 
 
 @pytest.mark.thorough
-def test_images_with_other_interpreters_have_environments_of_their_own(
+def test_images_with_different_interpreters_have_separate_environments(
     home: Path, tmp_path: Path
 ) -> None:
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
     trial = wl.run(programs.look, packages=["iniconfig==1.1.1"]).submit().wait(timeout=PATIENCE)
     pythons = [sys.executable, another_python(tmp_path / "image"), sys.executable]
     told = {
-        **os.environ,  # where packages come from
+        **os.environ,  # the source of packages
         "WINDLASS_AGENT_CACHE": str(tmp_path / "cache"),
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
     }
@@ -64,7 +64,7 @@ def test_images_with_other_interpreters_have_environments_of_their_own(
         (platform, "libc_ver", lambda: ("glibc", "2.17")),
     ],
 )
-def test_an_environment_is_another_where_what_it_is_made_for_is_another(
+def test_an_environment_depends_on_everything_it_is_built_for(
     of: object, name: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = name_here("0123")

@@ -1,4 +1,4 @@
-"""Large files that are brought slowly, or whose answer comes late or never: each is sent once."""
+"""Large files with a slow upload, or with a late or lost response, are sent once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from windlass.worker.agent.http_channel import FileBody, patience
 
 
 @pytest.mark.thorough
-def test_a_blob_that_came_is_not_sent_again_because_its_answer_was_lost(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_lost_response_does_not_repeat_the_upload_of_a_blob(home: Path, tmp_path: Path) -> None:
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
     sign = tmp_path / "sign"
     trial = wl.run(programs.save).submit(str(sign)).wait(timeout=PATIENCE)
@@ -39,7 +37,7 @@ def test_a_blob_that_came_is_not_sent_again_because_its_answer_was_lost(
     assert saved.download(tmp_path / "there").read_text() == "what is saved in a pod"
 
 
-def test_the_answer_to_a_large_file_may_take_as_long_as_a_disk_does(tmp_path: Path) -> None:
+def test_the_response_to_a_large_file_may_take_as_long_as_the_disk(tmp_path: Path) -> None:
     large, small = tmp_path / "large", tmp_path / "small"
     small.touch()
     with large.open("wb") as file:
@@ -47,7 +45,7 @@ def test_the_answer_to_a_large_file_may_take_as_long_as_a_disk_does(tmp_path: Pa
     assert patience(FileBody(str(large))) >= 600 > patience(FileBody(str(small)))
 
 
-def test_a_large_file_is_on_the_disk_as_it_comes(
+def test_a_large_file_is_written_to_disk_as_it_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiving, "SYNC_EVERY", 1000)

@@ -1,4 +1,4 @@
-"""Addresses and answers that make no sense: an agent goes on as if nobody had answered."""
+"""An agent handles invalid addresses and responses as if no server had answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.worker.agent.http_channel import Channel, GivenUp
 SENSELESS = ["http://:::8080", "http://2001:db8::7:8080", "http://[::", "lab:8080", "", "http://\0"]
 
 
-def test_an_address_that_makes_no_sense_is_passed_over(home: Path, tmp_path: Path) -> None:
+def test_an_invalid_address_is_skipped(home: Path, tmp_path: Path) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
     elsewhere.ask_for(trial)
@@ -33,7 +33,7 @@ def test_an_address_that_makes_no_sense_is_passed_over(home: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("url", SENSELESS)
-def test_who_has_no_other_address_waits_until_its_time_is_up(url: str) -> None:
+def test_an_agent_without_another_address_waits_until_its_timeout(url: str) -> None:
     channel = Channel([url], "any", None)
     with pytest.raises(GivenUp):
         channel.ask("GET", "/", deadline=time.monotonic() + 0.1)
@@ -41,13 +41,13 @@ def test_who_has_no_other_address_waits_until_its_time_is_up(url: str) -> None:
 
 
 @pytest.mark.thorough
-def test_how_it_ended_is_told_again_until_it_is_understood(home: Path, tmp_path: Path) -> None:
+def test_the_result_is_sent_again_until_the_server_accepts_it(home: Path, tmp_path: Path) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
     elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
     told: list[str] = []
 
     def answer_with_a_page(asked: str, answer: bytes) -> bytes:
-        """As a proxy does that has not found out yet that it is to let this through."""
+        """Answer like a proxy that does not know the service yet."""
         if not asked.endswith("/end"):
             return answer
         told.append(asked)
@@ -60,7 +60,7 @@ def test_how_it_ended_is_told_again_until_it_is_understood(home: Path, tmp_path:
     assert len(told) == 2
 
 
-def test_an_agent_whose_port_another_has_asks_the_server_where_it_knows_it(
+def test_an_agent_with_an_occupied_port_connects_to_the_known_server(
     home: Path, tmp_path: Path
 ) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
@@ -75,7 +75,7 @@ def test_an_agent_whose_port_another_has_asks_the_server_where_it_knows_it(
     elsewhere.front.close()
 
 
-def test_an_agent_whose_port_another_has_and_that_knows_no_server_says_why_it_ends(
+def test_an_agent_with_an_occupied_port_and_no_server_explains_its_exit(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "worker.zip").write_bytes(worker_zip())

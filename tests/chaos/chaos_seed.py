@@ -1,4 +1,4 @@
-"""Chance that can be had again, and how much of it."""
+"""Reproducible random choices, and the amount of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Chaos:
     long: bool
 
     def pick(self, short: T, long: T) -> T:
-        """A measure for every day, and one for a long night."""
+        """Return the small value in short runs, the large value in long runs."""
         return long if self.long else short
 
     def examples(self, short: int, long: int) -> int:

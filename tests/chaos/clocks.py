@@ -1,4 +1,4 @@
-"""A time of day that can be set, for some processes and their children only."""
+"""A settable time of day for some processes and their children."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 # Calls that read the time of day return a shifted time. Calls that measure elapsed time return the
-# true value, as when a machine's clock is set. File times, which the kernel writes, stay as they
-# are.
+# true value, as when a machine's clock is set. File times, which the kernel writes, do not change.
 _SOURCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -90,5 +89,5 @@ class SettableClock:
         }
 
     def set_ahead(self, seconds: int) -> None:
-        """Let it be so many seconds later than it is; earlier, if they are negative."""
+        """Set the clock this many seconds ahead of the true time, or behind it if negative."""
         struct.pack_into("q", self._ahead, 0, seconds)

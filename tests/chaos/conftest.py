@@ -14,7 +14,7 @@ from home_processes import TAG, HomeWorld
 
 @pytest.fixture
 def chaos() -> Chaos:
-    """A seed that is printed with every failure; WINDLASS_CHAOS_SEED brings it back."""
+    """A seed that is printed with every failure. Set WINDLASS_CHAOS_SEED to repeat it."""
     seed = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.SystemRandom().randrange(2**32))
     print(f"WINDLASS_CHAOS_SEED={seed}")
     return Chaos(seed, random.Random(seed), long=os.environ.get("WINDLASS_CHAOS") == "long")
@@ -22,7 +22,7 @@ def chaos() -> Chaos:
 
 @pytest.fixture
 def world(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HomeWorld]:
-    """A home for one test, of which no process is left afterwards."""
+    """A home for one test, which leaves no process behind."""
     monkeypatch.setenv(TAG, str(fresh_home))
     world = HomeWorld(fresh_home)
     yield world
@@ -31,6 +31,6 @@ def world(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder in which trials leave their marks."""
+    """Return the folder in which trials write their marks."""
     (tmp_path / "marks").mkdir()
     return tmp_path / "marks"

@@ -1,4 +1,4 @@
-"""Processes of nobody's concern that come to have the numbers of processes of ours."""
+"""Foreign processes that get the process ids of dead Windlass processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import psutil
 from harness import eventually
 from windlass.worker.common.process_identity import process_identity
 
-# Notes each signal that can be noted; the one that cannot ends it. `family` also leaves a
-# process behind in its session, as daemons do, and ends.
+# Records each signal that can be caught; SIGKILL ends it. With `family`, it leaves a process behind
+# in its session, as daemons do, and exits.
 _STRANGER = """
 import os, signal, sys, time
 note, family = sys.argv[1], sys.argv[2] == "family"
@@ -41,7 +41,7 @@ while True:
 
 
 class Stranger:
-    """A process in a session of its own that has, or whose session has, a certain number."""
+    """A process in its own session. Either the process or its session has a certain id."""
 
     def __init__(self, folder: Path, number: int, *, is_family: bool) -> None:
         self._note = folder / f"stranger-{number}"
@@ -55,7 +55,7 @@ class Stranger:
         self.living: psutil.Process | None = None
 
     def wait_until_there(self) -> None:
-        """It listens by now; of a family the first is gone and buried."""
+        """Wait until the process listens, and for a family until its first process is reaped."""
         eventually(self._note.exists, "a stranger lives")
         self.living = psutil.Process(int(self._note.read_text()))
         if self.is_family:
@@ -63,7 +63,7 @@ class Stranger:
 
     @property
     def is_unharmed(self) -> bool:
-        """Whether it lives and never heard a signal."""
+        """Return whether the process lives and never received a signal."""
         if self.living is None or self._note.with_suffix(".heard").exists():
             return False
         return self.living.is_running() and self.living.status() != psutil.STATUS_ZOMBIE
@@ -72,13 +72,13 @@ class Stranger:
         if self.living is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.living.kill()
-        else:  # nobody has waited for the first: the number is still its own
+        else:  # the first process is not reaped: its pid is still taken
             os.killpg(self.number, signal.SIGKILL)
         self._first.wait()
 
 
 class Strangers:
-    """Gives numbers of dead processes to strangers."""
+    """Gives process ids of dead processes to foreign processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,17 +86,17 @@ class Strangers:
         self._names = itertools.count()
 
     def take_over(self, told: dict[str, Any], *, is_family: bool) -> Stranger:
-        """Have a stranger get the number that a file tells of.
+        """Start a foreign process with the pid that a file names.
 
-        The kernel gives it the very number if we may ask for that; else the file is made to
-        tell of the number it got, which is all that a later reader can see of it.
+        The kernel assigns the exact pid if it permits that. Otherwise the test writes the pid
+        of the new process to the file, which looks the same to a later reader.
         """
         stranger = self._with_number(told["pid"], is_family=is_family)
         told["pid"] = stranger.number
         return stranger
 
     def _with_number(self, number: int, *, is_family: bool) -> Stranger:
-        for _ in range(50):  # others may be given it first, and leave again
+        for _ in range(50):  # other processes may take the pid first, and exit again
             is_asked = _ask_for_number(number)
             stranger = Stranger(self._folder, next(self._names), is_family=is_family)
             if stranger.number == number or not is_asked:
@@ -114,7 +114,7 @@ class Strangers:
 
 
 def _ask_for_number(number: int) -> bool:
-    """Have the kernel give that number to the next process; whether it will."""
+    """Ask the kernel to assign that pid to the next process, and return whether it will."""
     try:
         Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
     except OSError:
@@ -124,9 +124,9 @@ def _ask_for_number(number: int) -> bool:
 
 @contextlib.contextmanager
 def rewritten(path: Path) -> Iterator[dict[str, Any]]:
-    """The object in a JSON file, to be changed; the file is an hour old afterwards.
+    """Yield the object in a JSON file for changes, and make the file an hour old.
 
-    Numbers come round again after many processes, not in the blink of an eye.
+    Pids repeat after many processes, not immediately.
     """
     written = path.stat().st_mtime
     told: dict[str, Any] = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The functions that run as trials. Each leaves a mark, so that a second run is seen."""
+"""The functions that run as trials. Each leaves a mark, so that a second run is detected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import psutil
 
 import windlass as wl
 
-PATIENCE = 120.0  # bounds a test that hangs, never measures anything
+PATIENCE = 120.0  # limits a test that hangs; no test measures it
 
 
 def mark(folder: str, name: str) -> None:
-    """Write down that this ran, and as which process: one line a run."""
+    """Write one line for each run with its process id."""
     fd = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(fd, b"%d\n" % os.getpid())
     os.close(fd)
@@ -24,7 +24,7 @@ def mark(folder: str, name: str) -> None:
 
 @wl.run(cpus=0.05)
 def deed(name: str, folder: str, pauses: list[float], way: str, what: Any) -> Any:
-    """Write lines to both streams, a pause after each, and end in one of many ways."""
+    """Write lines to both streams with pauses, and end in one of many ways."""
     mark(folder, name)
     for number, pause in enumerate(pauses):
         print(f"{name} says {number}")
@@ -41,7 +41,7 @@ def deed(name: str, folder: str, pauses: list[float], way: str, what: Any) -> An
 
 @wl.run(cpus=0.05)
 def linger(name: str, folder: str, daemons: int = 0) -> str:
-    """Run until a file says go, with daemons that nobody but us will ever end."""
+    """Run until a file exists, with daemons that only Windlass ends."""
     for _ in range(daemons):
         _daemonise(folder, f"{name}.daemons")
     mark(folder, name)
@@ -55,7 +55,7 @@ def linger(name: str, folder: str, daemons: int = 0) -> str:
 
 @wl.run(cpus=0.05)
 def is_forked() -> bool:
-    """Whether this process is a fork of a launcher."""
+    """Return whether this process is a fork of a launcher."""
     return any(word.endswith("launcher.py") for word in psutil.Process().cmdline())
 
 

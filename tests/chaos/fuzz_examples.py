@@ -1,4 +1,4 @@
-"""Examples by the thousand: from a seed that can be had again, bounded in time and in memory."""
+"""Thousands of examples from a reproducible seed, with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from chaos_seed import Chaos
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-_LIMIT = 20.0  # seconds for one example that takes microseconds: a limit for what hangs
-_MEMORY = 256 << 20  # bytes that a test may need beyond those it began with
+_LIMIT = 20.0  # seconds for one example that takes microseconds: a limit for hangs
+_MEMORY = 256 << 20  # additional bytes that a test may need
 
-# What JSON can say and nobody means: out of range, out of Unicode, out of all proportion.
+# Valid but unusual JSON: out of range, invalid Unicode, huge.
 ODD = (
     None, True, False, 0, -1, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "x",
     "\0", "\ud800", "..", "/", "../../etc/passwd", "9" * 5000, [], {}, [[]], {"": {}}, [None],
@@ -39,7 +39,7 @@ def examine(
     short: int = 100,
     long: int = 4000,
 ) -> None:
-    """Have something checked on many examples; the seed of the test decides which."""
+    """Check a function with many examples, chosen by the seed of the test."""
 
     def bounded(example: tuple[Any, ...]) -> None:
         with within(_LIMIT):
@@ -60,7 +60,7 @@ def examine(
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail what is not over by then, instead of waiting for it for ever."""
+    """Fail after a time limit instead of waiting forever."""
 
     def give_up(*_: object) -> None:
         raise AssertionError(f"it hangs: {seconds:g} s and no end")
@@ -80,7 +80,7 @@ def _peak() -> int:
 
 
 def anything_but(valid: bytes) -> st.SearchStrategy[bytes]:
-    """Bytes out of nowhere, and bytes that were right until something happened to them."""
+    """Random bytes, and mutations of valid bytes."""
     return st.binary(max_size=300) | mutated(valid) | mutated_json(valid) | _deep
 
 
@@ -89,7 +89,7 @@ _deep = st.sampled_from([b"[" * 100_000, b'{"a":' * 100_000, b"[" * 50_000 + b"]
 
 @st.composite
 def mutated(draw: st.DrawFn, valid: bytes) -> bytes:
-    """Some bytes with a few places changed, removed, repeated or cut off."""
+    """Some bytes with a few positions changed, removed, repeated or cut off."""
     data = bytearray(valid)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
@@ -110,7 +110,7 @@ def mutated(draw: st.DrawFn, valid: bytes) -> bytes:
 
 @st.composite
 def mutated_json(draw: st.DrawFn, valid: bytes) -> bytes:
-    """A JSON document with one or two of its values made odd, moved or removed."""
+    """A JSON document with one or two of its values replaced, moved or removed."""
     value = copy.deepcopy(json.loads(valid))
     for _ in range(draw(st.integers(1, 2))):
         places = list(_places(value))

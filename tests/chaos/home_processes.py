@@ -1,4 +1,4 @@
-"""A home and every process of it: servers, launchers, supervisors, what trials started."""
+"""A home and all its processes: servers, launchers, supervisors, and children of trials."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from harness import eventually, stop_server
 from windlass.worker.common.atomic_files import is_locked
 from windlass.worker.common.process_identity import is_alive
 
-# In the environment of all that comes of a test. Not WINDLASS_...: those are not passed on.
+# A variable in the environment of all processes of a test. Its name does not start with WINDLASS_,
+# because those variables are not passed on.
 TAG = "CHAOS_HOME"
 
 
 class HomeWorld:
-    """Looks at a home from outside, and kills what lives in it."""
+    """Observes a home from outside, and kills its processes."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
 
     def processes(self) -> list[psutil.Process]:
         """Return all live processes that descend from this home, with any current parent."""
-        psutil.process_iter.cache_clear()  # it keeps those that had a number before
+        psutil.process_iter.cache_clear()  # it caches processes by pid
         return [each for each in psutil.process_iter() if self._is_ours(each)]
 
     def server(self) -> psutil.Process | None:
-        """The server, if there is one; never one that merely has its pid."""
+        """Return the server, or None. Another process with its pid does not count."""
         try:
             told = json.loads((self.home / "server.json").read_text())
             found = psutil.Process(told["pid"])
@@ -39,16 +40,16 @@ class HomeWorld:
         return found if is_alive(told["pid"], told["identity"]) else None
 
     def servers(self) -> list[psutil.Process]:
-        """The server, and any that is about to be it."""
+        """Return the server and any process that is about to become the server."""
         return [each for each in self.processes() if _runs(each, "server/__main__.py")]
 
     def launchers(self) -> list[psutil.Process]:
-        """The warm interpreters of the server that is there."""
+        """Return the warm interpreters of the current server."""
         server = self.server()
         return [each for each in _children(server) if _runs(each, "launcher.py")] if server else []
 
     def spares(self) -> list[psutil.Process]:
-        """The supervisors that launchers made ahead, which hold no attempt, and their processes."""
+        """Return spare supervisors, which run no attempt, and their processes."""
         found = []
         for launcher in self.launchers():
             for forked in _children(launcher):
@@ -61,7 +62,7 @@ class HomeWorld:
         return found
 
     def kill_server(self) -> bool:
-        """Kill the server and see it gone; whether there was one."""
+        """Kill the server, wait for its end, and return whether there was a server."""
         server = self.server()
         if server is None:
             return False
@@ -88,17 +89,17 @@ class HomeWorld:
         return psutil.Process(self.state(trial_id)["process"]["pid"])
 
     def kill_all(self) -> None:
-        """Kill everything at once, as the end of power does: nobody sees another die."""
+        """Kill everything at once, as a power failure does, so that no process sees another die."""
         ours = self.processes()
         for each in ours:
             each.suspend()
-        # What they had started in the meantime.
+        # Their children from the meantime.
         for each in {*ours, *self.processes()}:
             kill(each)
         eventually(lambda: not self.processes(), "all of it is gone")
 
     def check_idle(self) -> None:
-        """Nothing runs but the server and its launchers."""
+        """Check that only the server and its launchers run."""
 
         def others() -> list[psutil.Process]:
             server = self.server()
@@ -108,7 +109,7 @@ class HomeWorld:
         eventually(lambda: not others(), f"only the server is left, not {others()}")
 
     def close(self) -> None:
-        """Stop the server; nothing at all may be left, nor the home held."""
+        """Stop the server. No process may be left, and the home must not be locked."""
         stop_server(self.home)
         try:
             eventually(lambda: not self.processes(), f"nothing is left, not {self.processes()}")
@@ -134,7 +135,7 @@ def _runs(process: psutil.Process, script: str) -> bool:
 
 
 def kill(process: psutil.Process) -> None:
-    """SIGKILL to that very process, if it is still there."""
+    """Send SIGKILL to exactly this process, if it still exists."""
     try:
         process.send_signal(signal.SIGKILL)
     except psutil.NoSuchProcess:
@@ -142,14 +143,14 @@ def kill(process: psutil.Process) -> None:
 
 
 def kill_all(processes: list[psutil.Process]) -> int:
-    """Kill one after the other, at once; how many."""
+    """Kill the processes one after the other without a pause, and return their number."""
     for process in processes:
         kill(process)
     return len(processes)
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; a dead one that nobody has buried is none."""
+    """Return whether such a process exists. A zombie does not count."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Many deeds at once, and a thread that kills meanwhile."""
+"""Many trials at once, and a thread that kills processes meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Killer(threading.Thread):
         super().__init__(daemon=True)
         self.kills = 0
         self._strike = strike
-        self._chance = random.Random(chance.random())  # its own: nobody draws in between
+        self._chance = random.Random(chance.random())  # separate from other draws
         self._longest = longest
         self._most = most
         self._enough = threading.Event()
@@ -46,7 +46,7 @@ class Killer(threading.Thread):
 
 
 class Sweep:
-    """Many deeds, all listened to from their beginning."""
+    """Many trials, each followed from its beginning."""
 
     def __init__(self, folder: Path) -> None:
         self.trials: list[wl.Trial[Any]] = []
@@ -56,11 +56,11 @@ class Sweep:
         self._listeners: list[threading.Thread] = []
 
     def submit(self, plan: Plan) -> None:
-        """Submit a deed, under a new name if nobody can tell whether it came through."""
+        """Submit a trial, under a new name if the result of a submission is unknown."""
         self._plans[plan.name] = plan
         try:
             trial = plan.submit(self._folder)
-        except wl.ServerUnreachable:  # killed each time that it was tried
+        except wl.ServerUnreachable:  # killed at each try
             self.submit(dataclasses.replace(plan, name=plan.name + "x"))
             return
         self.trials.append(trial)
@@ -78,7 +78,7 @@ class Sweep:
             assert not listener.is_alive(), "a log that is followed ends with its trial"
 
     def check(self, check: Callable[[Plan, wl.Trial[Any], list[str]], None]) -> None:
-        """Every deed that anyone knows of is recorded once, and passes the check."""
+        """Check that every trial is recorded once and ended as planned."""
         self.wait()
         recorded = {str(trial.params["name"]): trial for trial in wl.list_trials()}
         assert {trial.id for trial in self.trials} <= {trial.id for trial in recorded.values()}

@@ -1,4 +1,4 @@
-"""Jobs whose end is known beforehand, whatever is killed under them."""
+"""Jobs with a known correct end under any kills."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from windlass.model.resources import Resources
 from windlass.worker.common.process_identity import is_alive
 
 _MEMBER = str(Path(__file__).with_name("replica_program.py"))
-_AGAIN = (128, 130, 134, 137, 143, 255)  # exits that are retried under ExitCode
+_AGAIN = (128, 130, 134, 137, 143, 255)  # exit codes that are retried under ExitCode
 _FOR_GOOD = (1, 2, 64, 127)
 _BOTH = ("supervisor", "process")
 _AT_WORK = (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP)
-_MANY = 50  # more restarts than there could be
+_MANY = 50  # more restarts than possible
 
 
 @dataclasses.dataclass
 class Fate:
-    """One job: what its replicas will do, how it must end, and whom of it we killed."""
+    """The plan of one job: the behaviour of its replicas, its correct end, and the kills."""
 
     name: str
     policy: str
@@ -42,13 +42,13 @@ class Fate:
     ends: dict[str, list[tuple[int, float]]]  # by replica, one after the other
     state: str = "SUCCEEDED"
     reason: str = "Completed"
-    last: str | None = None  # it ends when all others have
-    slow: dict[str, float] = dataclasses.field(default_factory=dict)  # to go when asked to
+    last: str | None = None  # it ends when all other replicas have ended
+    slow: dict[str, float] = dataclasses.field(default_factory=dict)  # seconds to exit when stopped
     killed: dict[tuple[str, int], str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def draw(cls, name: str, chance: random.Random, longest: float) -> Fate:
-        """One of a kind that chance names."""
+        """Draw a plan of a random kind."""
         kind = chance.choice(["alone", "alone", "together", "together", "never", "worn", "failed"])
         replicas = [f"worker-{index}" for index in range(chance.randrange(1, 4))]
         policy = chance.choice(["ExitCode", "OnFailure"])
@@ -72,7 +72,7 @@ class Fate:
             ends[culprit].insert(0, end(chance.choice(_AGAIN)))
         if kind == "alone":
             return cls(name, policy, "replica", _MANY, ends)
-        # It takes longer to go than the others have to wait before they start again.
+        # Its exit takes longer than the pause before the other replicas restart.
         slow = {chance.choice(replicas): round(chance.uniform(0.5, 2.5), 3)}
         return cls(name, policy, "job", _MANY, ends, slow=slow)
 
@@ -128,8 +128,8 @@ class Fate:
         planned: int | None,
         about: str,
     ) -> None:
-        """Its exit is the one that it came to by itself, or what we did to it."""
-        if attempt.reason == "Stopped":  # because of another
+        """Check that the exit is as planned, or caused by a kill."""
+        if attempt.reason == "Stopped":  # because of another replica
             assert self.scope == "job" or trial.state == "FAILED", about
             return
         lost_or_killed = {"supervisor": None, "process": 137}
@@ -143,7 +143,7 @@ class Fate:
         told: dict[tuple[str, int], int],
         about: str,
     ) -> None:
-        """Restarts, attempts and events are three ways to tell the same."""
+        """Check that restarts, attempts and events agree."""
         newest: dict[str, int] = {}
         for replica, attempt in attempts:
             newest[replica] = max(attempt, newest.get(replica, 0))
@@ -153,11 +153,12 @@ class Fate:
         asked = [event.message for event in events if event.reason == "ReplicaStarting"]
         assert len(asked) == len(set(asked)), f"no attempt is asked for twice: {about}"
         made = {f"starting {replica} attempt {attempt}" for replica, attempt in attempts}
-        # One may be asked for and never made: the server died, and then it was over for another.
+        # An attempt may be requested and never created: the server died, and another replica ended
+        # the job.
         assert made <= set(asked), about
         if self.scope == "job":
             assert len(set(newest.values())) == 1, about
-            # Ends of one attempt are one misfortune, however many there were.
+            # Several ends in one attempt count as one failure.
             unlucky = {attempt for _, attempt in self.killed}
             unlucky |= {attempt for (_, attempt), code in told.items() if code != 0}
             assert trial.restarts == max(newest.values()) - 1 == len(unlucky), about
@@ -167,12 +168,12 @@ class Fate:
             assert trial.restarts == len(attempts) - len(newest), about
             if self.policy != "Never" and self.limit == _MANY:
                 failures = sum(code != 0 for code in told.values())
-                failures -= self.last is not None  # which was the end of the job
+                failures -= self.last is not None  # which ended the job
                 assert trial.restarts == failures + len(self.killed), about
 
 
 class Fates:
-    """Many such jobs at once."""
+    """Many planned jobs at once."""
 
     def __init__(self, folder: Path) -> None:
         self.jobs: list[tuple[Fate, wl.Trial[Any]]] = []
@@ -184,7 +185,7 @@ class Fates:
         return sum(len(fate.killed) for fate, _ in self.jobs)
 
     def submit(self, fate: Fate) -> None:
-        """Ask until there was a server that heard of it to the end; one key makes one job."""
+        """Submit until a server has answered. One key creates one job."""
         request = fate.request(self._folder)
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -202,9 +203,9 @@ class Fates:
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def kill_some(self, chance: random.Random) -> int:
-        """Kill the supervisor or the process of an attempt that runs; how many that was.
+        """Kill the supervisor or the process of a running attempt, and return the number of kills.
 
-        Of each replica once, so that the pauses before restarts stay short.
+        Each replica is killed once, so that the pauses before restarts stay short.
         """
         found = [
             (fate, replica, attempt, state)
@@ -220,9 +221,9 @@ class Fates:
     def _kill(
         self, fate: Fate, replica: str, attempt: int, state: dict[str, Any], whom: str
     ) -> int:
-        """Kill one of an attempt, unless it has come to its end by itself.
+        """Kill one process of an attempt, unless it has ended by itself.
 
-        The process is halted meanwhile, so that there is no doubt which of both it was.
+        The process is halted meanwhile, so that the cause of its end is certain.
         """
         try:
             process = psutil.Process(state["process"]["pid"])
@@ -241,7 +242,7 @@ class Fates:
         return 1
 
     def check(self) -> None:
-        """Every job ended as it must."""
+        """Check that every job ended as planned."""
         for _, trial in self.jobs:
             trial.wait(timeout=PATIENCE)
         for fate, trial in self.jobs:
@@ -250,7 +251,7 @@ class Fates:
 
 
 def _running(trial: wl.Trial[Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The attempts of a job that run: replica, attempt, what its supervisor wrote of it."""
+    """Return the running attempts of a job: replica, attempt, state file of the supervisor."""
     for path in Path(trial.directory).glob("*/*/state.json"):
         if not path.with_name("exit.json").exists():
             state = json.loads(path.read_text())

@@ -20,19 +20,19 @@ deed, linger, is_forked = _functions.deed, _functions.linger, _functions.is_fork
 
 
 def marks(folder: Path, name: str) -> list[int]:
-    """The processes of each run there was."""
+    """Return the processes of each run."""
     path = folder / name
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def warm_up() -> None:
-    """Have a launcher that is ready: from now on functions run in forks of it."""
+    """Wait until a launcher is ready, so that later functions run in its forks."""
     eventually(lambda: bool(is_forked.submit().result(timeout=PATIENCE)), "a launcher is ready")
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """One deed before it is done: all of it drawn from chance, and how it must end."""
+    """A random plan of one trial, with its correct end."""
 
     name: str
     pauses: list[float]
@@ -65,7 +65,7 @@ class Plan:
         return [f"{self.name} {verb} {number}" for number in range(len(self.pauses))]
 
     def check(self, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
-        """It ended as it must, ran once, and wrote every line once: kept, and told as it ran."""
+        """Check that the trial ended as planned, ran once, and logged each line once."""
         assert (trial.state, trial.exit_code) == (self.state, self.exit_code), self._about(trial)
         assert [each.exit_code for each in trial.attempts] == [self.exit_code], self._about(trial)
         assert len(marks(folder, self.name)) == 1, self._about(trial)
@@ -73,7 +73,7 @@ class Plan:
             kept = list(trial.logs(stream=stream))
             lines = self.lines(verb)
             assert kept[: len(lines)] == lines, self._about(trial)
-            # A traceback may follow, but never another of our lines.
+            # A traceback may follow, but no further line of the function.
             assert not [line for line in kept[len(lines) :] if line.startswith(self.name)]
             assert [line for line in told if f"{self.name} {verb} " in line] == lines
         self._check_outcome(trial)

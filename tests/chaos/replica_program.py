@@ -1,9 +1,9 @@
 """The program of a replica: it leaves marks, waits, and ends as its plan requires.
 
-`python replica_program.py FOLDER JOB PLAN`, where the plan is JSON: for each replica the ends that
-it comes to, one after the other, `[exit code, seconds before it]`; the last one again and again.
-`"last"` names a replica that ends only when all others have; `"slow"` says of some how many
-seconds they take to go when they are asked to.
+`python replica_program.py FOLDER JOB PLAN`, where the plan is JSON: for each replica a list of its
+ends, `[exit code, seconds before it]`; the last entry repeats. `"last"` names a replica that ends
+only when all others have ended; `"slow"` has the seconds that some replicas take to exit when they
+are stopped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> int:
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        mark("twice")  # another process of this very replica is alive
+        mark("twice")  # another process of this replica is alive
         return 99
     mark("begins")
     ends = plan["ends"][replica]
@@ -63,9 +63,9 @@ def main() -> int:
 
 
 def _stay_when_orphaned() -> None:
-    """Without a supervisor do no more, and keep the place: only who clears it away frees it.
+    """Stay alive and do nothing after the supervisor died, until a cleanup ends this process.
 
-    Its end is when the kernel sends these signals to one that was halted.
+    The kernel sends these two signals to a halted process whose supervisor died.
     """
     supervisor = os.getppid()
 

@@ -1,4 +1,4 @@
-"""Shells to type `windlass` into."""
+"""Shells in which tests type `windlass`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.shells import Shell, stop_everything
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A shell with a home for tests that mind no trials but their own."""
+    """A shell with a shared home, for tests that ignore other trials."""
     base = tmp_path_factory.mktemp("cli")
     shell = Shell(base / "project", base / "home")
     yield shell
@@ -30,7 +30,7 @@ def module_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 @pytest.fixture
 def own_shell(tmp_path: Path) -> Iterator[Shell]:
-    """A shell with a home for one test alone."""
+    """A shell with a home for one test."""
     shell = Shell(tmp_path / "project", tmp_path / "home")
     yield shell
     stop_everything(shell)

@@ -1,4 +1,4 @@
-"""The `windlass` command as a user types it, in a folder and a home of its own."""
+"""The `windlass` command as a user types it, with its own folder and home."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.model.records import TrialRecord
 
 
 class Shell:
-    """Somebody's shell: a folder, a home, and the commands typed there."""
+    """A user's shell: a folder, a home, and the commands typed there."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class Shell:
         folder.mkdir(parents=True, exist_ok=True)
         ours = ("WINDLASS_", "NO_COLOR", "COLUMNS", "LINES")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-        # More than there is, so that trials which only wait never wait for each other.
+        # More CPUs than the machine has, so that trials which only wait never wait for each other.
         self.env |= {
             "WINDLASS_HOME": str(home),
             "WINDLASS_CPUS": "16",
@@ -46,42 +46,42 @@ class Shell:
     def __call__(
         self, *args: str, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Type `windlass` with these arguments, its output caught."""
+        """Run `windlass` with these arguments and capture its output."""
         return self.start(WINDLASS, *args, cwd=cwd, **env)
 
     def start(
         self, *command: str, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Type any command."""
+        """Run any command."""
         return warm_interpreter.run(
             command, cwd=cwd or self.folder, env={**self.env, **env}, timeout=PATIENCE
         )
 
     def good(self, *args: str, cwd: Path | None = None, **env: str) -> str:
-        """The output of a command that must succeed."""
+        """Return the output of a command that must succeed."""
         done = self(*args, cwd=cwd, **env)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def json(self, *args: str, **env: str) -> Any:
-        """The JSON that a command prints, and nothing else."""
+        """Return the JSON that a command prints without other output."""
         done = self(*args, "--json", cwd=None, **env)
         assert done.stderr == "", done.stderr
         return json.loads(done.stdout)
 
     def complete(self, words: str) -> list[str]:
-        """What bash is offered for the last of these words."""
+        """Return bash's completions of the last of these words."""
         position = str(words.count(" "))
         done = self(_WINDLASS_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=position)
         assert done.returncode == 0, done.stderr
         return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
     def submit(self, *args: str) -> int:
-        """The id of a trial that `windlass run --detach` starts."""
+        """Start a trial with `windlass run --detach` and return its id."""
         return int(json.loads(self.good("run", "--detach", "--json", *args))["id"])
 
     def submit_roles(self, *roles: Role, name: str = "mnist", **spec: Any) -> Trial[Any]:
-        """A job of several replicas, asked for as the wire has it."""
+        """Submit a job of several replicas in the format of the API."""
         if not (self.home / "server.json").exists():
             self.good("server", "start")
         asked = roles_request(*roles, name=name, **spec)
@@ -90,27 +90,27 @@ class Shell:
 
     @property
     def client(self) -> Client:
-        """The server of this home, asked from here: what a command did is checked with it."""
+        """A client of this home's server, to check the effect of a command."""
         described = json.loads((self.home / "server.json").read_text())
         return Client(described["url"], (self.home / "token").read_text().strip())
 
     def trial(self, trial_id: int | str) -> TrialRecord:
-        """A trial as it is recorded."""
+        """The record of a trial."""
         return self.client.get_trial(int(trial_id)).record
 
     def newest(self) -> TrialRecord:
-        """The newest trial as it is recorded."""
+        """The record of the newest trial."""
         return next(self.client.list_trials(sort_by="-id", limit=1)).record
 
     def terminal(self, *args: str, columns: int = 80, **env: str) -> Terminal:
-        """Type `windlass` with these arguments in a terminal."""
+        """Run `windlass` with these arguments in a terminal."""
         return Terminal(
             [WINDLASS, *args], env={**self.env, **env}, cwd=self.folder, columns=columns
         )
 
 
 def stop_everything(shell: Shell) -> None:
-    """Stop the trials that still run, then the server."""
+    """Stop the running trials, then the server."""
     if not shell.home.is_dir():
         return
     if (shell.home / "trials").exists():

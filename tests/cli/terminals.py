@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-PATIENCE = 120.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 120.0  # an upper limit that only a failure reaches
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 CTRL_C = "\x03"
 
 
 class Terminal:
-    """A command in a terminal of its own."""
+    """A command in its own terminal."""
 
     def __init__(
         self,
@@ -49,26 +49,26 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was printed, without colours and movements."""
+        """The output without colours and cursor movements."""
         return _STEERING.sub("", self.raw)
 
     @property
     def lines(self) -> list[str]:
-        """The lines as they stand at the end: what was drawn over is gone."""
+        """The final lines on the screen, without overwritten ones."""
         shown = re.sub(r"[^\n]*\r\x1b\[K", "", self.raw)
         return _STEERING.sub("", shown).replace("\r\n", "\n").splitlines()
 
     def wait_until_it_reads(self) -> Terminal:
-        """Wait until the program sleeps: a key that interrupts it before it reads is heard late.
+        """Wait until the program sleeps, because an earlier interrupt takes effect late.
 
-        Python takes note of a signal, and goes on to wait for a line all the same.
+        Python records a signal, and still waits for a line.
         """
         stat = Path(f"/proc/{self._process.pid}/stat")
         eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "it reads")
         return self
 
     def until(self, text: str) -> Terminal:
-        """Wait until something has been printed."""
+        """Wait until the program has printed a text."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.text:
             assert time.monotonic() < deadline, f"never printed {text!r}: {self.text!r}"
@@ -81,17 +81,17 @@ class Terminal:
         return self
 
     def resize(self, lines: int, columns: int) -> Terminal:
-        """Have a window of another size."""
+        """Change the size of the window."""
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         return self
 
     def hang_up(self) -> int:
-        """Close the window; the exit code."""
+        """Close the window and return the exit code."""
         os.close(self._ours)
         return self._process.wait(PATIENCE)
 
     def end(self) -> int:
-        """Wait for the end; the exit code."""
+        """Wait for the end and return the exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             assert time.monotonic() < deadline, f"never ended: {self.text!r}"
@@ -100,7 +100,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def closing(self) -> Iterator[Terminal]:
-        """Nothing of it is left running, whatever happens meanwhile."""
+        """End the process in any case."""
         try:
             yield self
         finally:
@@ -108,20 +108,20 @@ class Terminal:
             self._process.wait()
 
     def _read(self, deadline: float) -> bool:
-        """Take what was printed; whether there can be more."""
+        """Read the output and return whether there can be more."""
         ready, _, _ = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))
         if not ready:
             return True
         try:
             data = os.read(self._ours, 1 << 16)
-        except OSError:  # on Linux, how a terminal says that nobody is there any more
+        except OSError:  # on Linux, the end of a terminal that no process has open
             return False
         self.raw += data.decode("utf-8", "replace")
         return bool(data)
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds that nothing tells us about."""
+    """Poll until a condition holds, where no notification exists."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline, f"never happened: {what}"

@@ -1,4 +1,4 @@
-"""Records to compare, as the server would tell them."""
+"""Records for comparisons, as the server returns them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.records import Summary, TrialRecord, TrialState
 
 
 def record(number: int = 1, **fields: Any) -> TrialRecord:
-    """A trial that ended well; `fields` are those of the record."""
+    """A successful trial; `fields` override fields of the record."""
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("python", "train.py"))),))
     given = {
         "id": number,
@@ -29,19 +29,19 @@ def record(number: int = 1, **fields: Any) -> TrialRecord:
 
 
 def with_role(trial: TrialRecord, **fields: Any) -> TrialRecord:
-    """The same trial, its one role changed."""
+    """The same trial with another role."""
     role = msgspec.structs.replace(trial.spec.roles[0], **fields)
     return with_spec(trial, roles=(role,))
 
 
 def with_spec(trial: TrialRecord, **fields: Any) -> TrialRecord:
-    """The same trial, its spec changed."""
+    """The same trial with another spec."""
     spec = msgspec.structs.replace(trial.spec, **fields)
     return msgspec.structs.replace(trial, spec=spec)
 
 
 def summary(*values: float) -> Summary:
-    """What these values of a metric come to."""
+    """The summary of these values of a metric."""
     return Summary(
         count=len(values),
         min=min(values),

@@ -1,4 +1,4 @@
-"""Which files of two trees differ, and what is told of each."""
+"""The files that differ between two trees, and the description of each difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _trees = st.dictionaries(_paths, st.tuples(_modes, _contents))
 
 
 def rows(tree: dict[str, tuple[str, bytes]]) -> list[Row]:
-    """A tree as its manifest lists it."""
+    """The rows of a tree in its manifest."""
     return sorted(
         (path, mode, "target", 0) if mode == "l" else (path, mode, digest(data), len(data))
         for path, (mode, data) in tree.items()
@@ -29,7 +29,7 @@ def digest(data: bytes) -> str:
 
 
 @given(_trees, _trees)
-def test_the_changes_turn_the_one_tree_into_the_other(
+def test_the_changes_turn_one_tree_into_the_other(
     before: dict[str, tuple[str, bytes]], after: dict[str, tuple[str, bytes]]
 ) -> None:
     old, new = rows(before), rows(after)
@@ -50,7 +50,7 @@ def test_the_changes_turn_the_one_tree_into_the_other(
 
 
 @given(_trees, _trees)
-def test_what_is_fetched_is_enough_and_nothing_of_what_is_the_same(
+def test_downloads_are_sufficient_and_leave_out_equal_files(
     before: dict[str, tuple[str, bytes]], after: dict[str, tuple[str, bytes]]
 ) -> None:
     old, new = rows(before), rows(after)
@@ -71,14 +71,14 @@ def test_what_is_fetched_is_enough_and_nothing_of_what_is_the_same(
 
 
 def one(before: tuple[str, str, int] | None, after: tuple[str, str, int] | None) -> str:
-    """What is told of a file that differs, besides its lines."""
+    """The description of a differing file, without its lines."""
     old = [("a", *before)] if before else []
     new = [("a", *after)] if after else []
     [change] = with_lines(changed_files(old, new), {"1": b"x\n", "2": b"y\n", "0": b"\0"})
     return f"{change.kind}: {change.note or ' '.join(change.lines)}"
 
 
-def test_links_modes_and_binary_files_are_told_and_not_dumped() -> None:
+def test_links_modes_and_binary_files_are_described_without_contents() -> None:
     assert one(("f", "1", 2), ("x", "1", 2)) == "changed: now executable"
     assert one(("x", "1", 2), ("f", "1", 2)) == "changed: no longer executable"
     assert one(("l", "here", 0), ("l", "there", 0)) == "changed: a link to here → there"
@@ -90,7 +90,7 @@ def test_links_modes_and_binary_files_are_told_and_not_dumped() -> None:
     assert one(("f", "1", 2), ("f", "2", 2)) == "changed: @@ -1 +1 @@ -x +y"
 
 
-def test_huge_files_are_told_and_not_even_fetched() -> None:
+def test_huge_files_are_described_without_a_download() -> None:
     size = code_diff.LARGEST_READ + 1
     changes = changed_files([("a", "f", "1", 10)], [("a", "f", "2", size), ("b", "f", "3", size)])
     assert wanted_contents(changes) == []
@@ -100,7 +100,7 @@ def test_huge_files_are_told_and_not_even_fetched() -> None:
     ]
 
 
-def test_what_is_fetched_in_all_is_bounded_and_the_rest_says_so() -> None:
+def test_the_total_download_is_limited_and_the_rest_is_marked() -> None:
     number = code_diff.MOST_READ // code_diff.LARGEST_READ
     new = [(f"{n:03}", "f", str(n), code_diff.LARGEST_READ) for n in range(number + 2)]
     changes = changed_files([], new)
@@ -110,7 +110,7 @@ def test_what_is_fetched_in_all_is_bounded_and_the_rest_says_so() -> None:
     assert [change.note for change in told[-3:]] == ["", *["its lines were not read"] * 2]
 
 
-def test_a_file_that_moved_is_one_that_was_renamed_and_empty_files_are_not() -> None:
+def test_a_moved_file_is_a_rename_except_for_empty_files() -> None:
     before = [("a/train.py", "f", "1", 5), ("a/x.py", "f", "1", 5), ("empty", "f", "0", 0)]
     after = [("b/train.py", "f", "1", 5), ("none", "f", "0", 0), ("y.py", "f", "1", 5)]
     found = [(change.kind, change.old_path, change.path) for change in changed_files(before, after)]

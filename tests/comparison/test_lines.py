@@ -1,4 +1,4 @@
-"""Line-level differences: they turn the one text into the other, whatever the texts are."""
+"""Line-level differences turn any text into any other text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from windlass.comparison import lines
 from windlass.comparison.lines import diff_lines, is_binary
 
-# Few different lines, so that they meet; with and without a newline at the end; no UTF-8, too.
+# Few different lines, so that matches are common; with and without a final newline; invalid UTF-8,
+# too.
 _line = st.sampled_from([b"a", b"b", b"c", b"", b"\r", b" x", b"-y", b"\xff", "é".encode()])
 _text = st.builds(
     lambda body, end: b"\n".join(body) + end,
@@ -23,7 +24,7 @@ _text = st.builds(
 
 
 def patched(before: bytes, found: tuple[str, ...]) -> bytes:
-    """A text with a unified diff applied to it, which must fit everywhere."""
+    """Apply a unified diff to a text. Every hunk must fit."""
     old = before.split(b"\n")
     ends_open = old[-1] != b""
     old = old if ends_open else old[:-1]
@@ -52,7 +53,7 @@ def patched(before: bytes, found: tuple[str, ...]) -> bytes:
 
 
 @given(_text, _text)
-def test_a_difference_turns_the_one_text_into_the_other(before: bytes, after: bytes) -> None:
+def test_a_difference_turns_one_text_into_the_other(before: bytes, after: bytes) -> None:
     found = diff_lines(before, after)
     assert patched(before, found.lines) == after
     assert found.added == sum(line.startswith("+") for line in found.lines)
@@ -65,13 +66,15 @@ def test_a_text_does_not_differ_from_itself(text: bytes) -> None:
 
 
 @given(_text, _text)
-def test_what_is_too_much_to_match_is_still_right(before: bytes, after: bytes) -> None:
+def test_texts_that_are_too_large_to_match_still_give_a_correct_diff(
+    before: bytes, after: bytes
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_MOST_MATCHED", 3)
         assert patched(before, diff_lines(before, after).lines) == after
 
 
-def test_it_is_the_difference_that_diff_tells(tmp_path: Path) -> None:
+def test_the_difference_equals_that_of_the_diff_command(tmp_path: Path) -> None:
     before = b"".join(b"line %d\n" % n for n in range(40))
     after = before.replace(b"line 3\n", b"").replace(b"line 20\n", b"line 20\nnew\n") + b"open"
     (tmp_path / "a").write_bytes(before)
@@ -82,13 +85,13 @@ def test_it_is_the_difference_that_diff_tells(tmp_path: Path) -> None:
     assert list(diff_lines(before, after).lines) == told.stdout.splitlines()[2:]
 
 
-def test_large_files_that_have_nothing_in_common_are_told_without_being_matched() -> None:
+def test_large_files_without_common_lines_are_not_matched() -> None:
     before = b"".join(b"%d\n" % n for n in range(50_000))
     after = b"".join(b"%d\n" % n for n in range(50_000, 0, -1))
     found = diff_lines(before, after)
     assert (found.added, found.removed) == (50_000, 50_000)
 
 
-def test_a_byte_that_no_text_has_makes_a_file_binary() -> None:
+def test_a_byte_that_never_occurs_in_text_makes_a_file_binary() -> None:
     assert is_binary(b"PNG\0\1")
     assert not is_binary("naïve\r\n".encode("latin-1"))

@@ -1,4 +1,4 @@
-"""Tables of trials: their columns, the order of their rows, the library they are of."""
+"""Tables of trials: their columns, the order of their rows, their data frame library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SWEEP = [
 ]
 
 
-def test_parameters_that_differ_and_metrics_are_the_columns() -> None:
+def test_the_columns_are_differing_parameters_and_metrics() -> None:
     table = build_table(SWEEP)
     assert table.columns == ("id", "state", "seconds", "lr", "loss")
     assert table.column("loss") == [0.5, 0.25, None]
@@ -39,21 +39,21 @@ def test_parameters_that_differ_and_metrics_are_the_columns() -> None:
     ]
 
 
-def test_names_are_told_where_they_differ_and_a_single_trial_has_all_its_parameters() -> None:
+def test_differing_names_are_a_column_and_a_single_trial_has_all_parameters() -> None:
     assert build_table([record(1), record(2, name="other")]).columns[1] == "name"
     assert build_table([record(1, params={"lr": 0.1})]).columns == ("id", "state", "seconds", "lr")
     assert build_table([]).columns == ("id", "state", "seconds")
     assert str(build_table([])) == "id  state  seconds"
 
 
-def test_a_parameter_that_only_some_have_differs_and_nested_ones_have_dots() -> None:
+def test_a_parameter_of_only_some_trials_differs_and_nested_names_have_dots() -> None:
     table = build_table(
         [record(1, params={"m": {"depth": 1}}), record(2, params={"m": {"depth": 2}, "x": None})]
     )
     assert table.columns[3:] == ("m.depth", "x")
 
 
-def test_names_that_meet_are_told_apart() -> None:
+def test_columns_with_equal_names_are_distinguished() -> None:
     params = [{"id": 5, "lr": 0.1}, {"id": 6, "lr": 0.2}]
     records = [
         record(n, params=each, metrics={"lr": summary(0.01), "state": summary(n)})
@@ -106,9 +106,7 @@ _value = (
 
 
 @given(st.lists(_value, max_size=12), st.sampled_from(["x", "-x"]))
-def test_whatever_is_in_a_column_it_can_be_sorted_by_and_printed(
-    values: list[Any], by: str
-) -> None:
+def test_a_column_of_any_values_can_be_sorted_and_printed(values: list[Any], by: str) -> None:
     table = Table(["n", "x"], [{"n": n, "x": value} for n, value in enumerate(values)])
     done = sorted_by(table, by)
     assert sorted(done.column("n")) == list(range(len(values)))
@@ -116,10 +114,10 @@ def test_whatever_is_in_a_column_it_can_be_sorted_by_and_printed(
     assert empty == sorted(empty)
     assert len(str(done).splitlines()) == len(values) + 1
     assert done._repr_html_().count("<tr>") == len(values) + 1
-    assert repr(done) == str(done)  # at a prompt, as of a data frame
+    assert repr(done) == str(done)  # at a prompt, like a data frame
 
 
-def test_a_table_is_drawn_for_notebooks_without_being_believed() -> None:
+def test_a_table_for_notebooks_escapes_html() -> None:
     html = Table(["<b>"], [{"<b>": "<script>alert(1)</script>"}])._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html and "<th>&lt;b&gt;</th>" in html
@@ -136,7 +134,7 @@ MIXED = Table(
 )
 
 
-def test_with_pandas_it_is_a_data_frame() -> None:
+def test_with_pandas_the_table_is_a_data_frame() -> None:
     pandas = pytest.importorskip("pandas")
     frame = to_data_frame(build_table(SWEEP, sort_by="loss"))
     assert isinstance(frame, pandas.DataFrame)
@@ -147,7 +145,7 @@ def test_with_pandas_it_is_a_data_frame() -> None:
     assert to_data_frame(build_table([])).empty
 
 
-def test_without_pandas_it_is_one_of_polars() -> None:
+def test_without_pandas_the_table_is_a_polars_data_frame() -> None:
     polars = pytest.importorskip("polars")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pandas", None)  # it cannot be imported
@@ -163,7 +161,7 @@ def test_without_pandas_it_is_one_of_polars() -> None:
     assert empty.columns == ["id", "state", "seconds"]
 
 
-def test_without_either_it_is_a_table() -> None:
+def test_without_either_library_the_table_is_a_plain_table() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pandas", None)
         patch.setitem(sys.modules, "polars", None)
@@ -172,7 +170,7 @@ def test_without_either_it_is_a_table() -> None:
     assert table[:2].column("id") == [1, 2]
 
 
-def test_pandas_is_not_loaded_until_a_table_is_asked_for() -> None:
+def test_pandas_is_not_loaded_before_a_table_is_requested() -> None:
     code = (
         "import sys, windlass as wl\n"
         "wl.Table, wl.Diff, wl.compare, wl.Experiment\n"
@@ -185,7 +183,7 @@ def test_pandas_is_not_loaded_until_a_table_is_asked_for() -> None:
 # -- through the server ---------------------------------------------------------------------
 
 
-def test_a_table_of_an_experiment_has_what_ran_for_its_own_sake(home: Path) -> None:
+def test_a_table_of_an_experiment_leaves_out_auxiliary_trials(home: Path) -> None:
     for lr in (0.2, 0.1):
         submit(experiment="tabled", params={"lr": lr, "seed": 7})
     submit(experiment="tabled", params={"port": 6006}, auxiliary=True)
@@ -196,7 +194,7 @@ def test_a_table_of_an_experiment_has_what_ran_for_its_own_sake(home: Path) -> N
     assert list(frame.columns) == ["id", "state", "seconds", "lr"]
 
 
-def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
+def test_trials_are_compared_by_ids_or_as_objects(home: Path) -> None:
     one, two = submit(params={"lr": 1}), submit(params={"lr": 2})
     frame = wl.compare([two, one.id], sort_by="lr")
     assert list(frame["id"]) == [one.id, two.id]
@@ -215,5 +213,5 @@ def test_some_trials_are_compared_by_ids_or_as_they_are(home: Path) -> None:
         wl.compare([one, 99999])
 
 
-def test_a_table_is_plain_values(home: Path) -> None:
+def test_a_table_has_plain_values(home: Path) -> None:
     assert json.loads(json.dumps(build_table(SWEEP).rows)) == build_table(SWEEP).rows

@@ -1,4 +1,4 @@
-"""What is told of two trials, from their records."""
+"""The differences between two trials, from their records."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def diff(before: TrialRecord, after: TrialRecord, **blobs: bytes) -> Diff:
     return diff_trials(before, after, Materials(blobs=blobs))
 
 
-def told(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """What is said of the two, without the headings of both."""
+def difference_lines(before: TrialRecord, after: TrialRecord) -> list[str]:
+    """The printed differences, without the headings of both trials."""
     return str(diff(before, after)).split("\n")[3:]
 
 
-def test_trials_that_do_not_differ_are_said_not_to() -> None:
+def test_equal_trials_are_reported_as_equal() -> None:
     found = diff(record(1, params={"lr": 0.1}), record(2, params={"lr": 0.1}, started=1.0))
     assert found.is_same and found.is_same_setup
     assert str(found).splitlines() == [
@@ -43,15 +43,15 @@ def test_trials_that_do_not_differ_are_said_not_to() -> None:
     assert found.to_dict()["is_same"] is True
 
 
-def test_those_that_still_run_are_the_same_only_so_far() -> None:
+def test_running_trials_are_reported_as_equal_so_far() -> None:
     running = record(2, state=TrialState.RUNNING, ended=None)
     assert "Nothing differs so far" in str(diff(running, msgspec.structs.replace(running, id=3)))
 
 
-def test_arguments_that_differ_are_told_and_others_are_not() -> None:
+def test_only_differing_arguments_are_shown() -> None:
     before = record(params={"lr": 0.1, "model": {"depth": 3, "norm": True}, "seed": 1, "tag": "1"})
     after = record(2, params={"lr": 0.3, "model": {"depth": 3, "norm": False}, "n": 5, "tag": 1})
-    assert told(before, after) == [
+    assert difference_lines(before, after) == [
         "Arguments",
         "    lr          0.1 → 0.3",
         "    model.norm  True → False",
@@ -61,26 +61,26 @@ def test_arguments_that_differ_are_told_and_others_are_not() -> None:
     ]
 
 
-def test_the_command_is_told_where_no_argument_says_it() -> None:
+def test_the_command_is_shown_if_no_argument_explains_the_difference() -> None:
     before = with_role(record(), executable=ProcessCall(argv=("python", "train.py", "a b")))
     after = with_role(record(2), executable=ProcessCall(argv=("python", "train.py", "c")))
-    assert told(before, after) == [
+    assert difference_lines(before, after) == [
         "Resources and rules",
         "  command  python train.py 'a b' → python train.py c",
     ]
     before, after = (
         msgspec.structs.replace(each, params={"args": [each.id]}) for each in (before, after)
     )
-    assert told(before, after) == ["Arguments", "  args  [1] → [2]"]
+    assert difference_lines(before, after) == ["Arguments", "  args  [1] → [2]"]
     other = with_role(after, executable=ProcessCall(argv=("python", "other.py", "c")))
-    assert told(before, other)[-1] == "  program  train.py → other.py"
+    assert difference_lines(before, other)[-1] == "  program  train.py → other.py"
 
 
-def test_resources_and_rules_of_one_role_are_told_without_its_name() -> None:
+def test_resources_and_rules_of_a_single_role_are_shown_without_its_name() -> None:
     resources = Resources(cpus=4, memory=2 * 10**9, accelerator=Accelerator(kind="a100", count=2))
     after = with_role(record(2), replicas=3, resources=resources, env={"A": "x y"})
     after = with_spec(after, framework="torch", active_deadline=5400.0, priority=2)
-    assert told(record(), after) == [
+    assert difference_lines(record(), after) == [
         "Environment",
         "  + env A  x y",
         "",
@@ -95,7 +95,7 @@ def test_resources_and_rules_of_one_role_are_told_without_its_name() -> None:
     ]
 
 
-def test_of_several_roles_each_is_told_by_its_name() -> None:
+def test_each_of_several_roles_is_shown_with_its_name() -> None:
     def roles(replicas: int, *more: str) -> tuple[Role, ...]:
         call = ProcessCall(argv=("python", "train.py"))
         names = ("learner", "actor", *more)
@@ -112,18 +112,18 @@ def test_of_several_roles_each_is_told_by_its_name() -> None:
     ]
 
 
-def test_rules_of_restarting_are_told_only_where_something_may_restart() -> None:
+def test_restart_rules_are_shown_only_if_something_may_restart() -> None:
     assert not diff(record(), with_spec(record(2), backoff_limit=1)).settings
     restarting = with_role(record(2), restart_policy=RestartPolicy.ON_FAILURE)
     names = [change.name for change in diff(record(), restarting).settings]
     assert names == ["restart policy", "restart scope", "backoff limit"]
 
 
-def test_where_a_trial_was_made_and_from_which_commit_is_told() -> None:
+def test_the_host_and_the_commit_of_a_trial_are_shown() -> None:
     before = record(provenance=Provenance(python="3.11.7", host="a", git=Git(commit="1" * 40)))
     git = Git(commit="2" * 40, branch="main", dirty=True)
     after = record(2, provenance=Provenance(python="3.12.1", host="a", git=git))
-    assert told(before, after) == [
+    assert difference_lines(before, after) == [
         "Git",
         "    commit               111111111111 → 222222222222",
         "    uncommitted changes  False → True",
@@ -134,7 +134,7 @@ def test_where_a_trial_was_made_and_from_which_commit_is_told() -> None:
     ]
 
 
-def test_packages_are_told_as_added_removed_and_changed() -> None:
+def test_packages_are_shown_as_added_removed_and_changed() -> None:
     one, two, lock = "1" * 64, "2" * 64, "3" * 64
     before = record(provenance=Provenance(packages=one))
     after = with_spec(
@@ -153,7 +153,7 @@ def test_packages_are_told_as_added_removed_and_changed() -> None:
     assert wanted_lists(before, record(2, provenance=Provenance(packages=one))) == []
 
 
-def test_what_cannot_be_compared_is_said_and_nothing_is_made_up() -> None:
+def test_missing_information_is_reported_without_guesses() -> None:
     one, two = "1" * 64, "2" * 64
     before = with_spec(record(provenance=Provenance(packages=one)), code=Code(tree=one))
     after = with_spec(record(2, provenance=Provenance(packages=two)), code=Code(tree=two))
@@ -169,7 +169,7 @@ def test_what_cannot_be_compared_is_said_and_nothing_is_made_up() -> None:
     assert bare.notes == ("Trial 2 has no recorded code.",)
 
 
-def test_calls_that_differ_in_what_no_argument_shows_are_not_said_to_be_the_same() -> None:
+def test_calls_with_hidden_differences_are_not_reported_as_equal() -> None:
     before = with_role(record(), executable=FunctionCall(payload="1" * 64, qualname="f"))
     after = with_role(record(2), executable=FunctionCall(payload="2" * 64, qualname="f"))
     assert diff(before, after).notes == (
@@ -179,10 +179,10 @@ def test_calls_that_differ_in_what_no_argument_shows_are_not_said_to_be_the_same
     assert diff(before, other).notes == ()
 
 
-def test_metrics_stand_side_by_side() -> None:
+def test_metrics_are_shown_side_by_side() -> None:
     before = record(3, metrics={"loss": summary(0.5, 0.25), "same": summary(1), "old": summary(2)})
     after = record(7, metrics={"loss": summary(0.4, 0.125), "same": summary(1)})
-    assert told(before, after) == [
+    assert difference_lines(before, after) == [
         "Same code, arguments, environment and resources.",
         "",
         "Metrics",
@@ -196,22 +196,22 @@ def test_metrics_stand_side_by_side() -> None:
     assert (loss.change, old.change, old.after) == (-0.125, None, None)
 
 
-def test_of_a_metric_the_least_or_greatest_value_that_is_the_same_is_not_told() -> None:
+def test_an_equal_minimum_or_maximum_of_a_metric_is_not_shown() -> None:
     before = record(3, metrics={"loss": summary(0.5, 0.25)})
     after = record(7, metrics={"loss": summary(0.5, 0.125)})
-    assert told(before, after)[3:] == [
+    assert difference_lines(before, after)[3:] == [
         "               3      7  change",
         "  loss      0.25  0.125  -0.125",
         "  loss min  0.25  0.125  -0.125",
     ]
 
 
-def test_outcomes_are_told_and_values_that_only_look_alike_are_not_the_same() -> None:
+def test_outcomes_are_shown_and_values_that_only_look_alike_differ() -> None:
     failed = record(
         2, state=TrialState.FAILED, exit_code=1, error=ErrorInfo(type="E", message="no\nway")
     )
     good = record(exit_code=0, result=ResultInfo(digest="1" * 64, size=9, text="[0, 1, …]"))
-    assert told(good, failed)[2:] == [
+    assert difference_lines(good, failed)[2:] == [
         "Outcome",
         "    state      SUCCEEDED → FAILED",
         "    exit code  0 → 1",
@@ -222,7 +222,7 @@ def test_outcomes_are_told_and_values_that_only_look_alike_are_not_the_same() ->
     assert [change.name for change in diff(good, alike).outcome] == ["value"]
 
 
-def test_what_steers_a_terminal_is_shown_as_text() -> None:
+def test_terminal_control_sequences_are_shown_as_text() -> None:
     tree, other = "1" * 64, "2" * 64
     before = with_spec(record(params={"x\x1b[2J": "\x1b]0;gone\x07"}), code=Code(tree=tree))
     after = with_spec(record(2, name="\x1b[31m"), code=Code(tree=other))
@@ -234,7 +234,7 @@ def test_what_steers_a_terminal_is_shown_as_text() -> None:
     assert "+\\x1b[2Jline" in text
 
 
-def test_code_of_roles_is_compared_role_by_role_where_they_have_their_own() -> None:
+def test_code_of_roles_is_compared_role_by_role_if_they_differ() -> None:
     def trial(number: int, *trees: str) -> TrialRecord:
         call = ProcessCall(argv=("python", "train.py"))
         roles = tuple(
@@ -264,7 +264,7 @@ def test_a_difference_is_plain_json() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
-def test_values_fit_the_width_and_what_differs_in_long_ones_is_seen(width: int) -> None:
+def test_values_fit_the_width_and_show_differences_in_long_values(width: int) -> None:
     from windlass.comparison.diff_text import diff_lines
     from windlass.model.text.display import width_of
 

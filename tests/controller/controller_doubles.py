@@ -1,4 +1,4 @@
-"""The controller's outside, in memory: a clock moved by hand, a store, a runtime."""
+"""The environment of the controller, in memory: a manual clock, a store, a runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(number: int = 1, *roles: Role, **options: object) -> Job:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what other threads are about to do; a minute is for ever."""
+    """Wait for the work of other threads, for at most a minute."""
     end = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < end, "it never came to pass"
@@ -39,7 +39,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 class HandClock:
-    """A clock that stands until it is moved."""
+    """A clock that a test advances by hand."""
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -54,7 +54,7 @@ class HandClock:
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         with self._lock:
             self._conditions.add(condition)
-        # Not for ever: the hand may have moved before this condition was known to it.
+        # With a timeout: the clock may have advanced before this condition was registered.
         condition.wait(0.05 if timeout is None or timeout > 0 else 0)
 
     def advance(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ class HandClock:
 
 
 class MemoryStore:
-    """Jobs and statuses in memory; tells whoever waits when something was saved."""
+    """Jobs and statuses in memory. It notifies waiting threads about each save."""
 
     def __init__(self, *jobs: Job) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -96,7 +96,7 @@ class MemoryStore:
             self.statuses[uid] = msgspec.structs.replace(self.statuses[uid], **changes)
 
     def respec(self, uid: str, **changes: object) -> None:
-        """Change what is asked for, as people do: the status is then another one, too."""
+        """Change the spec of a job, as users do. The status changes with it."""
         with self.changed:
             old = self.jobs[uid]
             spec = msgspec.structs.replace(old.spec, **changes)
@@ -138,7 +138,10 @@ class MemoryStore:
 
 
 class MemoryRuntime:
-    """Replicas in memory, which run and end when told; ended ones are reported for ever."""
+    """Replicas in memory, which run and end by calls of the test.
+
+    Ended ones are always reported.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -204,7 +207,7 @@ class MemoryRuntime:
     def release(self, job_uid):
         pass
 
-    # What the tests do to it
+    # The calls of tests
 
     def tell(self, uid: str) -> None:
         for callback in list(self.callbacks):
@@ -233,11 +236,11 @@ class MemoryRuntime:
 
 
 class Killed(BaseException):
-    """What happens to a controller without warning."""
+    """The sudden death of a controller."""
 
 
 class ControllerHarness:
-    """A store, a runtime and a controller on one clock, worked by hand."""
+    """A store, a runtime and a controller on one clock, controlled by hand."""
 
     def __init__(self, *jobs, cpus=None, devices=0):
         self.clock = HandClock()
@@ -249,7 +252,7 @@ class ControllerHarness:
         self.begin()
 
     def begin(self):
-        """A new controller, as after the death of the old one."""
+        """Create a new controller, as after the death of the old one."""
         self.runtime.callbacks.clear()
         admission = AdmissionQueue(self.capacity) if self.capacity else None
         self.controller = Controller(self.store, self.runtime, self.clock, admission=admission)
@@ -268,7 +271,7 @@ class ControllerHarness:
         return sorted(f"{uid} {replica}" for uid, replica in self.runtime.alive())
 
     def run_all(self):
-        """Have everything that was created run, and look until nothing is to be done."""
+        """Run all created replicas, and reconcile until nothing is left to do."""
         for uid, replica in self.runtime.alive():
             if self.runtime.replicas[uid, replica].phase is Phase.PENDING:
                 self.runtime.run(uid, replica, self.clock.now())

@@ -10,12 +10,12 @@ from windlass.runtimes.base import NameHeld
 FIRST, OTHER = ReplicaId("main", 0, 1), ReplicaId("main", 1, 1)
 
 
-def failures_told(harness):
+def reported_failures(harness):
     return [each for each in harness.store.events["job-1"] if each.startswith("CreateFailed")]
 
 
-def test_a_controller_stopped_in_the_middle_of_a_look_makes_no_more():
-    """Who has lost a lease must not act: another does by now."""
+def test_a_controller_stopped_during_a_reconcile_creates_nothing_more():
+    """A controller that lost its lease must not act, because another controller already does."""
     harness = ControllerHarness(job(replicas=100))
 
     def stop(uid, replica):
@@ -25,15 +25,15 @@ def test_a_controller_stopped_in_the_middle_of_a_look_makes_no_more():
     harness.runtime.on_create = stop
     assert harness.work() == 1
     assert harness.alive() == ["job-1 main-0.1", "job-1 main-1.1"]
-    assert failures_told(harness) == []
-    # What it had on record is done by the next, once.
+    assert reported_failures(harness) == []
+    # The next controller executes the recorded actions once.
     harness.begin()
     harness.work()
     assert len(harness.alive()) == 100
     assert set(harness.runtime.starts.values()) == {1}
 
 
-def test_a_controller_stopped_in_the_middle_of_a_look_deletes_no_more():
+def test_a_controller_stopped_during_a_reconcile_deletes_nothing_more():
     harness = ControllerHarness(job(replicas=3))
     harness.work()
     harness.runtime.on_delete = lambda uid, replica: harness.controller.stop()
@@ -49,13 +49,13 @@ def test_a_controller_stopped_in_the_middle_of_a_look_deletes_no_more():
 
 
 def lagging(harness):
-    """Have deletes of a runtime not show in its view; which were asked for."""
+    """Hide deletes from the view of a runtime, and return the requested ones."""
     asked = []
     harness.runtime.delete = lambda uid, replica, grace: asked.append(replica)
     return asked
 
 
-def test_no_decision_is_made_on_a_view_that_lags_behind():
+def test_no_decision_is_based_on_a_lagging_view():
     harness = ControllerHarness(job(replicas=2))
     harness.work()
     harness.run_all()
@@ -71,7 +71,7 @@ def test_no_decision_is_made_on_a_view_that_lags_behind():
     assert FIRST in asked
 
 
-def test_a_delete_that_is_never_seen_is_asked_for_again_after_five_minutes():
+def test_an_unobserved_delete_is_requested_again_after_five_minutes():
     harness = ControllerHarness(job(replicas=2))
     harness.work()
     harness.run_all()
@@ -85,8 +85,8 @@ def test_a_delete_that_is_never_seen_is_asked_for_again_after_five_minutes():
     assert asked == [OTHER, OTHER]
 
 
-def test_a_replica_made_and_gone_again_within_one_look_is_made_anew_at_once():
-    """A look at a large job takes long, and somebody deletes its first pod meanwhile."""
+def test_a_replica_created_and_lost_within_one_reconcile_is_recreated_at_once():
+    """Reconciling a large job takes long, and another client deletes its first pod meanwhile."""
     harness = ControllerHarness(job(replicas=2))
 
     def vanish(uid, replica):
@@ -100,7 +100,7 @@ def test_a_replica_made_and_gone_again_within_one_look_is_made_anew_at_once():
     assert harness.runtime.starts["job-1", FIRST] == 2
 
 
-def test_a_job_is_suspended_though_a_replica_was_gone_again_within_one_look():
+def test_a_job_is_suspended_although_a_replica_vanished_within_one_reconcile():
     harness = ControllerHarness(job(replicas=2))
 
     def vanish(uid, replica):
@@ -114,7 +114,7 @@ def test_a_job_is_suspended_though_a_replica_was_gone_again_within_one_look():
     assert harness.alive() == []
 
 
-def test_a_create_that_fails_is_told_and_tried_again():
+def test_a_failed_create_is_reported_and_retried():
     harness = ControllerHarness(job())
 
     def fail(uid, replica):
@@ -125,14 +125,14 @@ def test_a_create_that_fails_is_told_and_tried_again():
         harness.work()
         harness.clock.advance(60.0)
     told = "CreateFailed: starting main-0 attempt 1 failed: no space left on device"
-    assert failures_told(harness) == [told] * 2
+    assert reported_failures(harness) == [told] * 2
     assert not harness.status().is_finished
     harness.runtime.on_create = lambda uid, replica: None
     harness.work()
     assert harness.alive() == ["job-1 main-0.1"]
 
 
-def test_one_replica_that_cannot_be_created_does_not_keep_the_others_from_it():
+def test_a_replica_that_cannot_be_created_does_not_block_others():
     harness = ControllerHarness(job(replicas=3))
 
     def fail(uid, replica):
@@ -146,8 +146,8 @@ def test_one_replica_that_cannot_be_created_does_not_keep_the_others_from_it():
     assert harness.alive() == ["job-1 main-1.1", "job-1 main-2.1"]
 
 
-def test_after_a_create_that_failed_no_other_is_tried_in_that_look_and_nobody_waits_for_them():
-    """A webhook that is down takes ten seconds to say so, of each of two hundred replicas."""
+def test_after_a_failed_create_the_reconcile_tries_no_other():
+    """A webhook that is down takes ten seconds to fail, for each of two hundred replicas."""
     harness = ControllerHarness(job(replicas=200))
     asked = []
 
@@ -158,7 +158,8 @@ def test_after_a_create_that_failed_no_other_is_tried_in_that_look_and_nobody_wa
     harness.runtime.on_create = fail
     harness.work()
     assert asked == [0]
-    # The next look is another's turn, and a stop is not held up by what was never asked for.
+    # The next reconcile tries another replica, and a stop does not wait for replicas that were
+    # never requested.
     harness.clock.advance(0.005)
     harness.work()
     assert asked == [0, 1]
@@ -168,7 +169,7 @@ def test_after_a_create_that_failed_no_other_is_tried_in_that_look_and_nobody_wa
     assert harness.store.state("job-1") is TrialState.STOPPED
 
 
-def test_what_keeps_every_replica_from_starting_is_told_with_a_name_and_not_for_each():
+def test_a_problem_of_every_replica_is_reported_once_with_one_name():
     harness = ControllerHarness(job(replicas=200))
 
     def fail(uid, replica):
@@ -178,13 +179,13 @@ def test_what_keeps_every_replica_from_starting_is_told_with_a_name_and_not_for_
     for _ in range(20):
         harness.work()
         harness.clock.advance(60.0)
-    assert failures_told(harness) == [
+    assert reported_failures(harness) == [
         "CreateFailed: starting main-0 attempt 1 failed: the webhook did not answer",
         "CreateFailed: starting main-4 attempt 1 failed: the webhook did not answer",
     ]
 
 
-def test_a_failure_that_names_its_replica_is_told_once_in_a_look():
+def test_a_failure_that_names_its_replica_is_reported_once_per_reconcile():
     harness = ControllerHarness(job(replicas=3))
 
     def fail(uid, replica):
@@ -192,13 +193,13 @@ def test_a_failure_that_names_its_replica_is_told_once_in_a_look():
 
     harness.runtime.on_create = fail
     harness.work()
-    assert len(failures_told(harness)) == 1
+    assert len(reported_failures(harness)) == 1
     harness.clock.advance(0.005)
     harness.work()
-    assert len(failures_told(harness)) == 2
+    assert len(reported_failures(harness)) == 2
 
 
-def test_a_failure_that_comes_back_after_all_went_well_is_told_again():
+def test_a_failure_that_returns_after_a_success_is_reported_again():
     harness = ControllerHarness(job(restart_policy=RestartPolicy.ON_FAILURE))
 
     def fail(uid, replica):
@@ -214,10 +215,10 @@ def test_a_failure_that_comes_back_after_all_went_well_is_told_again():
     harness.work()
     harness.clock.advance(1.0)
     harness.work()
-    assert len(failures_told(harness)) == 2
+    assert len(reported_failures(harness)) == 2
 
 
-def test_an_attempt_that_waits_for_its_name_does_not_keep_the_others_from_being_tried():
+def test_an_attempt_that_waits_for_its_name_does_not_block_others():
     harness = ControllerHarness(job(replicas=3))
 
     def held(uid, replica):
@@ -229,7 +230,7 @@ def test_an_attempt_that_waits_for_its_name_does_not_keep_the_others_from_being_
     assert harness.alive() == ["job-1 main-1.1", "job-1 main-2.1"]
 
 
-def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_not_before():
+def test_an_attempt_with_a_taken_name_is_retried_on_notification_only():
     harness = ControllerHarness(job())
     asked = []
 
@@ -247,10 +248,10 @@ def test_an_attempt_whose_name_is_held_is_asked_for_again_when_that_is_told_and_
     harness.work()
     assert asked == [FIRST, FIRST]
     assert harness.alive() == ["job-1 main-0.1"]
-    assert failures_told(harness) == []
+    assert reported_failures(harness) == []
 
 
-def test_a_name_held_by_what_is_not_seen_is_asked_for_again_after_a_pause():
+def test_a_name_taken_by_an_invisible_object_is_retried_after_a_pause():
     harness = ControllerHarness(job())
     asked = []
 
@@ -267,4 +268,4 @@ def test_a_name_held_by_what_is_not_seen_is_asked_for_again_after_a_pause():
         harness.work()
     assert asked == [FIRST] * 3
     assert harness.alive() == ["job-1 main-0.1"]
-    assert failures_told(harness) == []
+    assert reported_failures(harness) == []

@@ -16,7 +16,7 @@ def submit(queue, number, priority=0, **options):
     return made.uid
 
 
-def test_jobs_start_as_room_comes_free():
+def test_jobs_start_as_capacity_becomes_free():
     queue = AdmissionQueue(MACHINE)
     for number in range(5):
         submit(queue, number)
@@ -39,7 +39,7 @@ def test_submitting_again_changes_nothing():
     assert len(queue) == 1
 
 
-def test_a_job_that_waits_can_change_its_priority():
+def test_a_queued_job_can_change_its_priority():
     queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     for number in range(3):
         submit(queue, number)
@@ -49,13 +49,13 @@ def test_a_job_that_waits_can_change_its_priority():
     assert queue.admit_waiting() == ["job-2"]
 
 
-def test_who_was_there_before_the_head_has_not_passed_it():
+def test_a_job_that_ran_before_the_head_came_has_not_passed_it():
     queue = AdmissionQueue(Capacity(cpus=4, memory=0))
     submit(queue, 1, replicas=2)
     assert queue.admit_waiting() == ["job-1"]
     submit(queue, 2, priority=1, replicas=3)
     assert queue.admit_waiting() == []
-    # The head waits for job 1 in any case, and has room beside one more CPU, not beside two.
+    # The head waits for job 1 in any case. It fits beside one more CPU, but not beside two.
     submit(queue, 3)
     submit(queue, 4)
     assert queue.admit_waiting() == ["job-3"]
@@ -64,7 +64,7 @@ def test_who_was_there_before_the_head_has_not_passed_it():
     assert not queue.is_admitted("job-4")
 
 
-def test_who_passed_the_head_is_not_forgotten_by_the_next_process():
+def test_the_next_process_remembers_jobs_that_passed_the_head():
     queue = AdmissionQueue(Capacity(cpus=4, memory=0))
     submit(queue, 1, replicas=3)
     for number, cpus in (0, 2), (2, 1):  # job 2 has passed job 1, which waits for job 0
@@ -74,7 +74,7 @@ def test_who_passed_the_head_is_not_forgotten_by_the_next_process():
     assert queue.admit_waiting() == []
 
 
-def test_a_job_that_no_longer_waits_leaves_its_place():
+def test_a_job_that_stops_waiting_leaves_the_queue():
     queue = AdmissionQueue(Capacity(cpus=1, memory=0))
     for number in range(4):
         submit(queue, number)
@@ -100,7 +100,7 @@ def test_devices_are_held_until_released():
     assert queue.devices("job-0") == {}
 
 
-def test_a_job_that_ran_before_keeps_its_devices():
+def test_an_already_running_job_keeps_its_devices():
     queue = AdmissionQueue(MACHINE)
     wanted = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
     old = job(7, resources=wanted)
@@ -124,7 +124,7 @@ def test_two_thousand_jobs_pass_through_in_order():
     assert done == [f"job-{number}" for number in range(2000)]
 
 
-def test_no_room_is_given_twice_under_many_threads():
+def test_no_capacity_is_assigned_twice_with_many_threads():
     queue = AdmissionQueue(MACHINE)
     admitted, lock = [], threading.Lock()
 
@@ -147,7 +147,7 @@ def test_no_room_is_given_twice_under_many_threads():
     assert len(admitted) == len(set(admitted)) == 200
 
 
-def test_no_room_is_given_twice_to_jobs_that_grow_and_shrink_under_many_threads():
+def test_no_capacity_is_assigned_twice_to_growing_and_shrinking_jobs():
     queue = AdmissionQueue(Capacity(cpus=8, memory=0))
     lock, used, most, trouble = threading.Lock(), [0], [0], []
 

@@ -1,4 +1,4 @@
-"""Many jobs at once, on real threads, and controllers that die at any moment."""
+"""Many jobs at once on real threads, with controllers that die at any moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.model.resources import Capacity
 
 
 class GuardedController(Controller):
-    """A controller that notices if one job is looked at twice at a time."""
+    """A controller that detects two concurrent reconciles of one job."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -39,7 +39,7 @@ class GuardedController(Controller):
 
 
 def plan(number):
-    """How the attempts of a job end, and how the job is to end."""
+    """The exits of the attempts of a job, and its correct end."""
     kind = number % 5
     if kind == 0:
         return [1], TrialState.FAILED
@@ -58,7 +58,7 @@ def crowd(count, **options):
 
 
 def live_out(runtime, uid, replica):
-    """Have an attempt run and end as its job's plan says."""
+    """Run an attempt and end it according to the plan of its job."""
     runtime.run(uid, replica)
     codes, _ = plan(int(uid.removeprefix("job-")))
     runtime.end(uid, replica, codes[min(replica.attempt, len(codes)) - 1])
@@ -76,7 +76,7 @@ def check_ends(store, runtime):
 
 @pytest.mark.case(13)
 @pytest.mark.parametrize("cpus", [None, 8], ids=["no limit", "8 CPUs"])
-def test_five_hundred_jobs_at_once_each_end_right(cpus):
+def test_five_hundred_concurrent_jobs_end_correctly(cpus):
     store, runtime, clock = MemoryStore(*crowd(500)), MemoryRuntime(), HandClock()
     admission = AdmissionQueue(Capacity(cpus=cpus, memory=0)) if cpus else None
     begun: queues.SimpleQueue = queues.SimpleQueue()
@@ -85,7 +85,7 @@ def test_five_hundred_jobs_at_once_each_end_right(cpus):
 
     def live():
         while (found := begun.get()) is not None:
-            # Told before it was put in its place: that is how fast some processes are.
+            # The notification arrives before the record: some processes are that fast.
             until(lambda found=found: found in runtime.replicas)
             live_out(runtime, *found)
 
@@ -111,7 +111,7 @@ def test_five_hundred_jobs_at_once_each_end_right(cpus):
         assert len(admission) == 0
 
 
-def test_a_thousand_queued_jobs_start_no_thousand_processes():
+def test_a_thousand_queued_jobs_do_not_start_a_thousand_processes():
     store, runtime = MemoryStore(*crowd(1000)), MemoryRuntime()
     admission = AdmissionQueue(Capacity(cpus=2, memory=0))
     controller = GuardedController(store, runtime, HandClock(), admission=admission)
@@ -126,7 +126,7 @@ def test_a_thousand_queued_jobs_start_no_thousand_processes():
 
 @pytest.mark.case(10)
 @pytest.mark.parametrize("seed", range(8))
-def test_controllers_killed_at_any_moment_lose_and_double_nothing(seed):
+def test_controllers_killed_at_any_moment_lose_and_repeat_nothing(seed):
     chance = random.Random(seed)
     store, runtime, clock = MemoryStore(*crowd(20, replicas=1)), MemoryRuntime(), HandClock()
 

@@ -30,14 +30,14 @@ def test_a_job_runs_and_succeeds():
     assert harness.status().last_reconcile_time == harness.clock.now()
 
 
-def test_a_job_woken_that_does_not_exist_is_no_trouble():
+def test_waking_an_unknown_job_is_harmless():
     harness = ControllerHarness()
     harness.controller.wake("nobody")
     assert harness.work() == 1
 
 
-def test_a_job_looked_at_before_it_is_stored_keeps_its_room():
-    """Another thread may let it in, and wake it, while its record is on the way to the disk."""
+def test_a_job_reconciled_before_it_is_stored_keeps_its_capacity():
+    """Another thread may admit and wake the job while its record is being written."""
     harness = ControllerHarness(cpus=1)
     first, second = job(1), job(2)
     status, _ = harness.controller.prepare(first)
@@ -55,7 +55,7 @@ def test_a_job_looked_at_before_it_is_stored_keeps_its_room():
     assert harness.alive() == ["job-2 main-0.1"]
 
 
-def test_a_job_that_could_not_be_stored_keeps_no_room():
+def test_a_job_that_could_not_be_stored_keeps_no_capacity():
     harness = ControllerHarness(cpus=1)
     harness.controller.prepare(job(1))
     harness.controller.abandon("job-1")
@@ -63,7 +63,7 @@ def test_a_job_that_could_not_be_stored_keeps_no_room():
     assert harness.controller.admission.free().cpus == 1
 
 
-def test_an_attempt_is_on_record_before_it_is_created():
+def test_an_attempt_is_recorded_before_it_is_created():
     harness = ControllerHarness(job())
     on_record = []
     harness.runtime.on_create = lambda uid, replica: on_record.append(
@@ -100,7 +100,7 @@ def test_a_deadline_fires_with_no_other_event():
     assert harness.status().settled
 
 
-def test_a_stop_asked_for_while_it_is_being_looked_at_is_not_lost():
+def test_a_stop_requested_during_a_reconcile_is_not_lost():
     harness = ControllerHarness(job())
     harness.work()
 
@@ -116,7 +116,7 @@ def test_a_stop_asked_for_while_it_is_being_looked_at_is_not_lost():
     assert harness.alive() == []
 
 
-def test_a_status_that_keeps_changing_is_tried_again_later():
+def test_a_status_that_keeps_changing_is_retried_later():
     harness = ControllerHarness(job())
     count = iter(range(1000))
     harness.store.before_save = lambda uid: harness.store.change(uid, stop_reason=str(next(count)))
@@ -130,7 +130,7 @@ def test_a_status_that_keeps_changing_is_tried_again_later():
 
 @pytest.mark.case(10)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_controller_killed_around_a_create_makes_nothing_twice(moment):
+def test_a_controller_killed_around_a_create_creates_nothing_twice(moment):
     harness = ControllerHarness(job(replicas=3))
     create = harness.runtime.create
 
@@ -151,7 +151,7 @@ def test_a_controller_killed_around_a_create_makes_nothing_twice(moment):
     assert set(harness.runtime.starts.values()) == {1}
 
 
-def test_a_controller_killed_between_the_end_and_the_cleaning_cleans_later():
+def test_a_controller_killed_between_end_and_cleanup_cleans_up_later():
     harness = ControllerHarness(job(replicas=2))
     harness.work()
 
@@ -171,7 +171,7 @@ def test_a_controller_killed_between_the_end_and_the_cleaning_cleans_later():
     assert harness.status().settled
 
 
-def test_what_ended_while_no_controller_was_there_is_seen():
+def test_ends_without_a_running_controller_are_detected_later():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.callbacks.clear()
@@ -181,7 +181,7 @@ def test_what_ended_while_no_controller_was_there_is_seen():
     assert harness.store.state("job-1") is TrialState.FAILED
 
 
-def test_trouble_with_one_job_does_not_stop_the_others():
+def test_a_failure_with_one_job_does_not_stop_others():
     harness = ControllerHarness(job(1), job(2))
     list_replicas = harness.runtime.list
 
@@ -208,7 +208,7 @@ def gaps_between_looks(harness, seconds):
     return [later - earlier for earlier, later in itertools.pairwise(looks)]
 
 
-def test_the_resync_repairs_what_an_event_missed_and_slows_down():
+def test_the_resync_repairs_missed_events_and_slows_down():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.run("job-1", FIRST)
@@ -221,8 +221,8 @@ def test_the_resync_repairs_what_an_event_missed_and_slows_down():
     assert harness.store.state("job-1") is TrialState.SUCCEEDED
 
 
-def test_the_resync_slows_down_though_the_store_does_not_keep_that_a_replica_is_pending():
-    """The operator's does not: a pod says it itself, and it would be a write for each pod."""
+def test_the_resync_slows_down_with_a_store_that_drops_pending_phases():
+    """The operator's store drops them: a pod has its own phase, and each pod would cost a write."""
     harness = ControllerHarness(job())
     load = harness.store.load
 
@@ -244,7 +244,7 @@ def test_the_resync_slows_down_though_the_store_does_not_keep_that_a_replica_is_
     assert gaps_between_looks(harness, 50) == [15, 30]
 
 
-def test_a_look_that_finds_nothing_new_writes_nothing():
+def test_a_reconcile_without_changes_writes_nothing():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.run("job-1", FIRST)
@@ -256,7 +256,7 @@ def test_a_look_that_finds_nothing_new_writes_nothing():
     assert harness.store.saves["job-1"] == saves
 
 
-def test_news_of_a_replica_is_saved_though_the_status_is_the_same():
+def test_changes_of_a_replica_are_saved_with_an_unchanged_status():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.run("job-1", FIRST)
@@ -267,7 +267,7 @@ def test_news_of_a_replica_is_saved_though_the_status_is_the_same():
     assert harness.store.replicas["job-1"][0].message == "installing"
 
 
-def test_a_finished_job_is_looked_at_no_more():
+def test_a_finished_job_is_not_reconciled_again():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.end("job-1", FIRST)
@@ -287,7 +287,7 @@ def test_a_one_replica_job_costs_few_writes():
 
 
 @pytest.mark.parametrize("policy", [CleanPolicy.ALL, CleanPolicy.RUNNING])
-def test_a_time_to_live_is_kept_and_then_the_job_is_settled(policy):
+def test_a_job_is_settled_after_its_time_to_live(policy):
     harness = ControllerHarness(job(ttl_after_finished=30.0, clean_policy=policy), cpus=1)
     harness.work()
     harness.runtime.end("job-1", FIRST)
@@ -299,7 +299,7 @@ def test_a_time_to_live_is_kept_and_then_the_job_is_settled(policy):
     assert harness.status().settled
 
 
-def test_clean_policy_all_settles_though_ended_replicas_are_reported_for_ever():
+def test_clean_policy_all_settles_although_ended_replicas_are_always_reported():
     harness = ControllerHarness(job(clean_policy=CleanPolicy.ALL))
     harness.work()
     harness.runtime.end("job-1", FIRST)
@@ -320,7 +320,7 @@ def test_a_job_deleted_from_the_store_is_forgotten():
 # Admission
 
 
-def test_jobs_wait_for_room_and_start_when_there_is():
+def test_jobs_wait_for_capacity_and_then_start():
     harness = ControllerHarness(*(job(number) for number in range(1, 6)), cpus=2)
     harness.work()
     assert harness.alive() == ["job-1 main-0.1", "job-2 main-0.1"]
@@ -332,7 +332,7 @@ def test_jobs_wait_for_room_and_start_when_there_is():
     assert harness.alive() == ["job-2 main-0.1", "job-3 main-0.1"]
 
 
-def test_room_is_freed_only_when_the_last_replica_is_gone():
+def test_capacity_is_freed_only_when_the_last_replica_is_gone():
     harness = ControllerHarness(job(1, replicas=2), job(2), cpus=2)
     harness.runtime.stops_at_once = False
     harness.work()
@@ -356,7 +356,7 @@ def test_a_queued_job_can_be_stopped():
     assert harness.controller.admission.explain("job-3")[1] == 1
 
 
-def test_a_suspended_job_gives_its_room_away_and_queues_again():
+def test_a_suspended_job_frees_its_capacity_and_queues_again():
     harness = ControllerHarness(job(1), job(2), cpus=1)
     harness.work()
     suspended = harness.store.jobs["job-1"]
@@ -375,7 +375,7 @@ def test_a_suspended_job_gives_its_room_away_and_queues_again():
     assert harness.alive() == ["job-1 main-0.2"]
 
 
-def test_devices_are_given_and_survive_the_controller():
+def test_devices_are_assigned_and_survive_the_controller():
     wanted = Resources(cpus=0.1, accelerator=Accelerator(kind="t4"))
     jobs = [job(n, resources=wanted, restart_policy=ON_FAILURE) for n in (1, 2, 3)]
     harness = ControllerHarness(*jobs, cpus=4, devices=2)
@@ -395,7 +395,7 @@ def test_devices_are_given_and_survive_the_controller():
     assert harness.runtime.devices["job-3", FIRST] == (0,)
 
 
-def test_without_an_admission_queue_every_job_is_let_in():
+def test_without_an_admission_queue_every_job_is_admitted():
     harness = ControllerHarness(*(job(number) for number in range(1, 6)))
     harness.work()
     assert len(harness.alive()) == 5
@@ -411,7 +411,7 @@ def test_without_an_admission_queue_a_suspended_job_writes_its_status_once():
     assert harness.store.saves["job-1"] == saves
 
 
-def test_a_replica_seen_in_a_phase_nobody_can_tell_is_left_alone():
+def test_a_replica_in_an_unknown_phase_is_left_alone():
     harness = ControllerHarness(job())
     harness.work()
     harness.runtime.put("job-1", FIRST, phase=Phase.UNKNOWN)

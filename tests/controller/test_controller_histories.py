@@ -1,4 +1,4 @@
-"""Random histories of what the controller is made of: the queue, the expectations, the rooms."""
+"""Random histories of the parts of the controller: queue, expectations, admission."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KEYS = st.sampled_from("abcd")
 
 
 class Queues(RuleBasedStateMachine):
-    """A work queue beside a model of it: what is wanted, what is worked on, what is due when."""
+    """A work queue beside a model of pending, active and delayed keys."""
 
     def __init__(self):
         super().__init__()
         self.clock = HandClock()
         self.queue = WorkQueue(self.clock)
         self.wanted: list[str] = []  # in the order in which they became ready
-        self.again: set[str] = set()  # wanted once more when their work is done
+        self.again: set[str] = set()  # to be repeated when their work is done
         self.working: set[str] = set()
         self.due: dict[str, float] = {}
         self.failures: dict[str, int] = {}
@@ -73,7 +73,7 @@ class Queues(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.004, 0.02, 1.0, 30.0]))
     def wait(self, seconds):
         self.clock.advance(seconds)
-        len(self.queue)  # whoever asks has the timers fire
+        len(self.queue)  # a `get` fires due timers
         for key, due in sorted(self.due.items(), key=lambda each: (each[1], each[0])):
             if due <= self.clock.now():
                 del self.due[key]
@@ -98,7 +98,7 @@ class Queues(RuleBasedStateMachine):
             self.wanted.append(key)
 
     @invariant()
-    def nothing_is_lost_and_nothing_made_up(self):
+    def no_key_is_lost_or_invented(self):
         assert len(self.queue) == len(self.wanted)
         assert self.queue.is_quiet == (not self.wanted and not self.working)
 
@@ -114,7 +114,7 @@ VIEWS = st.dictionaries(
 
 
 class Expecting(RuleBasedStateMachine):
-    """What is expected of one job, beside a model: all kinds are met, or five minutes pass."""
+    """The expectations of one job beside a model: all kinds are met, or five minutes pass."""
 
     def __init__(self):
         super().__init__()
@@ -181,7 +181,7 @@ def spec_of(sizes, gpus):
 
 
 class Admissions(RuleBasedStateMachine):
-    """Jobs that come, grow, shrink and go, beside a model of who has what."""
+    """Jobs that come, grow, shrink and leave, beside a model of their capacity."""
 
     def __init__(self):
         super().__init__()
@@ -195,7 +195,7 @@ class Admissions(RuleBasedStateMachine):
 
     @rule(key=KEYS, sizes=ASKED, gpus=st.booleans())
     def ask(self, key, sizes, gpus):
-        """A job comes, or asks for another size; what a replica needs stays as it was."""
+        """A job arrives or requests another size. The needs of a replica stay the same."""
         if key in self.asked:
             gpus = self.asked[key].roles[1].resources.accelerator is not None
         self.asked[key] = spec_of(sizes, gpus)
@@ -216,7 +216,7 @@ class Admissions(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def shrink(self, key):
-        """What was scaled away is gone."""
+        """The surplus replicas of a smaller job are gone."""
         if key not in self.has:
             return
         most = {role.name: role.replicas for role in self.asked[key].roles}
@@ -232,7 +232,7 @@ class Admissions(RuleBasedStateMachine):
 
     @rule()
     def die(self):
-        """Another process, which knows only what is on record."""
+        """Start another process, which knows only the records."""
         self.queue = AdmissionQueue(MACHINE)
         for key, spec in self.asked.items():
             if key in self.has:
@@ -242,7 +242,7 @@ class Admissions(RuleBasedStateMachine):
             self.queue.submit(key, spec, 0, self.created(key))
 
     @invariant()
-    def each_has_what_it_was_given_and_waits_for_the_rest(self):
+    def each_job_has_its_capacity_and_waits_for_the_rest(self):
         for key in "abcd":
             room = self.queue.allocation_of(key)
             assert (room.sizes if room else None) == self.has.get(key)
@@ -254,7 +254,7 @@ class Admissions(RuleBasedStateMachine):
             assert (self.queue.explain(key) is not None) == asks
 
     @invariant()
-    def no_room_is_given_twice(self):
+    def no_capacity_is_assigned_twice(self):
         used = sum(has["chief"] * 0.5 + has["worker"] for has in self.has.values())
         assert used <= MACHINE.cpus
         assert self.queue.free().cpus == MACHINE.cpus - used
@@ -270,8 +270,8 @@ class Admissions(RuleBasedStateMachine):
             assert set(self.devices[key]) == places
 
     @invariant()
-    def the_first_in_line_that_fits_is_let_in(self):
-        """Whoever stands first and still waits after a pass does not fit into what is free."""
+    def the_first_job_that_fits_is_admitted(self):
+        """The first job that still waits after a pass does not fit into the free capacity."""
         self.let_in()
         for key in sorted(self.asked, key=self.created):
             waits = self.queue.explain(key)

@@ -1,4 +1,4 @@
-"""Scaling: growing waits for room, shrinking does not, and both survive a killed controller."""
+"""Scaling: growing waits for capacity, shrinking does not, and both survive a killed controller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names(count, attempt=1, uid="job-1"):
 
 
 @pytest.mark.case(7)
-def test_three_to_one_to_four_comes_true():
+def test_a_job_scales_from_three_to_one_to_four():
     harness = ControllerHarness(workers(3), cpus=4)
     harness.work()
     harness.run_all()
@@ -48,7 +48,7 @@ def test_three_to_one_to_four_comes_true():
 
 
 @pytest.mark.case(7)
-def test_without_an_admission_queue_it_scales_at_once():
+def test_without_an_admission_queue_a_job_scales_at_once():
     harness = ControllerHarness(workers(2))
     harness.work()
     harness.scale(main=4)
@@ -58,7 +58,7 @@ def test_without_an_admission_queue_it_scales_at_once():
     assert harness.status().sizes == {"main": 1}
 
 
-def test_growing_waits_for_room_while_the_rest_goes_on():
+def test_growing_waits_for_capacity_while_the_rest_continues():
     harness = ControllerHarness(workers(2), workers(2, 2), cpus=4)
     harness.work()
     harness.run_all()
@@ -75,20 +75,20 @@ def test_growing_waits_for_room_while_the_rest_goes_on():
     assert harness.controller.admission.explain("job-1") is None
 
 
-def test_a_job_grows_whole_or_not_at_all():
+def test_a_job_grows_completely_or_not_at_all():
     harness = ControllerHarness(workers(1), workers(1, 2), workers(1, 3), cpus=4)
     harness.work()
     harness.scale(main=4)
-    assert len(harness.alive()) == 3  # one would fit
+    assert len(harness.alive()) == 3  # one replica would fit
     harness.runtime.end("job-2", ReplicaId("main", 0, 1))
     harness.work()
-    assert len(harness.alive()) == 2  # two would
+    assert len(harness.alive()) == 2  # two would fit
     harness.runtime.end("job-3", ReplicaId("main", 0, 1))
     harness.work()
     assert harness.alive() == names(4)
 
 
-def test_a_job_that_grows_stands_where_it_came_and_is_not_overtaken():
+def test_a_growing_job_keeps_its_position_and_is_not_overtaken():
     harness = ControllerHarness(workers(1), workers(2, 2), workers(2, 3), cpus=3)
     harness.work()
     assert harness.store.state("job-3") is TrialState.QUEUED
@@ -100,10 +100,10 @@ def test_a_job_that_grows_stands_where_it_came_and_is_not_overtaken():
     assert harness.store.state("job-3") is TrialState.QUEUED
 
 
-def test_a_growth_does_not_delay_one_who_came_before():
+def test_a_growth_does_not_delay_an_earlier_job():
     harness = ControllerHarness(workers(2), workers(3, 2), workers(1, 3), cpus=4)
     harness.work()
-    assert harness.alive() == names(2) + names(1, uid="job-3")  # it passed job 2 without harm
+    assert harness.alive() == names(2) + names(1, uid="job-3")  # it passed job 2, without delay
     harness.scale("job-3", main=2)
     waits = harness.controller.admission.explain("job-3")
     assert waits == ("would fit, but must not delay the one ahead; 2nd in queue", 2)
@@ -112,7 +112,7 @@ def test_a_growth_does_not_delay_one_who_came_before():
     assert harness.alive() == names(3, uid="job-2") + names(1, uid="job-3")
 
 
-def test_a_growth_that_can_never_be_holds_nobody_up():
+def test_an_impossible_growth_blocks_no_other_job():
     harness = ControllerHarness(workers(2), cpus=4)
     harness.work()
     harness.scale(main=9)
@@ -124,8 +124,8 @@ def test_a_growth_that_can_never_be_holds_nobody_up():
     assert harness.alive() == names(2) + names(2, uid="job-2")
 
 
-def test_nobody_behind_takes_what_a_growing_job_waits_for():
-    """Two are free and three are needed: a job of two that came later would delay it."""
+def test_later_jobs_do_not_take_the_capacity_a_growing_job_waits_for():
+    """Two CPUs are free and three are needed. A later job of two CPUs would delay the growth."""
     harness = ControllerHarness(workers(2), workers(2, 2), cpus=6)
     harness.work()
     harness.scale(main=5)
@@ -138,7 +138,7 @@ def test_nobody_behind_takes_what_a_growing_job_waits_for():
     assert harness.alive() == names(5)
 
 
-def test_a_further_change_takes_the_place_of_a_growth_that_waits():
+def test_a_further_change_replaces_a_pending_growth():
     harness = ControllerHarness(workers(2), workers(2, 2), cpus=4)
     harness.work()
     harness.scale(main=4)
@@ -153,7 +153,7 @@ def test_a_further_change_takes_the_place_of_a_growth_that_waits():
     assert harness.controller.admission.free().cpus == 1
 
 
-def test_the_room_of_what_goes_is_given_back_when_it_is_gone():
+def test_the_capacity_of_removed_replicas_is_freed_when_they_are_gone():
     harness = ControllerHarness(workers(3), workers(2, 2), cpus=3)
     harness.work()
     harness.runtime.stops_at_once = False
@@ -170,7 +170,7 @@ def test_the_room_of_what_goes_is_given_back_when_it_is_gone():
     assert harness.alive() == names(1) + names(2, uid="job-2")
 
 
-def test_devices_of_replicas_that_run_stay_as_they_are():
+def test_devices_of_running_replicas_do_not_change():
     harness = ControllerHarness(
         workers(1, resources=GPU), workers(2, 2, resources=GPU), cpus=4, devices=4
     )
@@ -186,20 +186,20 @@ def test_devices_of_replicas_that_run_stay_as_they_are():
     assert harness.status("job-2").devices == {"main-0": (1,)}
 
 
-def test_roles_scale_each_by_itself_and_together():
+def test_roles_scale_separately_and_together():
     roles = (Role(executable=NOTHING, name="chief"), Role(executable=NOTHING, name="worker"))
     harness = ControllerHarness(job(1, *roles), cpus=4)
     harness.work()
     harness.scale(chief=2, worker=2)
     assert len(harness.alive()) == 4
-    harness.scale(chief=1, worker=3)  # what goes makes room for what comes
+    harness.scale(chief=1, worker=3)  # removed replicas free capacity for new ones
     assert harness.alive() == [
         "job-1 chief-0.1", "job-1 worker-0.1", "job-1 worker-1.1", "job-1 worker-2.1",
     ]  # fmt: skip
     assert harness.status().sizes == {"chief": 1, "worker": 3}
 
 
-def test_a_queued_job_that_is_scaled_asks_for_its_new_size():
+def test_a_queued_job_that_is_scaled_requests_its_new_size():
     harness = ControllerHarness(workers(2), workers(2, 2), cpus=3)
     harness.work()
     harness.scale("job-2", main=1)
@@ -207,7 +207,7 @@ def test_a_queued_job_that_is_scaled_asks_for_its_new_size():
     assert harness.status("job-2").sizes == {"main": 1}
 
 
-def test_a_job_let_in_by_another_while_it_was_scaled_has_the_room_it_was_given():
+def test_a_job_admitted_elsewhere_while_scaled_keeps_the_assigned_capacity():
     harness = ControllerHarness(workers(1), workers(2, 2), cpus=2)
     harness.work()
     harness.store.scale("job-2", main=3)
@@ -217,7 +217,7 @@ def test_a_job_let_in_by_another_while_it_was_scaled_has_the_room_it_was_given()
     assert harness.status("job-2").sizes == {"main": 2}
 
 
-def test_a_stop_or_an_end_takes_the_growth_out_of_the_queue():
+def test_a_stop_or_an_end_removes_the_growth_from_the_queue():
     harness = ControllerHarness(workers(2), workers(1, 2), cpus=3)
     harness.work()
     harness.runtime.stops_at_once = False
@@ -233,7 +233,7 @@ def test_a_stop_or_an_end_takes_the_growth_out_of_the_queue():
 
 
 @pytest.mark.case(6)
-def test_suspension_gives_the_room_back_and_resumption_asks_for_it_again():
+def test_suspension_frees_the_capacity_and_resumption_requests_it_again():
     harness = ControllerHarness(workers(2, active_deadline=100.0), workers(2, 2), cpus=2)
     harness.work()
     harness.run_all()
@@ -263,7 +263,7 @@ def test_suspension_gives_the_room_back_and_resumption_asks_for_it_again():
 
 
 @pytest.mark.case(6)
-def test_created_suspended_creates_nothing_until_it_is_resumed():
+def test_a_job_created_suspended_creates_nothing_until_it_is_resumed():
     harness = ControllerHarness(workers(2, suspend=True), cpus=2)
     harness.work()
     assert harness.alive() == []
@@ -276,7 +276,7 @@ def test_created_suspended_creates_nothing_until_it_is_resumed():
     assert harness.alive() == names(2, attempt=2)
 
 
-def test_scaled_while_suspended_it_resumes_at_its_new_size():
+def test_a_job_scaled_while_suspended_resumes_at_its_new_size():
     harness = ControllerHarness(workers(2), cpus=4)
     harness.work()
     harness.suspend()
@@ -290,8 +290,8 @@ def test_scaled_while_suspended_it_resumes_at_its_new_size():
 
 
 @pytest.mark.parametrize("change", ["suspend", "scale"])
-def test_a_look_taken_with_the_old_spec_overwrites_nothing(change):
-    """Somebody changes the job between the look and its record: the look is taken again."""
+def test_a_reconcile_with_the_old_spec_overwrites_nothing(change):
+    """If the job changes between the reconcile and its save, the reconcile is repeated."""
     harness = ControllerHarness(workers(2), cpus=4)
     harness.work()
     harness.run_all()
@@ -311,15 +311,15 @@ def test_a_look_taken_with_the_old_spec_overwrites_nothing(change):
     assert harness.alive() == ([] if change == "suspend" else names(1))
 
 
-# With the scope job
+# With job scope
 
 
-def test_with_the_scope_job_a_new_size_starts_all_again_uncounted_and_at_once():
+def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted_and_at_once():
     harness = ControllerHarness(workers(2, restart_scope=RestartScope.JOB), workers(1, 2), cpus=4)
     harness.work()
     harness.run_all()
     harness.scale(main=4)
-    assert harness.alive() == names(2) + names(1, uid="job-2")  # until there is room
+    assert harness.alive() == names(2) + names(1, uid="job-2")  # until there is capacity
     harness.runtime.end("job-2", ReplicaId("main", 0, 1))
     harness.work()
     assert harness.alive() == [
@@ -341,7 +341,7 @@ def test_with_the_scope_job_a_new_size_starts_all_again_uncounted_and_at_once():
 # Addresses
 
 
-def test_addresses_are_on_record_before_anything_is_created_and_stay():
+def test_addresses_are_recorded_before_anything_is_created_and_stay():
     harness = ControllerHarness(workers(2), cpus=3)
     on_record = []
     harness.runtime.on_create = lambda uid, replica: on_record.append(harness.status(uid).addresses)
@@ -365,26 +365,26 @@ def test_addresses_are_on_record_before_anything_is_created_and_stay():
     assert harness.runtime.addresses_asked == ["job-1"] * 2
 
 
-def test_a_job_that_begins_with_room_has_its_addresses_from_the_start():
+def test_a_job_that_starts_with_capacity_has_its_addresses_from_the_start():
     harness = ControllerHarness(cpus=2)
     status, _ = harness.controller.prepare(workers(2))
     assert set(status.addresses) == {"main-0", "main-1"}
 
 
-def test_nobody_asks_for_addresses_of_a_job_that_waits_or_of_one_that_is_alone():
+def test_queued_jobs_and_single_replicas_request_no_addresses():
     harness = ControllerHarness(workers(1), workers(2, 2), job(3, suspend=True, replicas=2), cpus=2)
     harness.work()
     harness.run_all()
     assert harness.runtime.addresses_asked == []
 
 
-def test_a_lone_replica_of_a_framework_has_an_address():
+def test_a_single_replica_of_a_framework_has_an_address():
     harness = ControllerHarness(workers(1, framework="torch"))
     harness.work()
     assert harness.status().addresses == {"main-0": "127.0.0.1:1001"}
 
 
-def test_addresses_that_cannot_be_had_are_told_of_and_asked_for_again():
+def test_unavailable_addresses_are_reported_and_requested_again():
     harness = ControllerHarness()
     ask = harness.runtime.addresses
 
@@ -412,7 +412,7 @@ def test_addresses_that_cannot_be_had_are_told_of_and_asked_for_again():
 
 
 def environment_of(harness, name):
-    """What the framework makes of what the newest attempt of a replica was given."""
+    """The framework's environment for the newest attempt of a replica."""
     key = max(each for each in harness.runtime.given if str(each[1]).startswith(f"{name}."))
     made, given = harness.runtime.made_for[key], harness.runtime.given[key]
     members = build_cluster(made.spec, given.addresses)
@@ -421,14 +421,14 @@ def environment_of(harness, name):
 
 
 @pytest.mark.case(12)
-def test_a_lone_replica_of_tensorflow_gets_no_config():
+def test_a_single_tensorflow_replica_gets_no_config():
     harness = ControllerHarness(workers(1, framework="tensorflow"))
     harness.work()
     assert environment_of(harness, "main-0") == {}
 
 
 @pytest.mark.case(12)
-def test_the_config_of_tensorflow_is_the_whole_cluster_and_the_same_after_a_restart():
+def test_the_tensorflow_config_is_the_whole_cluster_and_the_same_after_a_restart():
     counts = {"chief": 1, "worker": 2, "ps": 2, "evaluator": 1}
     roles = [
         Role(executable=NOTHING, name=name, replicas=count, restart_policy=ON_FAILURE)
@@ -462,7 +462,7 @@ def test_the_config_of_tensorflow_is_the_whole_cluster_and_the_same_after_a_rest
 
 
 class _Mortal:
-    """A harness whose controller dies at the n-th thing it does."""
+    """A harness whose controller dies at its n-th action."""
 
     def __init__(self, harness, fatal):
         self.harness, self.left = harness, fatal
@@ -503,7 +503,7 @@ class _Mortal:
 @pytest.mark.case(10)
 @pytest.mark.parametrize("scope", list(RestartScope))
 @pytest.mark.parametrize("fatal", range(1, 26))
-def test_a_controller_killed_anywhere_while_it_scales_doubles_and_loses_nothing(fatal, scope):
+def test_a_controller_killed_anywhere_while_scaling_repeats_and_loses_nothing(fatal, scope):
     harness = ControllerHarness(workers(3, restart_scope=scope, resources=GPU), cpus=4, devices=4)
     harness.work()
     harness.run_all()
@@ -528,7 +528,7 @@ def test_a_controller_killed_anywhere_while_it_scales_doubles_and_loses_nothing(
     assert harness.status().restarts == 0
 
 
-def test_a_growth_keeps_its_place_over_the_death_of_the_controller():
+def test_a_growth_keeps_its_position_after_the_death_of_the_controller():
     harness = ControllerHarness(workers(2), workers(2, 2), workers(2, 3), cpus=4)
     harness.work()
     harness.scale(main=4)
@@ -544,14 +544,14 @@ def test_a_growth_keeps_its_place_over_the_death_of_the_controller():
     assert harness.store.state("job-3") is TrialState.QUEUED
 
 
-def test_a_shrink_that_was_cut_short_is_finished_by_the_next_controller():
+def test_the_next_controller_finishes_an_interrupted_shrink():
     harness = ControllerHarness(workers(3), workers(2, 2), cpus=3)
     harness.work()
     harness.runtime.stops_at_once = False
     harness.scale(main=1)
     harness.begin()
     harness.work()
-    assert harness.store.state("job-2") is TrialState.QUEUED  # two are still going
+    assert harness.store.state("job-2") is TrialState.QUEUED  # two are still stopping
     for index in (1, 2):
         harness.runtime.finish_delete("job-1", ReplicaId("main", index, 1))
     harness.runtime.tell("job-1")
@@ -559,7 +559,7 @@ def test_a_shrink_that_was_cut_short_is_finished_by_the_next_controller():
     assert harness.alive() == names(1) + names(2, uid="job-2")
 
 
-def test_a_record_without_sizes_is_of_a_job_that_has_room_for_all():
+def test_a_record_without_sizes_means_capacity_for_all_replicas():
     harness = ControllerHarness(workers(2), cpus=4)
     harness.work()
     harness.store.change("job-1", sizes={})
@@ -569,7 +569,7 @@ def test_a_record_without_sizes_is_of_a_job_that_has_room_for_all():
     assert harness.status().sizes == {"main": 2}
 
 
-def test_a_change_that_leaves_the_sizes_as_they_are_costs_nothing():
+def test_a_change_without_new_sizes_writes_nothing():
     harness = ControllerHarness(workers(2), cpus=4)
     harness.work()
     harness.run_all()
@@ -580,7 +580,7 @@ def test_a_change_that_leaves_the_sizes_as_they_are_costs_nothing():
     assert harness.store.saves["job-1"] == saves
 
 
-def test_a_replica_that_fails_while_a_growth_waits_is_judged_as_ever():
+def test_a_failure_during_a_pending_growth_is_handled_as_usual():
     harness = ControllerHarness(workers(2), workers(2, 2), cpus=4)
     harness.work()
     harness.run_all()

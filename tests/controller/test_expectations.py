@@ -14,18 +14,18 @@ def seen(name, phase=Phase.RUNNING, **options):
     return Replica(id=name, phase=phase, **options)
 
 
-def test_nothing_expected_holds_nothing_up():
+def test_no_expectation_blocks_nothing():
     assert Expectations().outstanding("job", [], now=0.0) == 0.0
 
 
-def test_creations_are_seen_one_by_one_and_stay_seen():
+def test_creations_are_observed_one_by_one_and_stay_observed():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE, TWO], deletes=[], now=0.0)
     assert expectations.outstanding("job", [seen(ONE)], now=1.0) == 299.0
     assert expectations.outstanding("job", [seen(TWO)], now=1.0) == 0.0
 
 
-def test_a_creation_that_a_runtime_took_on_is_seen_though_it_is_gone_again():
+def test_an_accepted_creation_counts_although_the_replica_is_gone_again():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE, TWO], deletes=[], now=0.0)
     expectations.created("job", ONE)
@@ -34,14 +34,14 @@ def test_a_creation_that_a_runtime_took_on_is_seen_though_it_is_gone_again():
     assert expectations.outstanding("job", [], now=1.0) == 0.0
 
 
-def test_that_something_was_created_says_nothing_of_its_deletion():
+def test_a_creation_does_not_satisfy_an_expected_deletion():
     expectations = Expectations()
     expectations.expect("job", creates=[], deletes=[ONE], now=0.0)
     expectations.created("job", ONE)
     assert expectations.outstanding("job", [seen(ONE)], now=1.0) == 299.0
 
 
-def test_another_attempt_is_not_the_one_expected():
+def test_another_attempt_does_not_satisfy_an_expectation():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE], deletes=[], now=0.0)
     assert expectations.outstanding("job", [seen(ReplicaId("main", 0, 2))], now=1.0) > 0
@@ -50,14 +50,14 @@ def test_another_attempt_is_not_the_one_expected():
 @pytest.mark.parametrize(
     "view", [[], [seen(ONE, Phase.FAILED)], [seen(ONE, deleting=True)]], ids=str
 )
-def test_a_deletion_is_seen_when_it_is_gone_or_ended_or_on_its_way(view):
+def test_a_deletion_is_observed_when_the_replica_is_gone_ended_or_stopping(view):
     expectations = Expectations()
     expectations.expect("job", creates=[], deletes=[ONE], now=0.0)
     assert expectations.outstanding("job", [seen(ONE)], now=1.0) > 0
     assert expectations.outstanding("job", view, now=1.0) == 0.0
 
 
-def test_all_kinds_must_be_met_not_any():
+def test_all_kinds_must_be_met():
     expectations = Expectations()
     expectations.expect("job", creates=[TWO], deletes=[ONE], now=0.0)
     assert expectations.outstanding("job", [], now=1.0) > 0
@@ -66,14 +66,14 @@ def test_all_kinds_must_be_met_not_any():
     assert expectations.outstanding("other", [seen(TWO)], now=1.0) == 0.0
 
 
-def test_what_is_never_seen_is_given_up_after_five_minutes():
+def test_unmet_expectations_expire_after_five_minutes():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE], deletes=[], now=0.0)
     assert expectations.outstanding("job", [], now=299.0) == 1.0
     assert expectations.outstanding("job", [], now=300.0) == 0.0
 
 
-def test_what_could_not_be_asked_for_is_not_expected():
+def test_a_failed_request_is_not_expected():
     expectations = Expectations()
     expectations.expect("job", creates=[ONE], deletes=[TWO], now=0.0)
     expectations.withdraw("job", ONE)
@@ -89,8 +89,8 @@ def test_jobs_do_not_share_expectations_and_can_be_forgotten():
     assert expectations.outstanding("job", [], now=0.0) == 0.0
 
 
-def test_under_many_threads_no_job_goes_ahead_before_all_it_asked_for_is_seen():
-    """Workers look at different jobs at a time, and runtimes report from threads of their own."""
+def test_with_many_threads_no_job_continues_before_all_requests_are_observed():
+    """Workers reconcile different jobs in parallel, and runtimes report from their own threads."""
     expectations = Expectations()
     early = []
 

@@ -19,14 +19,14 @@ def drain(queue):
     return keys
 
 
-def test_keys_come_in_the_order_they_were_added_each_once():
+def test_keys_arrive_once_in_the_order_they_were_added():
     queue = WorkQueue(HandClock())
     for key in "abacab":
         queue.add(key)
     assert drain(queue) == ["a", "b", "c"]
 
 
-def test_a_key_added_while_it_is_worked_on_comes_once_more_after():
+def test_a_key_added_while_it_is_processed_is_processed_again():
     queue = WorkQueue(HandClock())
     queue.add("a")
     assert queue.get() == "a"
@@ -38,7 +38,7 @@ def test_a_key_added_while_it_is_worked_on_comes_once_more_after():
     assert drain(queue) == ["a"]
 
 
-def test_a_delayed_key_comes_when_its_time_has_come():
+def test_a_delayed_key_arrives_when_it_is_due():
     clock = HandClock()
     queue = WorkQueue(clock)
     queue.add_after("a", 5.0)
@@ -49,7 +49,7 @@ def test_a_delayed_key_comes_when_its_time_has_come():
     assert drain(queue) == ["a"]
 
 
-def test_of_several_delays_the_earliest_holds():
+def test_the_earliest_of_several_delays_counts():
     clock = HandClock()
     queue = WorkQueue(clock)
     queue.add_after("a", 5.0)
@@ -61,7 +61,7 @@ def test_of_several_delays_the_earliest_holds():
     assert drain(queue) == []
 
 
-def test_a_delayed_key_can_come_earlier_for_another_reason_and_keeps_its_delay():
+def test_a_delayed_key_can_arrive_earlier_for_another_reason_and_keeps_its_delay():
     clock = HandClock()
     queue = WorkQueue(clock)
     queue.add_after("a", 5.0)
@@ -71,7 +71,7 @@ def test_a_delayed_key_can_come_earlier_for_another_reason_and_keeps_its_delay()
     assert drain(queue) == ["a"]
 
 
-def test_a_cancelled_delay_comes_to_nothing_and_a_new_one_counts():
+def test_a_cancelled_delay_has_no_effect_and_a_new_delay_counts():
     clock = HandClock()
     queue = WorkQueue(clock)
     queue.add_after("a", 5.0)
@@ -83,15 +83,15 @@ def test_a_cancelled_delay_comes_to_nothing_and_a_new_one_counts():
     assert drain(queue) == ["a"]
 
 
-def test_no_delay_is_now():
+def test_a_delay_of_zero_is_now():
     queue = WorkQueue(HandClock())
     queue.add_after("a", 0.0)
     assert drain(queue) == ["a"]
 
 
 @pytest.mark.parametrize("delay", [2.4e11, math.inf])
-def test_a_key_that_is_due_in_thousands_of_years_comes_after_a_day(delay):
-    """A lock that is to wait so long raises, and whoever waits for the next key is gone."""
+def test_a_key_due_in_thousands_of_years_arrives_after_a_day(delay):
+    """A lock raises for such a timeout, which would end the thread that waits for a key."""
     clock = HandClock()
     queue = WorkQueue(clock)
     queue.add_after("a", delay)
@@ -102,7 +102,7 @@ def test_a_key_that_is_due_in_thousands_of_years_comes_after_a_day(delay):
     assert threading.TIMEOUT_MAX > LONGEST_DELAY
 
 
-def test_failures_double_the_delay_up_to_a_minute_and_success_forgets_them():
+def test_failures_double_the_delay_up_to_a_minute_and_success_resets_it():
     clock = HandClock()
     queue = WorkQueue(clock)
 
@@ -120,7 +120,7 @@ def test_failures_double_the_delay_up_to_a_minute_and_success_forgets_them():
     assert delay_of_next_failure() == 0.005
 
 
-def test_a_shutdown_lets_all_who_wait_go():
+def test_a_shutdown_releases_all_waiting_threads():
     queue = WorkQueue(HandClock())
     got = []
     threads = [threading.Thread(target=lambda: got.append(queue.get())) for _ in range(4)]
@@ -158,11 +158,11 @@ def test_a_waiting_worker_wakes_for_a_delay_that_is_set_later():
     thread.join(30)
 
 
-def test_under_many_threads_no_key_is_worked_on_twice_at_a_time_and_none_is_lost():
+def test_with_many_threads_no_key_is_processed_twice_at_a_time_or_lost():
     queue = WorkQueue()
     keys = [f"key-{n}" for n in range(20)]
     guards = {key: threading.Lock() for key in keys}
-    latest = dict.fromkeys(keys, 0)  # what a key's last addition stood for
+    latest = dict.fromkeys(keys, 0)  # the value of a key's last addition
     seen = dict.fromkeys(keys, 0)
     works: Counter[str] = Counter()
     overlaps = []

@@ -12,7 +12,7 @@ import windlass as wl
 
 @wl.run(cpus=0.1)
 def train(losses: list[float], name: str = "model", **noted: Any) -> str:
-    """Save a folder at each step, after its loss was reported."""
+    """Save a folder at each step, after reporting its loss."""
     folder = Path(name)
     folder.mkdir(exist_ok=True)
     found = wl.latest_checkpoint()
@@ -27,7 +27,7 @@ def train(losses: list[float], name: str = "model", **noted: Any) -> str:
 
 @wl.run(cpus=0.1)
 def refused() -> list[str]:
-    """Save what cannot be saved, and return the errors of Windlass."""
+    """Save invalid checkpoints, and return the errors of Windlass."""
     folder = Path("model")
     folder.mkdir()
     (folder / "weights").write_text("1")
@@ -51,7 +51,7 @@ def refused() -> list[str]:
 
 @wl.run(cpus=0.1)
 def save_crowd(texts: list[str]) -> None:
-    """Save many small files, most of which stay what they are."""
+    """Save many small files, most of which stay unchanged."""
     folder = Path("model")
     folder.mkdir()
     for text in texts:
@@ -65,7 +65,7 @@ def save_crowd(texts: list[str]) -> None:
 def validate(
     reports: dict[str, float], count: int = 4, first: int = 0, group: str = "training"
 ) -> None:
-    """Save at each step from 0 on, and report the same from some step on."""
+    """Save at each step from 0 on, and report the same value from some step on."""
     Path("state").write_text("1")
     for step in range(count):
         if step >= first:

@@ -19,7 +19,7 @@ import_copies(Path(__file__).parent, "checkpoint_functions", "metric_functions",
 def working_folder(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty working folder: a job that is submitted here packages it."""
+    """An empty working folder. Jobs that are submitted here package it."""
     monkeypatch.chdir(tmp_path_factory.mktemp("here"))
 
 
@@ -35,7 +35,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def module_home(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """The home of a file: the shared home if the file says so, else a home of its own.
+    """The home of a file: the shared home if the file says so, else a separate one.
 
     A file that shares its home may neither rely on ids and on lists of everything, nor look up an
     experiment by a name that another file uses.
@@ -52,7 +52,7 @@ def module_home(
 
 @pytest.fixture
 def one_cpu(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine with room for one trial, which no test leaves taken."""
+    """A machine with capacity for one trial, which each test frees again."""
     monkeypatch.setenv("WINDLASS_CPUS", "1")
     yield
     stop_trials(home)
@@ -69,7 +69,7 @@ def launch(project: Project) -> Iterator[Launch]:
 
     yield start
     for terminal in launched:
-        if terminal.process.poll() is None:  # a test that failed left it
+        if terminal.process.poll() is None:  # left by a failed test
             terminal.process.kill()
             terminal.process.wait()
 

@@ -1,4 +1,4 @@
-"""A program whose trials fail in every way there is, and which writes down how."""
+"""A program whose trials fail in many ways, and which records each failure."""
 
 MAIN = """
 import json, os, socket, sys, time

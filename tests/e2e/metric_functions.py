@@ -16,7 +16,7 @@ import windlass as wl
 
 @wl.run(cpus=0.05)
 def report_all(values: list[Any], gate: str = "", **options: Any) -> None:
-    """Report values of `loss`, one a step, then wait."""
+    """Report values of `loss`, one per step, then wait."""
     for step, value in enumerate(values):
         wl.report(step, loss=value, **options)
     if gate:
@@ -25,7 +25,7 @@ def report_all(values: list[Any], gate: str = "", **options: Any) -> None:
 
 @wl.run(cpus=0.05)
 def report_odd() -> None:
-    """Report what is hard to keep."""
+    """Report unusual values."""
     for value in (float("nan"), float("inf"), 2.5, float("-inf"), 0.5, float("nan")):
         wl.report(7, odd=value)
     wl.report(8, none=float("nan"))
@@ -117,7 +117,7 @@ def report_at_once(threads: int, forks: int, each: int) -> None:
 
 @wl.run(cpus=0.05)
 def report_without_descriptors() -> None:
-    """Report around a program that closes whatever is open, as daemons do, and opens others."""
+    """Report while the program closes all descriptors, like a daemon, and opens others."""
     wl.report(0, loss=1)
     os.closerange(3, 256)
     others = [os.open("other.txt", os.O_RDWR | os.O_CREAT) for _ in range(20)]
@@ -127,7 +127,7 @@ def report_without_descriptors() -> None:
 
 @wl.run(cpus=0.05, retries=2)
 def report_again(last: int) -> int:
-    """Die at first, and go on from the step before."""
+    """Die at first, and resume from the previous step."""
     attempt = int(os.environ["WINDLASS_ATTEMPT"])
     for step in range(attempt - 1, last):
         wl.report(step, loss=attempt * 10 + step)
@@ -138,7 +138,7 @@ def report_again(last: int) -> int:
 
 @wl.run(cpus=0.05)
 def until_asked(started: str = "", deaf: bool = False) -> str:
-    """Run until `should_stop` says yes; why, as its file has it."""
+    """Run until `should_stop` returns true, and return the reason in its file."""
     import json
     import time
 
@@ -159,7 +159,7 @@ def until_asked(started: str = "", deaf: bool = False) -> str:
 
 @wl.run(cpus=0.05, retries=1)
 def asked_again(started: str) -> list[Any]:
-    """Fail when asked to stop, and say what the next attempt finds."""
+    """Fail on a request to stop, and return the request that the next attempt sees."""
     trial = wl.current_trial()
     assert trial is not None
     if trial.attempt == 1:

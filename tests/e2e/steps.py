@@ -12,11 +12,11 @@ from typing import Any
 
 import windlass as wl
 
-PATIENCE = 120.0  # bounds a test that hangs, never measures anything
+PATIENCE = 120.0  # limits a test that hangs; no test measures it
 
 
 def wait_for(path: str | Path) -> None:
-    """In a trial: go on when the file is there."""
+    """In a trial: continue when the file exists."""
     deadline = time.monotonic() + PATIENCE
     while not os.path.exists(path):
         assert time.monotonic() < deadline, f"{path} never came"
@@ -37,7 +37,7 @@ def divide(a: float, b: float = 1.0) -> float:
 
 @wl.run(cpus=0.25)
 def step(word: str, before: str = "", after: str = "") -> str:
-    """Wait for a file, leave another."""
+    """Wait for a file, then write another."""
     print("begun", flush=True)
     if before:
         wait_for(before)
@@ -49,7 +49,7 @@ def step(word: str, before: str = "", after: str = "") -> str:
 
 @wl.run(cpus=0.25)
 def work(word: str) -> str:
-    """Fail without a word, wait for one that is a path."""
+    """Fail for an empty word. Wait for a word that is a path."""
     if not word:
         raise LookupError("no word")
     if os.path.isabs(word):
@@ -66,7 +66,7 @@ def held(path: str, fail: bool = False) -> None:
 
 @wl.run(cpus=0.25)
 def chatter(count: int) -> None:
-    """Write lines, a warning among each hundred, and some odd ones at the end."""
+    """Write lines, with a warning in each hundred, and some unusual ones at the end."""
     for n in range(count):
         print(f"line {n}")
         if n % 100 == 0:
@@ -110,7 +110,7 @@ def save(count: int) -> None:
 
 @wl.run
 def inner(x: int) -> tuple[int, str]:
-    """A number, and the trial it was seen in."""
+    """Return a number, and the trial that it ran in."""
     return x, os.environ["WINDLASS_TRIAL_ID"]
 
 
@@ -137,7 +137,7 @@ class Scale:
 
 
 def shouting(function: Callable[[int], int]) -> Callable[[int], list[object]]:
-    """A decorator as users write them."""
+    """A decorator of a user."""
 
     @functools.wraps(function)
     def wrapper(x: int) -> list[object]:
@@ -176,5 +176,5 @@ def all_cpus() -> float:
 
 
 def newest() -> int:
-    """The id of the newest trial, 0 if there is none."""
+    """The id of the newest trial, or 0."""
     return next((trial.id for trial in wl.list_trials(sort_by="-id", limit=1)), 0)

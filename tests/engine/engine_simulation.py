@@ -1,4 +1,4 @@
-"""Builders of jobs, and a world in which decisions take effect, for the tests of the engine."""
+"""Builders of jobs, and a world that executes decisions, for the tests of the engine."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def job(*roles: Role, **options: object) -> JobSpec:
 
 
 class World:
-    """A job, a runtime that does as it is told, and a clock that is moved by hand.
+    """A job, a simulated runtime, and a manual clock.
 
-    With `keeps_ended` ended attempts are reported for ever, as local processes are; without it
+    With `keeps_ended`, ended attempts are reported forever, as local processes are. Without it,
     a deleted replica is gone, as a pod is.
     """
 
@@ -46,17 +46,17 @@ class World:
         self.created: list[ReplicaId] = []
         self.last = Decision(status=self.status)
 
-    # What the job does
+    # Actions of the job
 
     def run_all(self) -> None:
-        """Have everything that is pending run."""
+        """Run all pending replicas."""
         for each in list(self.replicas.values()):
             if each.phase is Phase.PENDING and not each.deleting:
                 self.put(each.id, phase=Phase.RUNNING, started=self.now)
         self.look()
 
     def end(self, name: str, exit_code: int | None, **options: object) -> None:
-        """Have the newest attempt of `role-index` end, without anybody looking yet."""
+        """End the newest attempt of `role-index` without a reconcile."""
         phase = Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED
         self.put(self.newest(name), phase=phase, exit_code=exit_code, ended=self.now, **options)
 
@@ -72,10 +72,10 @@ class World:
         place = (role_name, int(index))
         return max(each for each in self.replicas if (each.role, each.index) == place)
 
-    # What is decided about it
+    # Decisions about the job
 
     def look(self, after: float = 0.0) -> Decision:
-        """Let time pass, decide, have the decision done."""
+        """Advance the time, decide, and execute the decision."""
         self.now += after
         decision = self.decide()
         self.status = decision.status
@@ -89,7 +89,7 @@ class World:
 
     @property
     def present(self) -> JobSpec:
-        """The job as it may be now: what is asked for, as far as there is room."""
+        """The job at its current size: the requested size, limited by its capacity."""
         return effective_spec(self.spec, self.status.sizes)
 
     @property
@@ -109,14 +109,14 @@ class World:
             self.replicas.setdefault(each, Replica(id=each, phase=Phase.PENDING))
 
     def settle(self, looks: int = 5) -> None:
-        """Look until nothing is to be done."""
+        """Reconcile until nothing is left to do."""
         for _ in range(looks):
             before = self.status
             if self.look().is_idle and self.status == before:
                 return
         raise AssertionError(f"it never comes to rest: {self.last}")
 
-    # What can be said of it
+    # State of the job
 
     @property
     def state(self) -> TrialState:

@@ -55,7 +55,7 @@ def test_all_replicas_of_a_job_are_admitted_together_or_none():
     assert admitted([big], [], machine(cpus=3.5)) == ["big"]
 
 
-def test_first_come_is_first_served():
+def test_jobs_are_admitted_in_order_of_arrival():
     jobs = in_order(wants("b", created=2), wants("a", created=1), wants("c", created=3))
     assert admitted(jobs, [], machine(cpus=2)) == ["a", "b"]
 
@@ -70,7 +70,7 @@ def test_tenths_of_a_cpu_add_up_exactly():
     assert len(admitted(jobs, [], machine(cpus=1))) == 10
 
 
-def test_memory_counts_where_it_is_asked_for():
+def test_memory_counts_if_it_is_requested():
     jobs = in_order(wants("a", memory=6, created=1), wants("b", memory=6, created=2))
     assert admitted(jobs, [], machine(memory=10)) == ["a"]
     assert admitted([wants("c")], [], machine(memory=0)) == ["c"]
@@ -82,20 +82,20 @@ def test_a_small_job_does_not_pass_one_it_would_delay():
     assert admitted(jobs, running, machine(cpus=4)) == []
 
 
-def test_a_small_job_passes_a_big_one_it_leaves_room_for():
+def test_a_small_job_passes_a_big_one_it_does_not_delay():
     running = [runs(wants("x", cpus=2))]
     jobs = in_order(wants("big", cpus=3, created=1), wants("small", cpus=1, created=2))
     assert admitted(jobs, running, machine(cpus=4)) == ["small"]
 
 
-def test_those_who_passed_before_are_not_forgotten():
+def test_jobs_that_passed_before_are_remembered():
     small = wants("small", cpus=1, created=2)
     running = [runs(wants("x", cpus=2)), runs(small)]
     jobs = in_order(wants("big", cpus=3, created=1), wants("tiny", cpus=1, created=3))
     assert admitted(jobs, running, machine(cpus=4)) == []
 
 
-def test_a_job_waiting_for_gpus_does_not_hold_up_one_that_needs_none():
+def test_a_job_waiting_for_gpus_does_not_block_one_without_gpus():
     capacity = machine(cpus=4, devices=gpus("a100", "a100"))
     running = [runs(wants("x", cpus=0, gpus=2, created=0), 0, 1)]
     jobs = in_order(
@@ -104,7 +104,7 @@ def test_a_job_waiting_for_gpus_does_not_hold_up_one_that_needs_none():
     assert admitted(jobs, running, capacity) == ["cpu-a", "cpu-b", "cpu-c"]
 
 
-def test_gpus_kept_for_the_head_are_not_given_to_others():
+def test_gpus_reserved_for_the_head_are_not_given_to_others():
     capacity = machine(cpus=8, devices=gpus("a100", "a100", "a100"))
     running = [runs(wants("x", gpus=2, created=0), 0, 1)]
     jobs = in_order(wants("head", gpus=3, created=1), wants("other", gpus=1, created=2))
@@ -113,12 +113,12 @@ def test_gpus_kept_for_the_head_are_not_given_to_others():
     assert admitted(jobs, running, capacity) == ["other"]
 
 
-def test_a_job_too_big_for_the_machine_holds_nobody_up():
+def test_a_job_too_big_for_the_machine_blocks_no_other_job():
     jobs = in_order(wants("monster", cpus=99, created=1), wants("small", created=2))
     assert admitted(jobs, [], machine(cpus=4)) == ["small"]
 
 
-def test_devices_are_given_by_kind_and_never_twice():
+def test_devices_are_assigned_by_kind_and_never_twice():
     capacity = machine(devices=gpus("t4", "a100-80gb", "a100"))
     jobs = in_order(
         wants("a", gpus=1, kind="a100", created=1),
@@ -129,18 +129,18 @@ def test_devices_are_given_by_kind_and_never_twice():
     assert given_devices == [(2,), (1,), (0,)]
 
 
-def test_a_choosy_replica_gets_its_device_before_one_that_takes_any():
+def test_a_replica_that_needs_a_certain_device_chooses_before_one_that_takes_any():
     needs = [Need("a", 0, "gpu", 1), Need("b", 0, "t4", 1)]
     devices = {each.index: each for each in gpus("t4", "a100")}
     assert assign_devices(needs, devices) == {("a", 0): (1,), ("b", 0): (0,)}
 
 
-def test_a_machine_that_shrank_below_what_runs_admits_nobody():
+def test_a_machine_smaller_than_its_running_jobs_admits_no_job():
     running = [runs(wants("x", cpus=8))]
     assert admitted([wants("a", cpus=0.1)], running, machine(cpus=4)) == []
 
 
-def test_like_jobs_behind_a_refused_one_are_not_asked():
+def test_equal_jobs_behind_a_refused_one_are_skipped():
     asked = []
 
     def line():
@@ -167,7 +167,7 @@ DEMANDS = st.builds(
     priorities=st.lists(st.integers(0, 2), min_size=12, max_size=12),
     split=st.integers(0, 12),
 )
-def test_nobody_is_given_what_is_not_there_and_the_head_waits_for_no_later_job(
+def test_no_missing_capacity_is_assigned_and_the_head_waits_for_no_later_job(
     demands, priorities, split
 ):
     capacity = machine(cpus=4, memory=20, devices=gpus("a100", "t4", "a100"))
@@ -213,7 +213,7 @@ def test_nobody_is_given_what_is_not_there_and_the_head_waits_for_no_later_job(
         (wants("a", cpus=9), 2, "needs 9 CPUs; there are 4; 2nd in queue"),
     ],
 )  # fmt: skip
-def test_a_waiting_job_says_why_and_where_it_stands(waiting, position, text):
+def test_a_queued_job_names_its_reason_and_its_position(waiting, position, text):
     devices = gpus("t4", "a100", "t4", "t4")
     capacity = machine(cpus=4, memory=10**10, devices=devices)
     running = [runs(wants("x", cpus=3.5, memory=4 * 10**9, gpus=2), 0, 2)]
@@ -252,13 +252,13 @@ def needing(replicas=1, accelerator=None, **resources):
         ),
     ],
 )
-def test_a_job_that_can_never_fit_is_told_why(spec, reason):
+def test_a_job_that_can_never_fit_is_refused_with_a_reason(spec, reason):
     assert impossible(spec, machine(cpus=2, memory=8 * 10**9, devices=gpus("t4"))) == reason
 
 
 @given(data=st.data())
-def test_there_is_always_a_place_right_ahead_of_another(data: st.DataObject) -> None:
-    """Whoever is moved ahead of whom, however often: right ahead, and nobody else moves."""
+def test_a_job_can_always_be_moved_right_ahead_of_another(data: st.DataObject) -> None:
+    """After any number of moves, the job is right ahead of the other, and no other moves."""
     line = [
         (-priority, float(number), (), str(number))
         for number, priority in enumerate((5, 5, 0, 0, 0, 0))

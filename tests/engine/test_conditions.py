@@ -32,7 +32,7 @@ def test_a_job_goes_from_queued_to_succeeded():
     assert world.status.settled
 
 
-def test_the_end_of_a_one_replica_job_takes_one_look():
+def test_the_end_of_a_one_replica_job_takes_one_reconcile():
     world = World(job())
     world.look()
     world.end("main-0", 0)
@@ -52,7 +52,7 @@ def test_running_needs_every_replica_to_run_or_to_have_succeeded():
     assert world.status.holds(ConditionType.RUNNING)
 
 
-def test_a_replica_nobody_can_tell_of_is_not_running_and_not_replaced():
+def test_a_replica_in_an_unknown_phase_is_neither_running_nor_replaced():
     world = started(job(role("worker", 2)))
     world.put(world.newest("worker-0"), phase=Phase.UNKNOWN)
     assert world.look().is_idle
@@ -62,7 +62,7 @@ def test_a_replica_nobody_can_tell_of_is_not_running_and_not_replaced():
     assert world.status.holds(ConditionType.RUNNING)
 
 
-def test_the_same_said_again_moves_no_time():
+def test_an_unchanged_condition_keeps_its_time():
     world = started(job())
     before = world.status
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_times_do_not_go_back_when_the_clock_does():
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_nothing_changes_the_end(exit_code):
+def test_a_final_state_never_changes(exit_code):
     world = started(job(role("main", restart_policy=RestartPolicy.NEVER)))
     world.end("main-0", exit_code)
     world.look()
@@ -99,7 +99,7 @@ def test_nothing_changes_the_end(exit_code):
     assert world.status == end
 
 
-def test_conditions_are_in_one_order_however_they_came():
+def test_conditions_always_have_the_same_order():
     world = started(job(role("main", restart_policy=RestartPolicy.ON_FAILURE)))
     world.end("main-0", 1)
     world.look()

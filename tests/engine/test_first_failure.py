@@ -1,4 +1,4 @@
-"""Blame: a job that ends says whose end that was, and it is the one that ended first."""
+"""First failures: a failed job names the replica that failed first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def end_at(world, name, time, exit_code=1, **options):
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_of_several_failures_the_first_is_blamed_not_those_who_died_of_it(order):
+def test_the_first_of_several_failures_is_the_cause(order):
     world = started(job(role("worker", 3)))
     for moment, index in enumerate(order):
         end_at(world, f"worker-{index}", 2000.0 + moment, exit_code=index + 1)
@@ -32,7 +32,7 @@ def test_of_several_failures_the_first_is_blamed_not_those_who_died_of_it(order)
     assert world.status.decisive == ReplicaId("worker", first, 1)
 
 
-def test_what_ended_at_the_same_or_an_unknown_time_is_blamed_in_declared_order():
+def test_failures_at_equal_or_unknown_times_are_ordered_as_declared():
     world = World(job(role("b", 2), role("a", 2)))
     world.look()
     for name in ("a-1", "a-0", "b-1"):
@@ -47,18 +47,18 @@ def test_what_ended_at_the_same_or_an_unknown_time_is_blamed_in_declared_order()
 
 
 @pytest.mark.parametrize("reason", ["Stopped", GIVEN_UP])
-def test_who_was_stopped_by_us_is_not_blamed(reason):
+def test_a_replica_stopped_by_windlass_is_not_the_cause(reason):
     world = started(job(role("worker", 2)))
     end_at(world, "worker-0", 2000.0, 143, reason=reason)
     end_at(world, "worker-1", 2001.0, 1)
     assert world.look().status.decisive == ReplicaId("worker", 1, 1)
 
 
-def test_nobody_is_blamed_while_another_has_died_and_how_and_when_is_still_to_be_told():
+def test_the_cause_is_undecided_while_another_dead_replica_has_not_reported():
     world = started(job(role("worker", 2)))
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0)
-    world.put(world.newest("worker-1"), ended=2000.0)  # its program; its children take their time
+    world.put(world.newest("worker-1"), ended=2000.0)  # its program; its children take longer
     assert world.look().is_idle
     assert not world.status.is_finished
     end_at(world, "worker-1", 1999.9, 41)
@@ -67,7 +67,7 @@ def test_nobody_is_blamed_while_another_has_died_and_how_and_when_is_still_to_be
 
 @pytest.mark.parametrize("scope", list(RestartScope))
 @pytest.mark.parametrize("limit", [0, 6])
-def test_a_restart_is_laid_to_the_first_though_how_it_died_is_told_later(scope, limit):
+def test_a_restart_is_caused_by_the_first_failure_even_if_reported_later(scope, limit):
     spec = job(
         role("worker", 2, restart_policy=ON_FAILURE), restart_scope=scope, backoff_limit=limit
     )
@@ -76,7 +76,7 @@ def test_a_restart_is_laid_to_the_first_though_how_it_died_is_told_later(scope, 
     end_at(world, "worker-0", 2000.0)
     world.put(world.newest("worker-1"), ended=2000.0)
     world.look()
-    is_alone = scope is RestartScope.REPLICA and limit > 0  # nobody else is concerned by it
+    is_alone = scope is RestartScope.REPLICA and limit > 0  # it affects no other replica
     assert world.status.restarts == int(is_alone)
     assert not world.status.is_finished
     end_at(world, "worker-1", 1999.9, 41)
@@ -91,7 +91,7 @@ def test_a_restart_is_laid_to_the_first_though_how_it_died_is_told_later(scope, 
         assert "worker-1 (attempt 1) failed with exit code 41" in restarting.message
 
 
-def test_how_another_died_is_not_waited_for_for_ever():
+def test_the_wait_for_the_report_of_another_failure_is_limited():
     world = started(job(role("worker", 2)))
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0)
@@ -101,7 +101,7 @@ def test_how_another_died_is_not_waited_for_for_ever():
     assert world.look().status.decisive == ReplicaId("worker", 0, 1)
 
 
-def test_with_the_scope_job_the_first_to_end_is_the_cause_of_the_restart():
+def test_with_job_scope_the_first_failure_causes_the_restart():
     spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
     world = started(spec)
     end_at(world, "worker-0", 2000.2, 1)
@@ -114,8 +114,8 @@ def test_with_the_scope_job_the_first_to_end_is_the_cause_of_the_restart():
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_with_the_scope_job_a_peer_that_dies_of_a_retryable_end_fails_nobody(together):
-    """Whether its end is seen with the other's or later must not matter."""
+def test_with_job_scope_a_peer_failure_after_a_retryable_one_does_not_fail_the_job(together):
+    """The result must not depend on whether both ends are observed together."""
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
     end_at(world, "worker-1", 2000.0, 137, reason="Signal")
@@ -130,8 +130,8 @@ def test_with_the_scope_job_a_peer_that_dies_of_a_retryable_end_fails_nobody(tog
 
 
 @pytest.mark.parametrize("ends", [(2000.0, 2000.0), (None, 2000.0)])
-def test_a_peer_that_may_have_died_of_a_retryable_end_fails_nobody(ends):
-    """Pods tell their ends in whole seconds, and one that is lost tells none."""
+def test_a_possible_consequence_of_a_retryable_failure_does_not_fail_the_job(ends):
+    """Pods report their ends in whole seconds, and a lost pod reports no end."""
     retryable, for_good = ends
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
@@ -144,7 +144,7 @@ def test_a_peer_that_may_have_died_of_a_retryable_end_fails_nobody(ends):
 
 
 @pytest.mark.parametrize("ends", [(2000.1, 2000.0), (2000.0, None)])
-def test_else_a_failure_for_good_comes_before_a_restart(ends):
+def test_otherwise_a_permanent_failure_comes_before_a_restart(ends):
     retryable, for_good = ends
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
@@ -156,10 +156,10 @@ def test_else_a_failure_for_good_comes_before_a_restart(ends):
 
 
 @pytest.mark.parametrize("clock", [0.0, -500.0, 500.0])
-def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_moment(clock):
-    """The machine of the one that was killed may tell of it after those that died of it.
+def test_with_job_scope_the_engine_waits_briefly_for_reports_of_live_peers(clock):
+    """The machine of the killed replica may report later than the replicas that died of it.
 
-    Since when is waited does not depend on the clocks of machines.
+    The wait does not depend on the clocks of machines.
     """
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
@@ -175,8 +175,8 @@ def test_with_the_scope_job_word_of_peers_that_seem_to_live_is_waited_for_for_a_
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of(has_ended):
-    """A machine that is drained: the pod is told to go, the others see it leave before it has."""
+def test_a_peer_that_is_being_deleted_is_the_cause_of_other_failures(has_ended):
+    """On a drained machine, the other replicas lose the connection before the pod has ended."""
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec, keeps_ended=False)
     world.put(world.newest("worker-1"), deleting=True)
@@ -194,7 +194,7 @@ def test_a_peer_that_is_being_taken_away_is_the_cause_of_what_the_others_die_of(
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
-def test_one_that_is_told_to_go_and_never_goes_is_not_waited_for_for_ever():
+def test_the_wait_for_a_terminating_replica_is_limited():
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec, keeps_ended=False)
     world.put(world.newest("worker-1"), deleting=True)
@@ -205,7 +205,7 @@ def test_one_that_is_told_to_go_and_never_goes_is_not_waited_for_for_ever():
 
 
 @pytest.mark.parametrize("meanwhile", ["a peer dies of it", "deadline", "suspend", "clock"])
-def test_what_comes_while_word_is_waited_for_does_not_make_up_for_a_failure(meanwhile):
+def test_events_during_the_wait_for_reports_do_not_undo_a_failure(meanwhile):
     spec = job(
         role("worker", 3, restart_policy=EXIT_CODE),
         restart_scope=RestartScope.JOB,
@@ -229,7 +229,7 @@ def test_what_comes_while_word_is_waited_for_does_not_make_up_for_a_failure(mean
 
 
 @pytest.mark.parametrize("peer", ["ended after it", "never starts again"])
-def test_word_of_peers_is_not_waited_for_without_need(peer):
+def test_the_engine_does_not_wait_for_reports_without_need(peer):
     policy = RestartPolicy.NEVER if peer == "never starts again" else EXIT_CODE
     spec = job(
         role("master", restart_policy=EXIT_CODE),
@@ -244,7 +244,7 @@ def test_word_of_peers_is_not_waited_for_without_need(peer):
     assert world.status.decisive == ReplicaId("master", 0, 1)
 
 
-def test_word_of_peers_is_not_waited_for_for_long():
+def test_the_wait_for_reports_is_short():
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
     end_at(world, "worker-0", 2000.0, 1)
@@ -254,7 +254,7 @@ def test_word_of_peers_is_not_waited_for_for_long():
     assert world.status.decisive == ReplicaId("worker", 0, 1)
 
 
-def test_with_the_scope_replica_a_failure_for_good_fails_the_job_whenever_it_came():
+def test_with_replica_scope_a_permanent_failure_always_fails_the_job():
     world = started(job(role("worker", 2, restart_policy=EXIT_CODE)))
     end_at(world, "worker-0", 2000.0, 137)
     end_at(world, "worker-1", 2001.0, 1)
@@ -262,7 +262,7 @@ def test_with_the_scope_replica_a_failure_for_good_fails_the_job_whenever_it_cam
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
 
-def test_the_end_that_was_one_too_many_is_the_decisive_one():
+def test_the_failure_that_exceeds_the_limit_is_the_decisive_one():
     world = started(job(role("worker", 3, restart_policy=ON_FAILURE), backoff_limit=2))
     end_at(world, "worker-0", 2000.2)
     world.look()
@@ -282,7 +282,7 @@ def test_the_end_that_was_one_too_many_is_the_decisive_one():
         ([("b", 1), ("a", 2)], "", "b"),
     ],
 )
-def test_the_decisive_one_of_a_success_is_rank_0(roles, framework, decisive):
+def test_rank_0_is_decisive_for_a_success(roles, framework, decisive):
     spec = job(
         *(role(name, count, service=name == "ps") for name, count in roles), framework=framework
     )
@@ -295,7 +295,7 @@ def test_the_decisive_one_of_a_success_is_rank_0(roles, framework, decisive):
 
 
 @pytest.mark.parametrize("why", ["deadline", "stop"])
-def test_where_no_attempts_end_was_the_jobs_there_is_no_decisive_one(why):
+def test_an_end_without_a_failed_attempt_has_no_decisive_one(why):
     world = started(job(active_deadline=60.0))
     if why == "stop":
         world.status = type(world.status)(stop_requested=True, admitted=True)
@@ -305,10 +305,10 @@ def test_where_no_attempts_end_was_the_jobs_there_is_no_decisive_one(why):
     assert world.status.decisive is None
 
 
-# What is said of it
+# Messages
 
 
-def test_a_lone_replica_is_not_named_but_its_attempt_is():
+def test_the_message_of_a_single_replica_names_only_its_attempt():
     world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=2))
     said = []
     for _ in range(3):
@@ -326,7 +326,7 @@ def test_a_lone_replica_is_not_named_but_its_attempt_is():
 
 
 @pytest.mark.case(5)
-def test_limit_0_says_that_no_restart_is_allowed():
+def test_limit_0_means_that_no_restart_is_allowed():
     world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=0))
     world.end("main-0", 1)
     world.look()
@@ -354,7 +354,7 @@ def test_limit_0_says_that_no_restart_is_allowed():
         ({"exit_code": None}, "ended without an exit code"),
     ],
 )
-def test_one_of_several_is_named_with_its_attempt_on_one_line(options, message):
+def test_the_message_of_one_of_several_replicas_names_it_with_its_attempt(options, message):
     world = started(job(role("worker", 2, restart_policy=ON_FAILURE)))
     world.end("worker-1", 1)
     world.look()
@@ -365,7 +365,7 @@ def test_one_of_several_is_named_with_its_attempt_on_one_line(options, message):
     assert world.failure == ("ReplicaFailed", f"worker-1 (attempt 2) {message}")
 
 
-def test_a_replica_that_vanished_once_too_often_is_said_to_have():
+def test_a_replica_that_vanished_too_often_is_reported():
     world = started(job(role("worker", 2), backoff_limit=0), keeps_ended=False)
     world.vanish("worker-1")
     world.look()
@@ -373,7 +373,7 @@ def test_a_replica_that_vanished_once_too_often_is_said_to_have():
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
 
-def test_under_always_a_good_end_that_was_one_too_many_is_no_failure_in_words():
+def test_under_always_a_successful_end_over_the_limit_is_not_called_a_failure():
     world = started(job(role("worker", 2, restart_policy=RestartPolicy.ALWAYS), backoff_limit=0))
     world.put(world.newest("worker-0"), phase=Phase.SUCCEEDED, exit_code=0)
     world.look()

@@ -1,4 +1,4 @@
-"""Cases known to have gone wrong somewhere, those that have no file of their own."""
+"""Known failures of other systems that have no test file of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RETRYING = [RestartPolicy.ON_FAILURE, RestartPolicy.ALWAYS, EXIT_CODE]
 
 
 def test_every_case_has_a_test():
-    """The cases are marked where they are tested, in the tests of the engine and the controller."""
+    """Marks name the cases in the tests of the engine and the controller."""
     tests = Path(__file__).parents[1]
     texts = [
         path.read_text()
@@ -45,7 +45,7 @@ def cluster(policy, **options):
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
 @pytest.mark.parametrize("policy", RETRYING)
-def test_a_killed_chief_or_worker_comes_back_alone(policy, victim):
+def test_a_killed_chief_or_worker_restarts_alone(policy, victim):
     world = started(cluster(policy))
     others = [each for each in world.alive if not each.startswith(victim)]
     world.end(victim, 137, reason="Signal")
@@ -60,7 +60,7 @@ def test_a_killed_chief_or_worker_comes_back_alone(policy, victim):
 
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
-def test_a_killed_chief_or_worker_that_may_not_restart_fails_the_job_and_is_named(victim):
+def test_a_killed_chief_or_worker_without_restarts_fails_the_job_and_is_named(victim):
     world = started(cluster(NEVER))
     world.end(victim, 137, reason="Signal")
     world.look()
@@ -72,7 +72,7 @@ def test_a_killed_chief_or_worker_that_may_not_restart_fails_the_job_and_is_name
 
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", [0, 1])
-def test_with_the_scope_job_a_killed_worker_takes_all_with_it_and_all_come_back(victim):
+def test_with_job_scope_a_killed_worker_restarts_all_replicas(victim):
     spec = job(
         role("worker", 3, restart_policy=EXIT_CODE), framework="torch",
         restart_scope=RestartScope.JOB,
@@ -96,7 +96,7 @@ def test_worker_0_killed_after_the_chief_has_succeeded_changes_nothing():
     assert world.status.restarts == 0
 
 
-# 9: orphans, doubles, what was deleted
+# 9: orphans, duplicates, deleted replicas
 
 
 @pytest.mark.case(9)
@@ -115,7 +115,7 @@ def test_an_orphan_is_adopted(phase):
 @pytest.mark.parametrize("keeps_ended", [True, False])
 @pytest.mark.parametrize("created", [0, 1, 3])
 def test_a_job_stopped_while_it_starts_leaves_nothing_behind(created, keeps_ended):
-    """Its record asks for three; only some of them were made when the stop came."""
+    """Three replicas are recorded, and only some of them exist when the stop arrives."""
     world = World(job(role("worker", 3)), keeps_ended=keeps_ended)
     decision = world.decide()
     world.status = decision.status
@@ -135,6 +135,6 @@ def test_a_replica_that_appears_after_the_end_is_stopped():
     world.status = msgspec.structs.replace(decision.status, stop_requested=True)
     world.settle()
     assert world.state is TrialState.STOPPED
-    world.apply(decision)  # what was asked for before the stop comes true only now
+    world.apply(decision)  # a request from before the stop takes effect only now
     world.settle()
     assert world.alive == []

@@ -30,7 +30,7 @@ def test_a_restart_policy_decides_by_the_exit_code(
     assert [exit_verdict(policy, exit_code) for exit_code in EXIT_CODES] == verdicts
 
 
-def test_an_unknown_restart_policy_is_an_error_and_not_another_policy() -> None:
+def test_an_unknown_restart_policy_is_an_error() -> None:
     with pytest.raises(AssertionError, match="no case covers 'Sometimes'"):
         exit_verdict(cast("RestartPolicy", "Sometimes"), 137)
 

@@ -1,4 +1,4 @@
-"""Random histories: whatever happens to a job, what must always hold does."""
+"""Random histories: the invariants of a job hold after any sequence of events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SPECS = st.builds(
 
 
 class Histories(RuleBasedStateMachine):
-    """A job to which anything may happen, under a controller that may die at any point."""
+    """A job with any events, under a controller that may die at any point."""
 
     @initialize(spec=SPECS, keeps_ended=st.booleans(), admitted=st.booleans())
     def begin(self, spec, keeps_ended, admitted):
@@ -54,9 +54,9 @@ class Histories(RuleBasedStateMachine):
             self.give_room()
         self.slow_deletes = False
         self.before = self.world.status
-        self.started_as = {}  # the sizes that attempts were started to meet each other in
+        self.started_as = {}  # the sizes of the groups that attempts were started in
 
-    # What the controller does
+    # Actions of the controller
 
     @rule(after=st.sampled_from([0.0, 0.5, 1.0, 30.0, 700.0]))
     def look(self, after):
@@ -80,8 +80,8 @@ class Histories(RuleBasedStateMachine):
         decision = decide(world.present, world.status, world.seen, world.now)
         again = decide(world.present, world.status, list(reversed(world.seen)), world.now)
         assert decision == again, "a decision depends on the order of what was reported"
-        self.check_that_twice_is_once(decision)
-        self.check_the_blame(decision.status)
+        self.check_idempotence(decision)
+        self.check_the_cause(decision.status)
         assert len(set(decision.create)) == len(decision.create)
         assert len(set(decision.delete)) == len(decision.delete)
         for each in decision.create:
@@ -100,8 +100,8 @@ class Histories(RuleBasedStateMachine):
             assert decision.requeue_after > 0
         return decision
 
-    def check_that_twice_is_once(self, decision):
-        """Stored but not done, and looked at again: the same is asked for, and that is all."""
+    def check_idempotence(self, decision):
+        """A stored decision that was not executed is requested again, without anything else."""
         world = self.world
         spec = effective_spec(world.spec, decision.status.sizes)
         twice = decide(spec, decision.status, world.seen, world.now)
@@ -111,8 +111,8 @@ class Histories(RuleBasedStateMachine):
         assert sorted(filter(lives, twice.delete)) == sorted(filter(lives, decision.delete))
         assert not {each.reason for each in twice.events} - {"ReplicaStopping"}
 
-    def check_the_blame(self, after):
-        """Nobody who failed for good ended before the one that is blamed for it."""
+    def check_the_cause(self, after):
+        """No permanent failure is earlier than the one that is named as the cause."""
         world, failed = self.world, after.condition(ConditionType.FAILED)
         if world.status.is_finished or failed is None or failed.reason != "ReplicaFailed":
             return
@@ -142,7 +142,7 @@ class Histories(RuleBasedStateMachine):
                 self.world.put(each, deleting=True)
         self.world.apply(msgspec.structs.replace(decision, delete=()))
 
-    # What the world does
+    # Events of the runtime
 
     def pick(self, number, accept):
         found = [each for each in self.world.seen if accept(each)]
@@ -196,7 +196,7 @@ class Histories(RuleBasedStateMachine):
     def deletes_come_true(self):
         finish_deletes(self.world)
 
-    # What people do
+    # Actions of users
 
     @rule()
     def suspend_or_resume(self):
@@ -214,12 +214,12 @@ class Histories(RuleBasedStateMachine):
         self.world.status = msgspec.structs.replace(self.world.status, generation=generation)
         self.before = msgspec.structs.replace(self.before, generation=generation)
 
-    # What the queue for room does
+    # Actions of the admission queue
 
     @precondition(lambda self: not self.world.status.is_finished)
     @rule()
     def give_room(self):
-        """Let the job in, or let it grow to what it asks for."""
+        """Admit the job, or let it grow to its requested size."""
         has, asked = self.world.status.sizes, sizes_of(self.world.spec)
         sizes = {name: max(size, has.get(name, 0)) for name, size in asked.items()}
         self.world.status = msgspec.structs.replace(self.world.status, admitted=True, sizes=sizes)
@@ -238,7 +238,7 @@ class Histories(RuleBasedStateMachine):
         if number == 0:
             self.world.status = msgspec.structs.replace(self.world.status, stop_requested=True)
 
-    # What must always hold
+    # Invariants
 
     @invariant()
     def conditions_agree(self):
@@ -255,7 +255,7 @@ class Histories(RuleBasedStateMachine):
             assert status.start_time is not None
 
     @invariant()
-    def the_decisive_attempt_is_known_exactly_when_one_was(self):
+    def the_decisive_attempt_is_known_exactly_when_there_was_one(self):
         status = self.world.status
         end = status.condition(ConditionType.SUCCEEDED) or status.condition(ConditionType.FAILED)
         by_attempts = ("Completed", "ReplicaFailed", "BackoffLimitExceeded")
@@ -268,7 +268,7 @@ class Histories(RuleBasedStateMachine):
         assert status.restarts == sum(each.restarts for each in status.replicas)
 
     @invariant()
-    def nothing_goes_back(self):
+    def conditions_never_go_back_in_time(self):
         old, new = self.before, self.world.status
         for kind in ConditionType:
             was, now_is = old.condition(kind), new.condition(kind)
@@ -292,7 +292,7 @@ class Histories(RuleBasedStateMachine):
         self.before = new
 
     @invariant()
-    def left_to_itself_it_comes_to_rest(self):
+    def without_further_events_the_job_settles(self):
         world = copy.copy(self.world)
         world.replicas = dict(world.replicas)
         for _ in range(8):
@@ -304,20 +304,20 @@ class Histories(RuleBasedStateMachine):
             if world.keeps_ended and world.status.is_finished and not decision.create:
                 ended = [world.replicas[each].phase.is_final for each in decision.delete]
                 if all(ended) and world.status == before:
-                    break  # ended replicas that are reported for ever are deleted for ever
+                    break  # ended replicas that are always reported are always deleted
         else:
             raise AssertionError(f"it never comes to rest: {decision}")
         if world.status.is_finished and world.spec.clean_policy is CleanPolicy.NONE:
             return
         if not world.status.admitted and not world.status.is_finished:
             return
-        self.check_that_all_know_how_many_they_are(world)
+        self.check_that_all_replicas_have_the_current_size(world)
         places = [(each.id.role, each.id.index) for each in world.seen if not each.phase.is_final]
         assert len(set(places)) == len(places), "two attempts of one replica live"
         wanted = sizes_of(world.present)
         assert all(index < wanted[name] for name, index in places), "a stray lives"
 
-    def check_that_all_know_how_many_they_are(self, world):
+    def check_that_all_replicas_have_the_current_size(self, world):
         if world.spec.restart_scope is RestartScope.REPLICA or world.status.is_finished:
             return
         for each in world.seen:

@@ -1,4 +1,4 @@
-"""What is not as it should be: lost, doubled, stray, half done."""
+"""Repairs of lost, duplicate, stray and partial replicas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ON_FAILURE = RestartPolicy.ON_FAILURE
 @pytest.mark.case(10)
 def test_a_controller_killed_between_create_and_status_write_creates_nothing_twice():
     world = World(job(role("worker", 2)))
-    world.apply(world.decide())  # done, but never stored
+    world.apply(world.decide())  # executed, but never stored
     assert world.look().create == ()
     assert [each.attempt for each in world.status.replicas] == [1, 1]
     world.run_all()
@@ -24,15 +24,15 @@ def test_a_controller_killed_between_create_and_status_write_creates_nothing_twi
 
 
 @pytest.mark.case(10)
-def test_a_controller_killed_between_status_write_and_create_creates_it_then():
+def test_a_controller_killed_between_status_write_and_create_creates_it_later():
     world = World(job())
-    world.status = world.decide().status  # stored, but never done
+    world.status = world.decide().status  # stored, but never executed
     assert world.look().create == (ReplicaId("main", 0, 1),)
     assert world.look().is_idle
 
 
 @pytest.mark.case(9)
-def test_a_next_attempt_whose_record_was_lost_is_adopted():
+def test_a_next_attempt_without_a_record_is_adopted():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
     world.look()
@@ -42,14 +42,14 @@ def test_a_next_attempt_whose_record_was_lost_is_adopted():
     assert world.status.restarts == 1
 
 
-def test_an_adopted_attempt_that_has_ended_is_judged():
+def test_an_adopted_attempt_that_has_ended_is_evaluated():
     world = World(job())
     world.put(ReplicaId("main", 0, 1), phase=Phase.FAILED, exit_code=3)
     world.look()
     assert world.failure == ("ReplicaFailed", "exit code 3")
 
 
-def test_a_restart_is_counted_once_however_often_it_is_seen():
+def test_a_restart_is_counted_once_after_repeated_observations():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
     for _ in range(5):
@@ -57,7 +57,7 @@ def test_a_restart_is_counted_once_however_often_it_is_seen():
     assert world.status.restarts == 1
 
 
-def test_ended_attempts_of_older_numbers_are_ignored_for_ever():
+def test_older_ended_attempts_are_always_ignored():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
     world.look()
@@ -70,7 +70,7 @@ def test_ended_attempts_of_older_numbers_are_ignored_for_ever():
 
 
 @pytest.mark.case(9)
-def test_of_two_live_attempts_of_one_index_the_newest_stays():
+def test_the_newest_of_two_live_attempts_of_one_index_stays():
     world = started(job(role("worker", 2)))
     world.put(ReplicaId("worker", 0, 2), phase=Phase.RUNNING, started=world.now)
     assert world.look().delete == (ReplicaId("worker", 0, 1),)
@@ -80,7 +80,7 @@ def test_of_two_live_attempts_of_one_index_the_newest_stays():
 
 
 @pytest.mark.case(9)
-def test_a_stray_goes():
+def test_a_stray_replica_is_deleted():
     world = started(job(role("worker", 1)))
     world.put(ReplicaId("worker", 7, 1), phase=Phase.RUNNING)
     world.put(ReplicaId("unknown", 0, 1), phase=Phase.PENDING)
@@ -88,7 +88,7 @@ def test_a_stray_goes():
     assert world.alive == ["worker-0.1"]
 
 
-def test_an_ended_stray_is_left_alone():
+def test_an_ended_stray_replica_is_left_alone():
     world = started(job(role("worker", 1)))
     world.put(ReplicaId("worker", 7, 1), phase=Phase.FAILED, exit_code=1)
     assert world.look().is_idle
@@ -97,7 +97,7 @@ def test_an_ended_stray_is_left_alone():
 
 @pytest.mark.case(9)
 @pytest.mark.parametrize("policy", list(RestartPolicy))
-def test_a_replica_deleted_by_hand_comes_back_whatever_the_policy(policy):
+def test_a_replica_deleted_by_hand_is_recreated_under_any_policy(policy):
     world = started(job(role("worker", 2, restart_policy=policy)), keeps_ended=False)
     world.vanish("worker-1")
     world.look()
@@ -109,7 +109,7 @@ def test_a_replica_deleted_by_hand_comes_back_whatever_the_policy(policy):
     assert world.state is TrialState.RUNNING
 
 
-def test_with_the_scope_job_a_vanished_peer_restarts_all():
+def test_with_job_scope_a_vanished_peer_restarts_all_replicas():
     world = started(job(role("worker", 2), restart_scope=RestartScope.JOB), keeps_ended=False)
     world.vanish("worker-1")
     world.look()
@@ -141,7 +141,7 @@ def test_a_late_replica_of_a_finished_job_is_stopped():
     assert world.look().is_idle
 
 
-def test_the_order_in_which_replicas_are_reported_does_not_matter():
+def test_the_order_of_reported_replicas_does_not_matter():
     spec = job(role("b", 3, restart_policy=ON_FAILURE), role("a", 3, restart_policy=ON_FAILURE))
     world = started(spec)
     for name in ("a-2", "b-1", "a-0"):
@@ -151,7 +151,7 @@ def test_the_order_in_which_replicas_are_reported_does_not_matter():
     assert world.decide() == one
 
 
-def test_a_look_at_ten_thousand_replicas_is_no_labour():
+def test_a_decision_about_ten_thousand_replicas_is_fast():
     spec = job(role("worker", 10_000))
     world = World(spec)
     assert len(world.look().create) == 10_000

@@ -33,7 +33,7 @@ def test_the_table_of_restart_policies_holds(policy, zero, low, high, none):
 @pytest.mark.parametrize("keeps_ended", [True, False])
 @pytest.mark.parametrize("policy", list(RestartPolicy))
 @pytest.mark.parametrize("exit_code", [0, 1, 127, 128, 130, 137, 143, 255, None])
-def test_an_end_means_what_the_policy_says(policy, exit_code, keeps_ended):
+def test_the_policy_determines_the_meaning_of_an_end(policy, exit_code, keeps_ended):
     world = started(with_policy(policy), keeps_ended=keeps_ended)
     world.end("main-0", exit_code)
     world.look()
@@ -65,7 +65,7 @@ def test_an_eviction_without_exit_code_is_retried_under_exit_code():
 
 
 @pytest.mark.case(8)
-def test_an_eviction_is_a_failure_though_the_program_left_with_0():
+def test_an_eviction_is_a_failure_although_the_program_exited_with_0():
     world = started(with_policy(EXIT_CODE))
     world.put(world.newest("main-0"), phase=Phase.FAILED, exit_code=0, reason="Evicted")
     world.look()
@@ -83,7 +83,7 @@ def test_delays_double_to_five_minutes():
     assert delays == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
-def test_where_all_start_again_the_delay_doubles_whoever_was_the_cause():
+def test_with_job_scope_the_delay_doubles_with_any_cause():
     roles = role("worker", 3, restart_policy=ON_FAILURE)
     world = started(job(roles, restart_scope=RestartScope.JOB))
     delays = []
@@ -95,7 +95,7 @@ def test_where_all_start_again_the_delay_doubles_whoever_was_the_cause():
     assert delays == [1, 2, 4, 8]
 
 
-def test_a_delay_is_the_first_again_after_ten_minutes_of_running():
+def test_a_delay_is_reset_after_ten_minutes_of_running():
     world = started(with_policy(ON_FAILURE))
     for ran, delay in [(0, 1), (599, 2), (599, 4), (600, 1), (0, 2)]:
         world.now += ran
@@ -106,7 +106,7 @@ def test_a_delay_is_the_first_again_after_ten_minutes_of_running():
     assert world.status.restarts == 5
 
 
-def test_nothing_starts_before_its_time():
+def test_no_replica_starts_before_its_delay_is_over():
     world = started(with_policy(ON_FAILURE))
     world.end("main-0", 1)
     world.look()
@@ -118,7 +118,7 @@ def test_nothing_starts_before_its_time():
 @pytest.mark.case(5)
 @pytest.mark.parametrize("policy", [ON_FAILURE, EXIT_CODE, ALWAYS])
 @pytest.mark.parametrize("limit", [0, 1, 3])
-def test_a_job_fails_when_its_restarts_would_pass_the_limit(policy, limit):
+def test_a_job_fails_when_its_restarts_would_exceed_the_limit(policy, limit):
     world = started(with_policy(policy, backoff_limit=limit))
     for _ in range(limit):
         world.end("main-0", 137, reason="Signal")
@@ -135,7 +135,7 @@ def test_a_job_fails_when_its_restarts_would_pass_the_limit(policy, limit):
     assert len(world.created) == limit + 1
 
 
-def test_the_limit_says_what_the_last_failure_was():
+def test_the_message_about_the_limit_names_the_last_failure():
     world = started(with_policy(ON_FAILURE, backoff_limit=1))
     world.end("main-0", 1)
     world.look()
@@ -145,7 +145,7 @@ def test_the_limit_says_what_the_last_failure_was():
     assert world.failure[1] == "exit code 3 in attempt 2; restarted once, which is the limit"
 
 
-def test_failures_seen_together_cannot_pass_the_limit_together():
+def test_simultaneous_failures_cannot_exceed_the_limit_together():
     spec = job(role("worker", 3, restart_policy=ON_FAILURE), backoff_limit=2)
     world = started(spec)
     for index in range(3):
@@ -171,7 +171,7 @@ def test_one_replica_restarts_alone():
 
 
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_with_the_scope_job_all_stop_and_start_together(keeps_ended):
+def test_with_job_scope_all_replicas_stop_and_start_together(keeps_ended):
     spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
     world = started(spec, keeps_ended=keeps_ended)
     world.end("worker-1", 1)
@@ -185,7 +185,7 @@ def test_with_the_scope_job_all_stop_and_start_together(keeps_ended):
     assert world.state is TrialState.RUNNING
 
 
-def test_with_the_scope_job_peers_dying_of_one_death_are_one_restart():
+def test_with_job_scope_simultaneous_peer_failures_are_one_restart():
     spec = job(role("worker", 4, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
     world = started(spec)
     world.end("worker-1", 1)
@@ -197,7 +197,7 @@ def test_with_the_scope_job_peers_dying_of_one_death_are_one_restart():
     assert world.status.holds(ConditionType.RESTARTING)
 
 
-def test_with_the_scope_job_nobody_starts_while_one_is_still_stopping():
+def test_with_job_scope_no_replica_starts_while_another_is_still_stopping():
     spec = job(role("worker", 2, restart_policy=ON_FAILURE), restart_scope=RestartScope.JOB)
     world = started(spec)
     world.end("worker-1", 1)
@@ -213,14 +213,14 @@ def test_with_the_scope_job_nobody_starts_while_one_is_still_stopping():
 def test_a_restart_waits_until_the_old_attempt_is_gone():
     world = started(with_policy(ON_FAILURE), keeps_ended=False)
     world.end("main-0", 1)
-    world.status = world.decide().status  # and the pod is only marked as going
+    world.status = world.decide().status  # and the pod is only marked for deletion
     world.put(world.newest("main-0"), deleting=True)
     assert world.look(after=10).is_idle
     world.vanish("main-0")
     assert world.look().create == (ReplicaId("main", 0, 2),)
 
 
-def test_a_service_that_dies_is_restarted_like_any_other():
+def test_a_failed_service_is_restarted_like_any_replica():
     spec = job(role("worker"), role("ps", service=True, restart_policy=ON_FAILURE))
     world = started(spec)
     world.end("ps-0", 1)
@@ -244,14 +244,14 @@ def test_a_service_that_dies_is_restarted_like_any_other():
         ({"exit_code": 255}, "exit code 255"),
     ],
 )
-def test_the_message_of_a_lone_replica_says_how_it_ended(options, message):
+def test_the_message_of_a_single_replica_describes_its_end(options, message):
     world = started(with_policy(NEVER))
     world.end("main-0", **options)
     world.look()
     assert world.failure == ("ReplicaFailed", message)
 
 
-def test_the_message_of_one_replica_of_many_names_it():
+def test_the_message_of_one_of_several_replicas_names_it():
     world = started(job(role("worker", 3)))
     world.end("worker-2", 139, reason="Signal")
     world.look()
@@ -259,7 +259,7 @@ def test_the_message_of_one_replica_of_many_names_it():
     assert world.failure == ("ReplicaFailed", message)
 
 
-def test_the_first_failed_role_and_index_names_the_failure():
+def test_the_failure_is_named_by_the_first_failed_role_and_index():
     world = World(job(role("b", 2), role("a", 2)))
     world.look()
     for name in ("a-0", "b-1"):

@@ -23,7 +23,7 @@ def know(world, **options):
 
 
 @pytest.mark.case(5)
-def test_the_deadline_fires_alone():
+def test_the_deadline_fires_without_other_events():
     world = World(job(active_deadline=60.0))
     assert world.look().requeue_after == 60.0
     world.run_all()
@@ -34,7 +34,7 @@ def test_the_deadline_fires_alone():
     assert world.alive == []
 
 
-def test_the_deadline_leaves_out_suspended_time():
+def test_the_deadline_excludes_suspended_time():
     world = started(job(active_deadline=60.0))
     change(world, suspend=True)
     world.look(after=40)
@@ -53,7 +53,7 @@ def test_waiting_for_admission_does_not_count_towards_the_deadline():
     assert world.look(after=1000).requeue_after == 60.0
 
 
-def test_waiting_for_a_machine_of_a_cluster_does_not_count_towards_the_deadline():
+def test_waiting_for_a_node_does_not_count_towards_the_deadline():
     world = World(job(active_deadline=60.0, backend="kubernetes"))
     assert world.look().requeue_after is None
     assert world.look(after=1000).requeue_after is None
@@ -65,7 +65,7 @@ def test_waiting_for_a_machine_of_a_cluster_does_not_count_towards_the_deadline(
     assert world.failure == ("DeadlineExceeded", "ran longer than its deadline of 1m")
 
 
-def test_in_a_cluster_the_time_of_a_job_begins_anew_with_a_machine_after_a_suspension():
+def test_in_a_cluster_the_time_of_a_resumed_job_restarts_with_a_node():
     world = World(job(active_deadline=60.0, backend="kubernetes"), keeps_ended=False)
     world.look()
     world.run_all()
@@ -79,8 +79,8 @@ def test_in_a_cluster_the_time_of_a_job_begins_anew_with_a_machine_after_a_suspe
 
 
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_what_ended_without_a_machine_begins_no_time(keeps_ended):
-    """It was suspended while it waited, deleted by somebody, or scaled away."""
+def test_a_replica_that_ended_without_a_node_starts_no_time(keeps_ended):
+    """It was suspended while it waited, deleted, or scaled away."""
     workers = [role(replicas=number, restart_policy=ON_FAILURE) for number in (2, 1)]
     spec = job(workers[0], active_deadline=60.0, backend="kubernetes")
     world = World(spec, keeps_ended=keeps_ended)
@@ -100,7 +100,7 @@ def test_what_ended_without_a_machine_begins_no_time(keeps_ended):
     assert world.look().requeue_after == 60.0
 
 
-def test_a_job_that_never_began_says_what_it_waited_for_when_its_time_is_up():
+def test_a_job_that_never_started_names_its_reason_at_the_deadline():
     world = World(job(active_deadline=60.0))
     world.look()
     world.put(world.newest("main-0"), message="There is no image lab/train:8.")
@@ -109,14 +109,14 @@ def test_a_job_that_never_began_says_what_it_waited_for_when_its_time_is_up():
     assert world.failure == ("DeadlineExceeded", why)
 
 
-def test_a_success_seen_after_the_deadline_is_a_success():
+def test_a_success_observed_after_the_deadline_is_a_success():
     world = started(job(active_deadline=60.0))
     world.end("main-0", 0)
     world.look(after=100)
     assert world.state is TrialState.SUCCEEDED
 
 
-def test_of_a_restart_and_a_deadline_the_earlier_wakes():
+def test_the_earlier_of_a_restart_and_a_deadline_sets_the_wakeup():
     world = started(job(role("main", restart_policy=ON_FAILURE), active_deadline=60.0))
     world.end("main-0", 1)
     assert world.look(after=10).requeue_after == 1.0
@@ -129,7 +129,7 @@ def test_of_a_restart_and_a_deadline_the_earlier_wakes():
 
 
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_after_its_time_to_live_what_is_left_goes_and_the_record_stays(keeps_ended):
+def test_after_the_time_to_live_replicas_are_deleted_and_the_record_stays(keeps_ended):
     world = started(job(role("worker", 2), ttl_after_finished=30.0), keeps_ended=keeps_ended)
     world.end("worker-0", 0)
     world.end("worker-1", 0)
@@ -143,7 +143,7 @@ def test_after_its_time_to_live_what_is_left_goes_and_the_record_stays(keeps_end
         assert world.status.settled
 
 
-def test_a_time_to_live_that_is_given_when_all_is_over_counts_from_the_end_of_the_job():
+def test_a_time_to_live_set_after_the_end_counts_from_the_end():
     world = started(job(role("worker", 1)), keeps_ended=False)
     world.end("worker-0", 0)
     world.settle()
@@ -170,7 +170,7 @@ def test_a_job_created_suspended_creates_nothing():
 
 @pytest.mark.case(6)
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_suspend_resume_suspend_again(keeps_ended):
+def test_a_job_can_be_suspended_resumed_and_suspended_again(keeps_ended):
     world = started(job(role("worker", 2)), keeps_ended=keeps_ended)
     for attempt in (1, 2, 3):
         assert world.alive == [f"worker-0.{attempt}", f"worker-1.{attempt}"]
@@ -194,7 +194,7 @@ def test_suspend_resume_suspend_again(keeps_ended):
     assert world.status.restarts == 0
 
 
-def test_what_had_succeeded_stays_done_over_a_suspension():
+def test_successful_replicas_stay_done_after_a_suspension():
     world = started(job(role("worker", 2)))
     world.end("worker-0", 0)
     world.look()
@@ -205,7 +205,7 @@ def test_what_had_succeeded_stays_done_over_a_suspension():
     assert world.look().create == (ReplicaId("worker", 1, 2),)
 
 
-def test_with_the_scope_job_all_start_again_after_a_suspension():
+def test_with_job_scope_all_replicas_start_again_after_a_suspension():
     world = started(job(role("worker", 2), restart_scope=RestartScope.JOB))
     world.end("worker-0", 0)
     world.look()
@@ -216,7 +216,7 @@ def test_with_the_scope_job_all_start_again_after_a_suspension():
     assert len(world.look().create) == 2
 
 
-def test_a_replica_that_leaves_with_0_when_suspended_is_not_done():
+def test_a_replica_that_exits_with_0_on_suspension_is_not_done():
     world = started(job())
     change(world, suspend=True)
     decision = world.decide()
@@ -229,7 +229,7 @@ def test_a_replica_that_leaves_with_0_when_suspended_is_not_done():
     assert world.look().create == (ReplicaId("main", 0, 2),)
 
 
-def test_a_failure_of_its_own_counts_though_the_job_is_suspended_in_that_look():
+def test_a_failure_in_the_same_reconcile_as_a_suspension_counts():
     world = started(job())
     change(world, suspend=True)
     world.end("main-0", 7)
@@ -242,7 +242,7 @@ def test_a_failure_of_its_own_counts_though_the_job_is_suspended_in_that_look():
 
 @pytest.mark.case(7)
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_scale_three_to_one_to_four(keeps_ended):
+def test_a_job_scales_from_three_to_one_to_four(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     change(world, roles=(role("worker", 1),))
     assert [each.index for each in world.look().delete] == [2, 1]
@@ -261,7 +261,7 @@ def test_scale_three_to_one_to_four(keeps_ended):
     ]  # fmt: skip
 
 
-def test_a_failure_of_what_was_scaled_away_is_nobodys():
+def test_a_failure_of_a_removed_replica_does_not_count():
     world = started(job(role("worker", 2)))
     world.end("worker-1", 1)
     change(world, roles=(role("worker", 1),))
@@ -269,7 +269,7 @@ def test_a_failure_of_what_was_scaled_away_is_nobodys():
     assert world.state is TrialState.RUNNING
 
 
-def test_scaling_down_to_what_has_succeeded_is_success():
+def test_scaling_down_to_the_successful_replicas_is_a_success():
     world = started(job(role("worker", 2)))
     world.end("worker-0", 0)
     world.look()
@@ -288,7 +288,7 @@ def test_nothing_is_created_before_admission():
     assert world.state is TrialState.QUEUED
 
 
-def test_a_stop_ends_everything_and_then_the_job():
+def test_a_stop_ends_all_replicas_and_then_the_job():
     world = started(job(role("worker", 2)))
     know(world, stop_requested=True, stop_reason="stopped by anna")
     decision = world.decide()
@@ -306,7 +306,7 @@ def test_a_stop_ends_everything_and_then_the_job():
     assert world.status.completion_time == world.now
 
 
-def test_a_stop_says_what_had_to_be_given_up():
+def test_a_stop_names_the_reason_for_a_replica_it_gave_up():
     world = started(job(role("worker", 2)))
     know(world, stop_requested=True, stop_reason="stopped by anna")
     world.end("worker-0", 143, reason="Stopped")
@@ -316,7 +316,7 @@ def test_a_stop_says_what_had_to_be_given_up():
     assert world.state is TrialState.STOPPED and world.status.settled
 
 
-def test_a_stop_of_a_job_not_admitted_is_final_at_once():
+def test_a_stop_of_a_queued_job_is_final_at_once():
     world = World(job(), admitted=False)
     world.look()
     know(world, stop_requested=True)
@@ -343,7 +343,7 @@ def test_a_stop_wins_over_a_suspension():
     assert world.state is TrialState.STOPPED
 
 
-def test_a_success_in_the_look_that_sees_the_stop_is_a_success():
+def test_a_success_in_the_same_reconcile_as_the_stop_is_a_success():
     world = started(job())
     world.end("main-0", 0)
     know(world, stop_requested=True)
@@ -351,7 +351,7 @@ def test_a_success_in_the_look_that_sees_the_stop_is_a_success():
     assert world.state is TrialState.SUCCEEDED
 
 
-def test_leaving_with_0_because_of_the_stop_is_no_success():
+def test_an_exit_with_0_because_of_the_stop_is_not_a_success():
     world = started(job())
     know(world, stop_requested=True)
     world.status = world.decide().status

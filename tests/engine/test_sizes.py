@@ -1,4 +1,4 @@
-"""Sizes: a job as it may be now, and replicas that must know how many they are."""
+"""Sizes: the current size of a job, and replicas that must know their number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = st.fixed_dictionaries({"chief": st.integers(0, 3), "worker": st.integer
 
 
 def size(world, **sizes):
-    """Another size, for which there is room."""
+    """Set another size that fits the capacity."""
     roles = tuple(
         msgspec.structs.replace(each, replicas=sizes.get(each.name, each.replicas))
         for each in world.spec.roles
@@ -32,19 +32,19 @@ def chief_and_workers(sizes):
 
 
 @given(asked=COUNTS, room=COUNTS)
-def test_a_job_is_as_big_as_asked_for_and_as_there_is_room(asked, room):
+def test_a_job_has_its_requested_size_within_its_capacity(asked, room):
     spec = effective_spec(chief_and_workers(asked), room)
     assert sizes_of(spec) == {name: min(asked[name], room[name]) for name in asked}
 
 
-def test_a_job_that_has_what_it_asks_for_is_itself():
+def test_a_job_with_full_capacity_is_unchanged():
     spec = chief_and_workers({"chief": 1, "worker": 2})
     assert effective_spec(spec, {"chief": 1, "worker": 2}) is spec
     assert effective_spec(spec, {}) is spec
 
 
 @given(asked=COUNTS, room=COUNTS, living=st.sets(st.integers(0, 4)))
-def test_room_is_kept_for_all_that_is_asked_for_and_all_that_lives(asked, room, living):
+def test_capacity_covers_all_requested_and_all_live_replicas(asked, room, living):
     replicas = [Replica(id=ReplicaId("worker", n, 1), phase=Phase.RUNNING) for n in living]
     left = sizes_left(chief_and_workers(asked), room, replicas)
     assert left["chief"] == min(room["chief"], asked["chief"])
@@ -54,7 +54,7 @@ def test_room_is_kept_for_all_that_is_asked_for_and_all_that_lives(asked, room, 
 
 @pytest.mark.case(7)
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_with_the_scope_job_all_start_again_at_a_new_size_uncounted_and_at_once(keeps_ended):
+def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted_and_at_once(keeps_ended):
     spec = job(role("worker", 3, restart_policy=ON_FAILURE), restart_scope=TOGETHER)
     world = started(spec, keeps_ended=keeps_ended)
     for attempt, count in ((2, 1), (3, 4)):
@@ -71,7 +71,7 @@ def test_with_the_scope_job_all_start_again_at_a_new_size_uncounted_and_at_once(
     assert all(each.delays == 0 for each in world.status.replicas)
 
 
-def test_with_the_scope_job_a_new_size_is_told():
+def test_with_job_scope_a_new_size_is_reported():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     size(world, worker=3)
     world.look()
@@ -80,7 +80,7 @@ def test_with_the_scope_job_a_new_size_is_told():
     assert world.events.count("Resized") == 1
 
 
-def test_with_the_scope_job_nobody_starts_before_all_of_the_old_size_are_gone():
+def test_with_job_scope_no_replica_starts_before_all_old_ones_are_gone():
     world = started(job(role("worker", 3), restart_scope=TOGETHER))
     size(world, worker=2)
     decision = world.decide()
@@ -94,16 +94,16 @@ def test_with_the_scope_job_nobody_starts_before_all_of_the_old_size_are_gone():
     assert world.look().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
 
 
-def test_with_the_scope_job_a_size_that_comes_back_while_they_stop_starts_them_all_the_same():
+def test_with_job_scope_a_size_reverted_while_stopping_still_restarts_all_replicas():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     size(world, worker=3)
-    world.status = world.decide().status  # told to stop, and not gone
+    world.status = world.decide().status  # stopping, but not gone
     size(world, worker=2)
     world.settle()
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
-def test_with_the_scope_job_what_had_succeeded_starts_again_with_the_others():
+def test_with_job_scope_successful_replicas_restart_with_the_others():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     world.end("worker-0", 0)
     world.look()
@@ -112,7 +112,7 @@ def test_with_the_scope_job_what_had_succeeded_starts_again_with_the_others():
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
 
 
-def test_with_the_scope_job_a_restart_that_waits_keeps_its_delay_at_a_new_size():
+def test_with_job_scope_a_pending_restart_keeps_its_delay_at_a_new_size():
     spec = job(role("worker", 2, restart_policy=ON_FAILURE), restart_scope=TOGETHER)
     world = started(spec)
     world.end("worker-0", 1)
@@ -125,7 +125,7 @@ def test_with_the_scope_job_a_restart_that_waits_keeps_its_delay_at_a_new_size()
     assert world.status.restarts == 1
 
 
-def test_with_the_scope_job_a_resumed_job_of_another_size_just_starts():
+def test_with_job_scope_a_resumed_job_of_another_size_just_starts():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     world.spec = msgspec.structs.replace(world.spec, suspend=True)
     world.settle()
@@ -137,7 +137,7 @@ def test_with_the_scope_job_a_resumed_job_of_another_size_just_starts():
     assert "Resized" not in world.events
 
 
-def test_with_the_scope_replica_those_who_stay_are_left_alone():
+def test_with_replica_scope_the_remaining_replicas_are_left_alone():
     world = started(job(role("worker", 2)))
     size(world, worker=3)
     world.settle()
@@ -164,7 +164,7 @@ def test_created_holds_when_every_replica_has_been_created_at_least_once():
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_a_job_that_ends_before_the_second_look_was_created_all_the_same(exit_code):
+def test_a_job_that_ends_before_the_second_reconcile_counts_as_created(exit_code):
     world = World(job())
     world.look()
     world.end("main-0", exit_code)
@@ -173,7 +173,7 @@ def test_a_job_that_ends_before_the_second_look_was_created_all_the_same(exit_co
     assert world.status.holds(ConditionType.CREATED)
 
 
-def test_a_job_suspended_before_the_second_look_was_created_all_the_same():
+def test_a_job_suspended_before_the_second_reconcile_counts_as_created():
     world = World(job())
     world.look()
     world.spec = msgspec.structs.replace(world.spec, suspend=True)
@@ -183,7 +183,7 @@ def test_a_job_suspended_before_the_second_look_was_created_all_the_same():
     assert world.status.holds(ConditionType.CREATED)
 
 
-def test_a_job_stopped_before_anything_was_created_was_not():
+def test_a_job_stopped_before_any_creation_does_not_count_as_created():
     world = World(job(), admitted=False)
     world.look()
     world.status = msgspec.structs.replace(world.status, stop_requested=True)

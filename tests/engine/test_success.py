@@ -17,7 +17,7 @@ EXIT_CODES = {RUNNING: None, SUCCEEDED: 0, FAILED: 1}
 
 
 def outcome(spec, phases):
-    """How a job stands whose replicas, in order, are seen like this."""
+    """The result of a job whose replicas, in order, have these states."""
     world = World(spec)
     world.look()
     for name, phase in zip(world.created, phases, strict=True):
@@ -33,7 +33,7 @@ def outcome(spec, phases):
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=4)))
 @pytest.mark.parametrize("chief", ["chief", "master"])
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
-def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
+def test_the_chief_decides_in_tensorflow(chief, policy, phases):
     spec = job(
         role(chief), role("worker", 2), role("ps", service=True),
         framework="tensorflow", success_policy=policy,
@@ -50,7 +50,7 @@ def test_tensorflow_with_a_chief_goes_by_the_chief(chief, policy, phases):
 @pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("policy", list(SuccessPolicy))
-def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
+def test_the_workers_decide_in_tensorflow_without_a_chief(policy, phases):
     spec = job(
         role("ps", service=True), role("worker", 2), framework="tensorflow", success_policy=policy
     )
@@ -68,7 +68,7 @@ def test_tensorflow_without_a_chief_goes_by_its_workers(policy, phases):
 @pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
 @pytest.mark.parametrize("framework", ["", "torch", "jax"])
-def test_other_frameworks_need_all_that_are_no_services(framework, phases):
+def test_other_frameworks_need_all_replicas_except_services(framework, phases):
     spec = job(role("learner", 2), role("server", service=True), framework=framework)
     state = outcome(spec, phases)
     if set(phases[:2]) == {SUCCEEDED}:
@@ -80,7 +80,7 @@ def test_other_frameworks_need_all_that_are_no_services(framework, phases):
 
 
 @pytest.mark.case(4)
-def test_a_chief_that_succeeded_and_a_worker_that_failed_in_one_look_is_success_only():
+def test_a_successful_chief_and_a_failed_worker_in_one_reconcile_are_a_success():
     world = started(job(role("chief"), role("worker"), framework="tensorflow"))
     world.end("worker-0", 1)
     world.end("chief-0", 0)
@@ -90,12 +90,12 @@ def test_a_chief_that_succeeded_and_a_worker_that_failed_in_one_look_is_success_
     assert world.condition(ConditionType.SUCCEEDED).message == "chief-0 succeeded"
 
 
-def test_a_chief_without_replicas_is_no_chief():
+def test_a_chief_role_without_replicas_does_not_count():
     spec = job(role("chief", 0), role("worker", 2), framework="tensorflow")
     assert outcome(spec, (SUCCEEDED, RUNNING)) is TrialState.SUCCEEDED
 
 
-def test_services_are_stopped_when_the_rest_are_done_and_that_is_no_failure():
+def test_services_are_stopped_after_the_others_without_a_failure():
     world = started(job(role("worker"), role("ps", 2, service=True)))
     world.end("worker-0", 0)
     assert len(world.look().delete) == 2
@@ -104,7 +104,7 @@ def test_services_are_stopped_when_the_rest_are_done_and_that_is_no_failure():
     assert world.alive == []
 
 
-def test_a_job_of_services_alone_is_done_when_they_are():
+def test_a_job_of_only_services_ends_with_them():
     spec = job(role("ps", 2, service=True))
     assert outcome(spec, (SUCCEEDED, RUNNING)) is TrialState.RUNNING
     assert outcome(spec, (SUCCEEDED, SUCCEEDED)) is TrialState.SUCCEEDED
@@ -140,7 +140,7 @@ def test_a_job_without_replicas_just_waits():
 
 @pytest.mark.case(7)
 @pytest.mark.parametrize("keeps_ended", [True, False])
-def test_clean_policy_running_stops_what_still_runs(keeps_ended):
+def test_clean_policy_running_stops_running_replicas(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     world.end("worker-0", 0)
     world.look()
@@ -152,12 +152,12 @@ def test_clean_policy_running_stops_what_still_runs(keeps_ended):
 
 
 @pytest.mark.case(7)
-def test_clean_policy_none_leaves_all_as_it_is():
+def test_clean_policy_none_leaves_running_replicas_alone():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.end("worker-1", 1)
     assert world.look().is_idle
     assert world.alive == ["worker-0.1"]
-    assert not world.status.settled  # it is to be watched until its last replica has ended
+    assert not world.status.settled  # it is watched until its last replica has ended
     world.end("worker-0", 0)
     world.look()
     assert world.status.settled
@@ -165,7 +165,7 @@ def test_clean_policy_none_leaves_all_as_it_is():
 
 
 @pytest.mark.case(7)
-def test_what_clean_policy_none_left_running_goes_when_the_job_is_stopped_after_its_end():
+def test_a_stop_after_the_end_stops_replicas_left_by_clean_policy_none():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.end("worker-1", 1)
     world.look()
@@ -178,8 +178,8 @@ def test_what_clean_policy_none_left_running_goes_when_the_job_is_stopped_after_
 
 @pytest.mark.case(7)
 @pytest.mark.parametrize("limit", ["deadline", "restarts"])
-def test_what_may_not_go_on_is_stopped_whatever_the_clean_policy(limit):
-    """A deadline that let its processes run on would be none."""
+def test_replicas_over_a_limit_are_stopped_under_any_clean_policy(limit):
+    """A deadline must stop all processes."""
     spec = job(
         role("worker", 2, restart_policy=RestartPolicy.ON_FAILURE),
         clean_policy=CleanPolicy.NONE,
@@ -196,7 +196,7 @@ def test_what_may_not_go_on_is_stopped_whatever_the_clean_policy(limit):
     assert world.status.settled
 
 
-def test_what_runs_of_a_job_that_can_never_be_had_is_stopped_whatever_the_clean_policy():
+def test_replicas_of_an_impossible_job_are_stopped_under_any_clean_policy():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.status = set_condition(
         world.status, ConditionType.FAILED, INVALID_REASON, "no such pod", 1.0
@@ -207,7 +207,7 @@ def test_what_runs_of_a_job_that_can_never_be_had_is_stopped_whatever_the_clean_
 
 
 @pytest.mark.case(7)
-def test_clean_policy_all_deletes_what_has_ended_too():
+def test_clean_policy_all_also_deletes_ended_replicas():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.ALL), keeps_ended=False)
     world.end("worker-1", 1)
     world.settle()
@@ -215,7 +215,7 @@ def test_clean_policy_all_deletes_what_has_ended_too():
     assert world.status.settled
 
 
-def test_a_job_is_not_settled_while_an_ended_replica_is_still_on_its_way_out():
+def test_a_job_is_not_settled_while_an_ended_replica_is_being_deleted():
     world = started(job(clean_policy=CleanPolicy.ALL), keeps_ended=False)
     world.end("main-0", 0)
     world.status = world.decide().status
@@ -229,7 +229,7 @@ def test_a_job_is_not_settled_while_an_ended_replica_is_still_on_its_way_out():
 
 @pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=3)))
-def test_where_the_leader_decides_its_success_is_the_jobs(phases):
+def test_with_a_deciding_leader_its_success_is_the_success_of_the_job(phases):
     spec = job(
         role("master"), role("worker", 2), framework="torch", success_policy=SuccessPolicy.LEADER
     )
@@ -244,6 +244,6 @@ def test_where_the_leader_decides_its_success_is_the_jobs(phases):
 
 @pytest.mark.case(1)
 @pytest.mark.parametrize("phases", list(itertools.product(PHASES, repeat=2)))
-def test_where_there_is_no_leader_all_decide(phases):
+def test_without_a_leader_all_replicas_decide(phases):
     spec = job(role("worker", 2), framework="torch", success_policy=SuccessPolicy.LEADER)
     assert (outcome(spec, phases) is TrialState.SUCCEEDED) == (set(phases) == {SUCCEEDED})

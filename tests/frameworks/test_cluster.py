@@ -1,4 +1,4 @@
-"""What each framework's replicas are told: whole dictionaries, for clusters of every shape."""
+"""The environment of replicas of each framework: whole dictionaries, for clusters of any shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVICES = ("ps", "evaluator")
 
 
 def cluster(framework: str, **sizes: int) -> Cluster:
-    """A cluster of those roles, whose replica n of role r is at r:n."""
+    """A cluster of these roles. Replica n of role r has the address r:n."""
     roles = tuple(
         Role(executable=NOTHING, name=name, replicas=size, service=name in SERVICES)
         for name, size in sizes.items()
@@ -28,14 +28,14 @@ def cluster(framework: str, **sizes: int) -> Cluster:
     return build_cluster(JobSpec(roles=roles, framework=framework), addresses)
 
 
-def told(framework: str, role: str, index: int, **sizes: int) -> dict[str, str]:
+def environment(framework: str, role: str, index: int, **sizes: int) -> dict[str, str]:
     found = cluster(framework, **sizes)
     return dict(find_framework(framework).environment(found, found.member(role, index)))
 
 
 @pytest.mark.parametrize("role", ["worker", "chief", "master", "ps"])
 def test_one_tensorflow_replica_has_no_cluster(role: str) -> None:
-    assert told("tensorflow", role, 0, **{role: 1}) == {}
+    assert environment("tensorflow", role, 0, **{role: 1}) == {}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_one_tensorflow_replica_has_no_cluster(role: str) -> None:
     [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1), ("evaluator", 0)],
 )
 def test_tensorflow_knows_the_cluster_without_the_evaluator(role: str, index: int) -> None:
-    found = told("tensorflow", role, index, chief=1, worker=2, ps=2, evaluator=1)
+    found = environment("tensorflow", role, index, chief=1, worker=2, ps=2, evaluator=1)
     assert set(found) == {"TF_CONFIG"}
     assert json.loads(found["TF_CONFIG"]) == {
         "cluster": {
@@ -56,14 +56,14 @@ def test_tensorflow_knows_the_cluster_without_the_evaluator(role: str, index: in
 
 
 def test_two_tensorflow_workers() -> None:
-    assert json.loads(told("tensorflow", "worker", 1, worker=2)["TF_CONFIG"]) == {
+    assert json.loads(environment("tensorflow", "worker", 1, worker=2)["TF_CONFIG"]) == {
         "cluster": {"worker": ["worker:0", "worker:1"]},
         "task": {"type": "worker", "index": 1},
     }
 
 
-def test_torch_meets_at_rank_0() -> None:
-    assert told("torch", "worker", 2, worker=4) == {
+def test_torch_uses_rank_0_as_its_meeting_point() -> None:
+    assert environment("torch", "worker", 2, worker=4) == {
         "MASTER_ADDR": "worker",
         "MASTER_PORT": "0",
         "WORLD_SIZE": "4",
@@ -79,15 +79,15 @@ def test_torch_meets_at_rank_0() -> None:
     }
 
 
-def test_torchs_master_leads_wherever_it_was_declared() -> None:
+def test_the_torch_master_has_rank_0_in_any_declared_order() -> None:
     sizes = {"worker": 2, "master": 1}
     ranks = {
-        (role, index): told("torch", role, index, **sizes)["RANK"]
+        (role, index): environment("torch", role, index, **sizes)["RANK"]
         for role, size in sizes.items()
         for index in range(size)
     }
     assert ranks == {("master", 0): "0", ("worker", 0): "1", ("worker", 1): "2"}
-    assert told("torch", "worker", 1, **sizes)["MASTER_ADDR"] == "master"
+    assert environment("torch", "worker", 1, **sizes)["MASTER_ADDR"] == "master"
 
 
 def test_torchrun_starts_a_process_for_each_accelerator() -> None:
@@ -100,8 +100,8 @@ def test_torchrun_starts_a_process_for_each_accelerator() -> None:
     assert (environ["MASTER_ADDR"], environ["MASTER_PORT"]) == ("127.0.0.1", "")
 
 
-def test_jax_meets_at_process_0() -> None:
-    assert told("jax", "worker", 1, worker=2) == {
+def test_jax_uses_process_0_as_its_coordinator() -> None:
+    assert environment("jax", "worker", 1, worker=2) == {
         "COORDINATOR_ADDRESS": "worker",
         "COORDINATOR_PORT": "0",
         "NUM_PROCESSES": "2",
@@ -111,18 +111,18 @@ def test_jax_meets_at_process_0() -> None:
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_one_that_serves_is_no_peer(framework: str) -> None:
-    assert told(framework, "ps", 0, ps=1, worker=2) == {}
-    first = told(framework, "worker", 0, ps=1, worker=2)
+def test_a_service_is_not_a_peer(framework: str) -> None:
+    assert environment(framework, "ps", 0, ps=1, worker=2) == {}
+    first = environment(framework, "worker", 0, ps=1, worker=2)
     assert "2" in {first.get("WORLD_SIZE"), first.get("NUM_PROCESSES")}
     assert "0" in {first.get("RANK"), first.get("PROCESS_ID")}
 
 
-def test_without_a_framework_nothing_is_told() -> None:
-    assert told("", "worker", 1, worker=2) == {}
+def test_without_a_framework_the_environment_is_empty() -> None:
+    assert environment("", "worker", 1, worker=2) == {}
 
 
-def test_members_come_in_declared_order_and_ranks_leave_out_services() -> None:
+def test_members_are_in_declared_order_and_ranks_exclude_services() -> None:
     found = cluster("", ps=1, worker=2, chief=1)
     assert list(found.by_role()) == ["ps", "worker", "chief"]
     assert [(each.role, each.index) for each in found.peers] == [
@@ -132,12 +132,12 @@ def test_members_come_in_declared_order_and_ranks_leave_out_services() -> None:
     assert found.world_size == 3
 
 
-def test_where_all_serve_all_are_peers() -> None:
+def test_if_all_are_services_all_are_peers() -> None:
     found = cluster("", ps=2)
     assert [found.rank(each) for each in found.members] == [0, 1]
 
 
-def test_who_is_not_in_the_cluster_is_named() -> None:
+def test_a_replica_outside_the_cluster_is_named_in_the_error() -> None:
     with pytest.raises(KeyError, match="worker-2"):
         cluster("", worker=2).member("worker", 2)
 

@@ -1,4 +1,4 @@
-"""Frameworks that other packages bring: real packages, installed into a folder of their own."""
+"""Frameworks from other packages: real packages, installed into a separate folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MPI = """
 
 
 def install(site: Path, name: str, source: str, *entry_points: str) -> None:
-    """A package of one module, with what pip would have written beside it."""
+    """Install a package of one module with the metadata that pip would write."""
     (site / f"{name}.py").write_text(textwrap.dedent(source))
     info = site / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -35,7 +35,7 @@ def install(site: Path, name: str, source: str, *entry_points: str) -> None:
 
 
 def answer(site: Path, script: str) -> tuple[object, str]:
-    """What a fresh interpreter with that folder prints, as JSON, and what it complains of."""
+    """The JSON that a fresh interpreter with that folder prints, and its warnings."""
     done = subprocess.run(
         [sys.executable, "-c", "import json\n" + textwrap.dedent(script)],
         env={**os.environ, "PYTHONPATH": str(site)},
@@ -74,7 +74,9 @@ def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path) -> None:
     assert not complaints
 
 
-def test_a_broken_plugin_is_as_good_as_absent_and_ours_cannot_be_replaced(tmp_path: Path) -> None:
+def test_a_broken_plugin_is_ignored_and_built_in_frameworks_cannot_be_replaced(
+    tmp_path: Path,
+) -> None:
     install(tmp_path, "wl_broken", "raise RuntimeError('no MPI here')", "broken = wl_broken:X")
     install(tmp_path, "wl_odd", "X = 'no framework at all'", "odd = wl_odd:X")
     install(tmp_path, "wl_mpi", MPI, "torch = wl_mpi:MPI", "mpi = wl_mpi:MPI")
@@ -87,7 +89,7 @@ def test_a_broken_plugin_is_as_good_as_absent_and_ours_cannot_be_replaced(tmp_pa
     assert "the framework broken: no MPI here" in complaints
 
 
-def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
+def test_a_plugin_of_an_invalid_form_is_ignored(tmp_path: Path) -> None:
     install(
         tmp_path,
         "wl_forms",
@@ -111,10 +113,10 @@ def test_a_plugin_of_an_odd_form_is_as_good_as_absent(tmp_path: Path) -> None:
     assert all(f"the framework {name}: " in complaints for name in ("b", "c", "leaves"))
 
 
-def test_a_job_whose_framework_fails_it_fails_and_says_so(
+def test_a_job_fails_with_the_error_of_its_framework(
     project: Project, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It must not wait for ever, nor keep its room from others."""
+    """The job must not wait forever, or hold its capacity."""
     site = tmp_path / "site"
     site.mkdir()
     install(

@@ -1,6 +1,6 @@
 """An empty folder to submit jobs from.
 
-A snapshot of this repository costs ten times as much, at each change of any of its files anew.
+A snapshot of this repository costs ten times as much, and again after each change of a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of those that still run when the job ended: as its clean policy says."""
+"""The clean policy decides about replicas that still run when the job has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replicas import LINGER, LITTLE, alive_in, check_gone, left_of, shell
 
 
 def end(tmp_path: Path, exit_code: int, **rules: Any) -> wl.Trial[Any]:
-    """A job whose chief has ended so, while a worker goes on until a file says go."""
+    """A job whose chief has ended, while a worker runs until a file exists."""
     chief = wl.Job(shell(f"{LINGER}; exit {exit_code}", tmp_path / "end"), executor=LITTLE)
     worker = wl.Job(shell(LINGER, tmp_path / "go"), executor=LITTLE, restart_policy="Never")
     trial = wl.JobGroup(
@@ -33,7 +33,7 @@ def end(tmp_path: Path, exit_code: int, **rules: Any) -> wl.Trial[Any]:
 @pytest.mark.case(7)
 @pytest.mark.parametrize("exit_code", [0, 3])
 @pytest.mark.parametrize("policy", ["Running", "All"])
-def test_what_still_runs_at_the_end_is_stopped(
+def test_running_replicas_are_stopped_at_the_end(
     home: Path, tmp_path: Path, policy: str, exit_code: int
 ) -> None:
     trial = end(tmp_path, exit_code, clean_policy=policy)
@@ -46,13 +46,13 @@ def test_what_still_runs_at_the_end_is_stopped(
 
 @pytest.mark.case(7)
 @pytest.mark.parametrize("exit_code", [0, 3])
-def test_with_the_policy_none_it_goes_on_and_keeps_its_room_until_it_ends(
+def test_with_policy_none_a_replica_continues_and_keeps_its_capacity(
     home: Path, tmp_path: Path, exit_code: int
 ) -> None:
     free = wl.Client().server_info().cpus_free
     trial = end(tmp_path, exit_code, clean_policy="None")
     assert alive_in(trial) == {"worker-0.1"}
-    wl.Job(shell(":"), executor=LITTLE).submit().wait(timeout=PATIENCE)  # looked at after it
+    wl.Job(shell(":"), executor=LITTLE).submit().wait(timeout=PATIENCE)  # checked after the end
     assert alive_in(trial) == {"worker-0.1"}
     assert wl.Client().server_info().cpus_free < free
     (tmp_path / "go").touch()
@@ -64,11 +64,11 @@ def test_with_the_policy_none_it_goes_on_and_keeps_its_room_until_it_ends(
 
 @pytest.mark.case(7)
 @pytest.mark.thorough
-def test_with_the_policy_none_it_outlives_the_deadline_of_a_job_that_is_done(
+def test_with_policy_none_a_replica_outlives_the_deadline_of_a_finished_job(
     home: Path, tmp_path: Path
 ) -> None:
     trial = end(tmp_path, 0, clean_policy="None", active_deadline=8)
-    # Supervisors see to a deadline themselves, two seconds late: here there is none any more.
+    # Supervisors enforce a deadline themselves after two seconds. A finished job has none.
     eventually(lambda: time.time() > trial.created + 11, "its time would be up")
     assert alive_in(trial) == {"worker-0.1"}
     assert trial.refresh().state == "SUCCEEDED"
@@ -77,7 +77,7 @@ def test_with_the_policy_none_it_outlives_the_deadline_of_a_job_that_is_done(
 
 
 @pytest.mark.case(7)
-def test_with_the_policy_none_its_time_to_live_ends_it(home: Path, tmp_path: Path) -> None:
+def test_with_policy_none_the_time_to_live_stops_the_replica(home: Path, tmp_path: Path) -> None:
     free = wl.Client().server_info().cpus_free
     trial = end(tmp_path, 0, clean_policy="None", ttl_after_finished=1)
     check_gone(trial)
@@ -89,7 +89,7 @@ def test_with_the_policy_none_its_time_to_live_ends_it(home: Path, tmp_path: Pat
 
 
 @pytest.mark.case(7)
-def test_with_the_policy_none_stop_ends_it(home: Path, tmp_path: Path) -> None:
+def test_with_policy_none_a_stop_stops_the_replica(home: Path, tmp_path: Path) -> None:
     free = wl.Client().server_info().cpus_free
     trial = end(tmp_path, 0, clean_policy="None")
     assert left_of(trial) != []
@@ -100,7 +100,7 @@ def test_with_the_policy_none_stop_ends_it(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.case(7)
-def test_windlass_stop_ends_it_too_and_says_so(
+def test_windlass_stop_stops_the_replica_and_reports_it(
     home: Path, tmp_path: Path, project: Project
 ) -> None:
     trial = end(tmp_path, 0, clean_policy="None")

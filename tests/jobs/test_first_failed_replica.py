@@ -1,4 +1,4 @@
-"""Of many that died, the one that died first is named; the others died of it."""
+"""The first replica that failed is named, not those that failed because of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import windlass as wl
 from harness import PATIENCE
 from replicas import LITTLE, check_gone, exit_codes, shell
 
-# The third dies first. The others see that it is gone, and die of it with a word of their own.
+# The third dies first. The others notice this, and die with their own message.
 FIRST = """
 if [ $WINDLASS_INDEX = 2 ]; then
     for number in 1 2 3; do echo "step $number"; done
@@ -24,7 +24,7 @@ exit 1
 
 
 @pytest.mark.parametrize("framework", [None, "torch"])
-def test_the_first_to_die_is_named_with_its_last_lines_and_not_those_that_died_of_it(
+def test_the_first_failure_is_named_with_its_last_lines_only(
     home: Path, framework: str | None
 ) -> None:
     worker = wl.Job(shell(FIRST), executor=LITTLE, replicas=4, restart_policy="Never")
@@ -34,7 +34,7 @@ def test_the_first_to_die_is_named_with_its_last_lines_and_not_those_that_died_o
     cause = trial.cause
     assert cause is not None
     assert (cause.role, cause.index, cause.attempt, cause.exit_code) == ("worker", 2, 1, 41)
-    # Two streams have an order each, not one for both.
+    # Each of the two streams has its own order.
     assert {*cause.lines} == {"step 1", "step 2", "step 3", "CUDA out of memory"}
     assert trial.exit_code == 41
     assert "worker-2" in trial.message
@@ -47,9 +47,7 @@ def test_the_first_to_die_is_named_with_its_last_lines_and_not_those_that_died_o
 
 
 @pytest.mark.parametrize("scope", ["replica", "job"])
-def test_of_a_job_that_was_restarted_too_often_the_last_to_fail_is_named(
-    home: Path, scope: str
-) -> None:
+def test_after_too_many_restarts_the_last_failure_is_named(home: Path, scope: str) -> None:
     script = '[ $WINDLASS_INDEX != 1 ] && exec sleep 600; echo "try $WINDLASS_ATTEMPT"; exit 41'
     worker = wl.Job(shell(script), executor=LITTLE, replicas=3, restart_policy="OnFailure")
     trial = wl.JobGroup(worker=worker, restart_scope=scope, backoff_limit=1).submit()
@@ -62,7 +60,7 @@ def test_of_a_job_that_was_restarted_too_often_the_last_to_fail_is_named(
     check_gone(trial)
 
 
-# A program that dies may leave children that take their time, as loaders of data do.
+# A program that dies may leave children that end later, such as data loaders.
 SLOW_TO_GO = """
 if [ $WINDLASS_INDEX = 2 ]; then
     sh -c 'trap "" TERM; while :; do sleep 0.1; done' &
@@ -78,7 +76,7 @@ exit 1
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
 @pytest.mark.parametrize("scope", ["job", pytest.param("replica", marks=pytest.mark.thorough)])
-def test_who_died_first_is_named_though_its_children_took_longer_to_go(
+def test_the_first_failure_is_named_although_its_children_ended_later(
     home: Path, tmp_path: Path, policy: str, scope: str
 ) -> None:
     run = shell(SLOW_TO_GO, tmp_path / "pid")
@@ -93,10 +91,8 @@ def test_who_died_first_is_named_though_its_children_took_longer_to_go(
 
 
 @pytest.mark.thorough
-def test_all_start_again_if_the_first_may_though_its_children_took_longer_to_go(
-    home: Path, tmp_path: Path
-) -> None:
-    """It was killed, which is retried; that the others failed for good was its doing."""
+def test_all_replicas_restart_if_the_first_failure_is_retryable(home: Path, tmp_path: Path) -> None:
+    """The first replica was killed, which is retried. Its death caused the permanent failures."""
     script = "[ $WINDLASS_ATTEMPT = 1 ] || exit 0" + SLOW_TO_GO.replace("exit 41", "kill -KILL $$")
     run = shell(script, tmp_path / "pid")
     worker = wl.Job(run, executor=LITTLE, replicas=3, restart_policy="ExitCode")

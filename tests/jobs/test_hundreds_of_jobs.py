@@ -1,4 +1,4 @@
-"""Hundreds of jobs at once: each ends right, and the server takes it in its stride."""
+"""Hundreds of concurrent jobs end correctly with little server memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from server_with_faults import start_rigged
 pytestmark = pytest.mark.thorough
 
 ALONE, TOGETHER = 500, 50
-# Trials at work are kept at hand, and what is freed is not given back at once. What would go on
-# growing (a thread, a stack, a log held for each) takes more than this for a replica.
+# The server caches running trials, and the allocator does not return freed memory at once. A leak
+# (a thread, a stack, a log per replica) takes more than this.
 ROOM_TO_GROW = (ALONE + 4 * TOGETHER) * (64 << 10)
 
 
 def ask_for(number: int) -> tuple[wl.Trial[Any], tuple[str, list[int | None]]]:
-    """A job of one replica, and how it must end: its state, and the exits of its attempts."""
+    """A job of one replica, with its correct state and the exits of its attempts."""
     if number % 50 == 7:
         return wl.Job(shell("exit 3"), executor=LITTLE).submit(), ("FAILED", [3])
     if number % 50 == 13:
@@ -34,7 +34,7 @@ def ask_for(number: int) -> tuple[wl.Trial[Any], tuple[str, list[int | None]]]:
 
 
 def memory(server: psutil.Process) -> tuple[int, int]:
-    """What the server has in memory, and the most that it ever had."""
+    """The server's current and peak memory."""
     lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
     figures = dict(line.split(":", 1) for line in lines)
     now, most = (int(figures[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
@@ -43,15 +43,15 @@ def memory(server: psutil.Process) -> tuple[int, int]:
 
 @pytest.mark.case(13)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
-def test_five_hundred_and_fifty_jobs_at_once_each_end_right(
+def test_five_hundred_and_fifty_concurrent_jobs_end_correctly(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     server = psutil.Process(start_rigged(fresh_home, f"count:{tmp_path / 'overlaps'}").pid)
-    wl.Job(shell(":")).submit().wait(timeout=PATIENCE)  # whatever is loaded late is loaded
+    wl.Job(shell(":")).submit().wait(timeout=PATIENCE)  # all late imports are loaded
     before, _ = memory(server)
     capacity = wl.Client().server_info().capacity.cpus
     go = tmp_path / "go"
-    # None begins before all of them wait.
+    # No job starts before all of them are queued.
     plug = wl.Job(shell(LINGER, go), executor=wl.Local(cpus=capacity)).submit()
     began = time.monotonic()
     alone = [ask_for(number) for number in range(ALONE)]

@@ -1,4 +1,4 @@
-"""kill -9 of the replica that decides, in the middle of a run."""
+"""SIGKILL to the deciding replica in the middle of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replicas import (
 
 
 def start(go: Path, framework: str | None, chief: str, **rules: Any) -> wl.Trial[Any]:
-    """A job whose `chief` decides, and workers that run until a file says go; all of them run."""
+    """A job whose `chief` decides. All workers run until a file exists."""
     policy = rules.pop("restart_policy", "ExitCode")
     linger = wl.Job(shell(LINGER, go), executor=LITTLE, restart_policy=policy)
     workers = wl.Job(shell(LINGER, go), executor=LITTLE, restart_policy=policy, replicas=2)
@@ -38,7 +38,7 @@ def start(go: Path, framework: str | None, chief: str, **rules: Any) -> wl.Trial
 @pytest.mark.parametrize(
     "framework", ["tensorflow", pytest.param(None, marks=pytest.mark.thorough)]
 )
-def test_a_killed_replica_starts_again_and_the_others_never_notice(
+def test_a_killed_replica_restarts_without_affecting_the_others(
     home: Path, tmp_path: Path, framework: str | None, victim: str
 ) -> None:
     go = tmp_path / "go"
@@ -61,7 +61,7 @@ def test_a_killed_replica_starts_again_and_the_others_never_notice(
 @pytest.mark.parametrize(
     "framework", ["tensorflow", pytest.param(None, marks=pytest.mark.thorough)]
 )
-def test_with_the_scope_of_the_job_one_killed_replica_takes_all_to_the_next_attempt(
+def test_with_job_scope_one_killed_replica_restarts_all(
     home: Path, tmp_path: Path, framework: str | None, victim: str
 ) -> None:
     go = tmp_path / "go"
@@ -82,7 +82,7 @@ def test_with_the_scope_of_the_job_one_killed_replica_takes_all_to_the_next_atte
 
 @pytest.mark.case(3)
 @pytest.mark.parametrize("victim", ["chief-0", "worker-0"])
-def test_where_nothing_starts_again_the_job_fails_of_it_and_says_so(
+def test_without_restarts_a_killed_replica_fails_the_job(
     home: Path, tmp_path: Path, victim: str
 ) -> None:
     chief, _, _ = victim.rpartition("-")
@@ -97,10 +97,10 @@ def test_where_nothing_starts_again_the_job_fails_of_it_and_says_so(
 
 
 @pytest.mark.case(8)
-def test_a_replica_whose_supervisor_was_killed_has_no_exit_code_and_starts_again(
+def test_a_replica_with_a_killed_supervisor_has_no_exit_code_and_restarts(
     home: Path, tmp_path: Path
 ) -> None:
-    """Lost is what eviction is on this machine: under ExitCode it is nobody's fault."""
+    """A lost replica is like an eviction: under ExitCode it is retried."""
     go = tmp_path / "go"
     trial = start(go, None, "chief")
     supervisor_of(trial, "worker-1").kill()

@@ -1,4 +1,4 @@
-"""What ends a job that would go on: its deadline, and the number of restarts it may have."""
+"""The limits of a job: its deadline and its number of restarts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.model.status import ConditionType
 
 
 @pytest.mark.case(5)
-def test_a_deadline_ends_a_job_of_which_nothing_else_is_heard(home: Path) -> None:
+def test_a_deadline_ends_a_job_without_other_events(home: Path) -> None:
     trial = wl.Job(shell("exec sleep 600"), executor=LITTLE, replicas=2, active_deadline=1).submit()
     trial.wait(timeout=PATIENCE)
     assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
@@ -26,8 +26,8 @@ def test_a_deadline_ends_a_job_of_which_nothing_else_is_heard(home: Path) -> Non
 
 @pytest.mark.case(5)
 @pytest.mark.thorough
-def test_a_deadline_ends_a_job_whose_next_attempt_is_still_to_come(home: Path) -> None:
-    """The third attempt would come two seconds after the second, which is after the deadline."""
+def test_a_deadline_ends_a_job_before_its_next_attempt(home: Path) -> None:
+    """The third attempt would start two seconds after the second, which is after the deadline."""
     job = wl.Job(shell("exit 1"), executor=LITTLE, restart_policy="OnFailure", active_deadline=3)
     trial = job.submit()
     trial.wait(timeout=PATIENCE)
@@ -42,8 +42,8 @@ def test_a_deadline_ends_a_job_whose_next_attempt_is_still_to_come(home: Path) -
 
 @pytest.mark.case(5)
 @pytest.mark.thorough
-def test_a_deadline_is_of_the_job_and_not_of_each_attempt(home: Path) -> None:
-    """Attempts of less than it add up to more than it."""
+def test_a_deadline_applies_to_the_job_and_not_to_each_attempt(home: Path) -> None:
+    """Attempts that are shorter than the deadline together take longer."""
     script = "[ $WINDLASS_ATTEMPT != 1 ] && exec sleep 600; sleep 1; exit 1"
     job = wl.Job(shell(script), executor=LITTLE, restart_policy="OnFailure", active_deadline="3s")
     trial = job.submit()
@@ -56,7 +56,7 @@ def test_a_deadline_is_of_the_job_and_not_of_each_attempt(home: Path) -> None:
 
 
 @pytest.mark.case(5)
-def test_the_limit_of_restarts_holds_under_every_policy_that_restarts(home: Path) -> None:
+def test_the_limit_of_restarts_applies_to_every_policy_with_restarts(home: Path) -> None:
     trials = {
         policy: wl.Job(
             shell("exit 137"), executor=LITTLE, restart_policy=policy, backoff_limit=2
@@ -90,8 +90,8 @@ def test_a_limit_of_none_means_no_restart(home: Path) -> None:
 
 
 @pytest.mark.case(5)
-def test_the_limit_is_of_all_replicas_together(home: Path) -> None:
-    """Three of which each fails once want three restarts, and two are allowed."""
+def test_the_limit_applies_to_all_replicas_together(home: Path) -> None:
+    """Three replicas that each fail once need three restarts, and two are allowed."""
     script = "[ $WINDLASS_ATTEMPT != 1 ] || exit 137"
     job = wl.Job(
         shell(script), executor=LITTLE, replicas=3, restart_policy="ExitCode", backoff_limit=2

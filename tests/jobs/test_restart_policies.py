@@ -1,4 +1,4 @@
-"""What an exit means under each restart policy, seen on processes that really end that way."""
+"""The meaning of an exit under each restart policy, tested with real processes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 import windlass as wl
 from replicas import LITTLE, attempts_of, exit_codes, left_of, reasons, shell, wait_all
 
-KILLED = "kill -{0} $$"  # by a real signal, of its own hand
-ONCE = "[ $WINDLASS_ATTEMPT != 1 ] || exit {0}"  # and all is well the second time
+KILLED = "kill -{0} $$"  # by a real signal that it sends to itself
+ONCE = "[ $WINDLASS_ATTEMPT != 1 ] || exit {0}"  # and success at the second attempt
 
 
 def ended(trial: wl.Trial[Any]) -> tuple[str, str, list[int | None], int]:
-    """How a job of one replica ended: state, reason, the exits of its attempts, restarts."""
+    """The end of a job with one replica: state, reason, the exits of its attempts, restarts."""
     return trial.state, trial.record.reason, exit_codes(trial, "main-0"), trial.restarts
 
 
@@ -23,7 +23,7 @@ def ended(trial: wl.Trial[Any]) -> tuple[str, str, list[int | None], int]:
 @pytest.mark.thorough
 def test_each_policy_with_each_exit_ends_as_the_table_says(home: Path) -> None:
     failed, done = ("FAILED", "ReplicaFailed"), ("SUCCEEDED", "Completed")
-    # One restart is allowed: what would go on for ever ends there.
+    # One restart is allowed, which ends endless restarts.
     worn_out = ("FAILED", "BackoffLimitExceeded")
     expected = {
         ("Always", "exit 0"): (*worn_out, [0, 0], 1),
@@ -79,7 +79,7 @@ def test_a_restarted_replica_keeps_its_name_and_waits_a_second_then_two(home: Pa
 
 
 @pytest.mark.case(2)
-def test_one_replica_that_starts_again_leaves_the_others_alone(home: Path) -> None:
+def test_a_restart_of_one_replica_leaves_the_others_alone(home: Path) -> None:
     script = "[ $WINDLASS_INDEX != 1 ] || [ $WINDLASS_ATTEMPT != 1 ] || exit 3"
     trial = wl.Job(shell(script), executor=LITTLE, replicas=3).submit()
     trial.wait(timeout=60)
@@ -90,8 +90,8 @@ def test_one_replica_that_starts_again_leaves_the_others_alone(home: Path) -> No
 
 
 @pytest.mark.case(2)
-def test_all_start_again_together_where_the_scope_is_the_job(home: Path) -> None:
-    """A restart of all is one restart, whoever of them died of it."""
+def test_with_job_scope_all_replicas_restart_together(home: Path) -> None:
+    """A restart of all replicas counts once, with any number of failures."""
     script = "[ $WINDLASS_ATTEMPT != 1 ] || { [ $WINDLASS_INDEX = 1 ] && exit 3; sleep 60; }"
     trial = wl.Job(shell(script), executor=LITTLE, replicas=3, restart_scope="job").submit()
     trial.wait(timeout=60)
@@ -101,5 +101,5 @@ def test_all_start_again_together_where_the_scope_is_the_job(home: Path) -> None
     assert trial.restarts == 1
     first = [each for each in trial.attempts if each.attempt == 1]
     second = [each for each in trial.attempts if each.attempt == 2]
-    # None of the new ones began while one of the old ones was still there.
+    # No new attempt started while an old one still existed.
     assert min(each.started for each in second) >= max(each.ended for each in first)

@@ -12,7 +12,7 @@ from replicas import LINGER, LITTLE, alive_in, check_gone, process_of, shell
 
 
 @pytest.mark.case(7)
-def test_from_three_to_one_to_four_the_highest_go_and_who_stays_is_left_alone(
+def test_from_three_to_one_to_four_the_highest_stop_and_the_others_continue(
     home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -39,7 +39,7 @@ def test_from_three_to_one_to_four_the_highest_go_and_who_stays_is_left_alone(
 
 
 @pytest.mark.case(7)
-def test_where_all_start_together_another_size_starts_all_again_uncounted(
+def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted(
     home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
@@ -55,10 +55,8 @@ def test_where_all_start_together_another_size_starts_all_again_uncounted(
 
 
 @pytest.mark.case(7)
-def test_a_job_that_shrinks_to_those_that_have_succeeded_is_done(
-    home: Path, tmp_path: Path
-) -> None:
-    """The only one that still ran was one too many."""
+def test_a_job_that_shrinks_to_its_successful_replicas_succeeds(home: Path, tmp_path: Path) -> None:
+    """Only a surplus replica still ran."""
     script = "[ $WINDLASS_INDEX = 0 ] || " + LINGER
     trial = wl.Job(shell(script, tmp_path / "never"), executor=LITTLE, replicas=2).submit()
     eventually(lambda: trial.refresh().replicas[0].phase == "Succeeded", "the first is done")

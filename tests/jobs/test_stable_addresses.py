@@ -1,4 +1,4 @@
-"""Replicas find the others where they were, after a restart too."""
+"""Replicas keep their addresses after a restart."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TELL += 'env > "$told.part"; mv "$told.part" "$told"; '
 
 
 def seen(folder: Path, attempt: str) -> dict[str, str]:
-    """What an attempt found in its environment, once it told."""
+    """The environment of an attempt, once the attempt has reported it."""
     eventually((folder / attempt).exists, f"{attempt} told")
     lines = (folder / attempt).read_text().splitlines()
     return dict(line.partition("=")[::2] for line in lines if "=" in line)
 
 
 def group(folder: Path, **sizes: int) -> wl.JobGroup:
-    """A job of TensorFlow whose replicas tell their environment and run until they may go."""
+    """A TensorFlow job whose replicas report their environment and run until they may exit."""
     run = shell(TELL + LINGER, folder / "go", folder)
     return wl.JobGroup(
         {
@@ -41,7 +41,7 @@ def cluster_of(environment: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.case(12)
-def test_all_have_one_cluster_and_the_evaluator_is_not_in_it(home: Path, tmp_path: Path) -> None:
+def test_all_replicas_have_one_cluster_without_the_evaluator(home: Path, tmp_path: Path) -> None:
     trial = group(tmp_path, chief=1, worker=2, ps=2, evaluator=1).submit()
     names = ["chief-0", "worker-0", "worker-1", "ps-0", "ps-1", "evaluator-0"]
     told = {name: cluster_of(seen(tmp_path, f"{name}.1")) for name in names}
@@ -59,7 +59,7 @@ def test_all_have_one_cluster_and_the_evaluator_is_not_in_it(home: Path, tmp_pat
 
 @pytest.mark.case(12)
 @pytest.mark.thorough
-def test_addresses_stay_the_same_over_restarts_of_a_replica_and_of_the_server(
+def test_addresses_stay_the_same_after_restarts_of_a_replica_and_of_the_server(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     trial = group(tmp_path, chief=1, worker=2).submit()
@@ -68,7 +68,7 @@ def test_addresses_stay_the_same_over_restarts_of_a_replica_and_of_the_server(
     second = seen(tmp_path, "worker-1.2")
     kill_server(fresh_home)
     process_of(trial, "chief-0").kill()
-    trial.refresh()  # somebody asks: there is a server again
+    trial.refresh()  # a request starts a server again
     third = seen(tmp_path, "chief-0.2")
     hosts = {each["WINDLASS_HOSTS"] for each in (*first.values(), second, third)}
     assert len(hosts) == 1
@@ -81,7 +81,7 @@ def test_addresses_stay_the_same_over_restarts_of_a_replica_and_of_the_server(
 
 
 @pytest.mark.case(12)
-def test_one_replica_alone_has_no_cluster(home: Path, tmp_path: Path) -> None:
+def test_a_single_replica_has_no_cluster(home: Path, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     trial = group(tmp_path, worker=1).submit()
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message

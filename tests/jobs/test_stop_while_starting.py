@@ -11,22 +11,22 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from replicas import LITTLE, check_gone, left_of, shell
 
-# Says that it is there, in a process of its own that nobody but a supervisor would ever end.
+# Reports its start from a separate process that only a supervisor would end.
 STAY = 'echo $$ >> "$1"; sleep 600 & sleep 600 & wait'
 
 
 @pytest.mark.case(11)
 @pytest.mark.thorough
-def test_whenever_it_is_stopped_after_it_was_asked_for_nothing_of_it_stays(
+def test_a_stop_at_any_moment_after_the_submission_leaves_nothing(
     home: Path, tmp_path: Path
 ) -> None:
-    """The pauses take it from before the first supervisor to after the last process."""
+    """The pauses range from before the first supervisor to after the last process."""
     wl.Client().server_info()
     trials = []
     for number in range(12):
         job = wl.Job(shell(STAY, tmp_path / f"{number}"), executor=LITTLE, replicas=4)
         trial = job.submit()
-        time.sleep(number * 0.01)  # not a wait for anything: which moment it is, is the point
+        time.sleep(number * 0.01)  # not a wait for a condition: each pause tests another moment
         trials.append(trial.stop(grace=0))
     for trial in trials:
         assert trial.wait(timeout=PATIENCE).state == "STOPPED", trial.message
@@ -37,14 +37,16 @@ def test_whenever_it_is_stopped_after_it_was_asked_for_nothing_of_it_stays(
 
 @pytest.mark.case(11)
 @pytest.mark.thorough
-def test_nor_does_it_if_the_server_is_killed_in_between(fresh_home: Path, tmp_path: Path) -> None:
+def test_a_stop_at_any_moment_with_a_killed_server_leaves_nothing(
+    fresh_home: Path, tmp_path: Path
+) -> None:
     trials = []
     for number in range(6):
         job = wl.Job(shell(STAY, tmp_path / f"{number}"), executor=LITTLE, replicas=4)
         trial = job.submit()
         time.sleep(number * 0.02)  # as above: each at another moment
         trial.stop(grace=0)
-        kill_server(fresh_home)  # the next job starts another, which has to see to it
+        kill_server(fresh_home)  # the next job starts another server, which has to clean up
         trials.append(trial)
     for trial in trials:
         assert trial.wait(timeout=PATIENCE).state == "STOPPED", trial.message
@@ -60,7 +62,7 @@ def test_a_job_stopped_between_two_attempts_starts_no_other(home: Path, tmp_path
     eventually(lambda: trial.refresh().state == "RESTARTING", "the next attempts are to come")
     assert trial.stop().wait(timeout=PATIENCE).state == "STOPPED", trial.message
     attempts = len(trial.attempts)
-    # Another takes the second that the next attempt would have come after.
+    # Another job takes the second after which the next attempt would have started.
     wl.Job(shell("sleep 1.5"), executor=LITTLE).submit().wait(timeout=PATIENCE)
     assert len(trial.refresh().attempts) == attempts
     assert left_of(trial) == []

@@ -1,4 +1,4 @@
-"""Suspended jobs: their processes are gone, their room is free, and nothing has failed."""
+"""Suspended jobs have no processes, free their capacity, and have not failed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from windlass.model.status import ConditionType
 
 
 @pytest.mark.case(6)
-def test_suspended_and_resumed_and_suspended_again_its_processes_are_gone_each_time(
-    home: Path, tmp_path: Path
-) -> None:
+def test_repeated_suspensions_end_all_processes_each_time(home: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     trial = wl.Job(shell(LINGER, go), executor=LITTLE, replicas=2).submit()
     for attempt in (1, 2):
@@ -43,7 +41,7 @@ def test_a_job_created_suspended_creates_nothing_until_it_is_resumed(
 ) -> None:
     job = wl.Job(shell(": > $1.$WINDLASS_INDEX", tmp_path / "ran"), executor=LITTLE, replicas=2)
     suspended = wl.Job(job.executable, executor=LITTLE, replicas=2, suspend=True).submit()
-    assert job.submit().wait(timeout=PATIENCE).state == "SUCCEEDED"  # which came after it
+    assert job.submit().wait(timeout=PATIENCE).state == "SUCCEEDED"  # which was submitted after it
     for path in tmp_path.glob("ran.*"):
         path.unlink()
     assert suspended.refresh().state == "SUSPENDED"
@@ -55,9 +53,7 @@ def test_a_job_created_suspended_creates_nothing_until_it_is_resumed(
 
 
 @pytest.mark.case(6)
-def test_the_room_of_a_suspended_job_is_for_others_and_it_waits_for_room_again(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_suspended_job_frees_its_capacity_and_queues_again(home: Path, tmp_path: Path) -> None:
     whole = wl.Local(cpus=wl.Client().server_info().capacity.cpus)
     first_go, second_go = tmp_path / "first", tmp_path / "second"
     first = wl.Job(shell(LINGER, first_go), executor=whole).submit()
@@ -77,9 +73,7 @@ def test_the_room_of_a_suspended_job_is_for_others_and_it_waits_for_room_again(
 
 @pytest.mark.case(6)
 @pytest.mark.thorough
-def test_the_deadline_of_a_job_stands_still_while_it_is_suspended(
-    home: Path, tmp_path: Path
-) -> None:
+def test_suspended_time_does_not_count_towards_the_deadline(home: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     trial = wl.Job(shell(LINGER, go), executor=LITTLE, active_deadline=5).submit()
     eventually(lambda: trial.refresh().state == "RUNNING", "it runs")

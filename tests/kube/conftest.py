@@ -1,4 +1,4 @@
-"""What the tests of `windlass.kube` share; none of them needs a cluster."""
+"""Fixtures for the tests of `windlass.kube`, none of which needs a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that knows no cluster, with a home of its own."""
+    """A machine without a cluster, with its own home."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

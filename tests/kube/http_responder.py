@@ -1,4 +1,4 @@
-"""A server of this machine in the place of a cluster."""
+"""A server of this machine in place of a cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def answer_json(handler: BaseHTTPRequestHandler, status: int, said: Any) -> None
 def answering(
     kind: type[Handler], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[type[Handler]]:
-    """The cluster that is meant is one that answers so; what is yielded is a kind of its own.
+    """Serve a fake cluster with this handler. Yields a subclass of it.
 
-    Whoever answers nothing waits for `is_over`, which is set in the end.
+    A handler that sends no response waits for `is_over`, which is set at the end.
     """
     is_over = threading.Event()
     more = {"log_message": lambda *_: None, "is_over": is_over}

@@ -10,7 +10,7 @@ from typing import Any
 def write_kubeconfig(
     path: Path, *names: str, server: str = "https://{}.example:6443", **user: Any
 ) -> Path:
-    """A file with a context, a cluster and a user of each name, the first being the current one."""
+    """Write a file with a context, a cluster and a user of each name. The first one is current."""
     said = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""A program that logs in, as `exec` in a kubeconfig file names one."""
+"""A login program, as `exec` in a kubeconfig file names one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ cat answer
 
 
 class LoginProgram:
-    """Answers with a token, or hangs with something else that it has started."""
+    """Responds with a token, or hangs together with a child process."""
 
     def __init__(self, folder: Path, token: str = "a-token", **more: str) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class LoginProgram:
 
     @property
     def section(self) -> dict[str, Any]:
-        """What a user of a kubeconfig file has under `exec`."""
+        """The `exec` section of a user in a kubeconfig file."""
         return {"apiVersion": VERSION, "command": str(self.path), "interactiveMode": "Never"}
 
     def answer(self, token: str = "", **more: str) -> None:
@@ -45,28 +45,28 @@ class LoginProgram:
         status = {**({"token": token} if token else {}), **more}
         said = {"apiVersion": VERSION, "kind": "ExecCredential", "status": status}
         (self._folder / "answer").write_text(json.dumps(said))
-        self.mend()
+        self.recover()
 
     def expire(self) -> None:
-        """Answer as before, with a credential that has to be asked for anew each time."""
+        """Respond as before, with a credential that expires at once."""
         said = json.loads((self._folder / "answer").read_text())
         self.answer(**said["status"], expirationTimestamp=LONG_AGO)
 
     def hang(self) -> None:
-        """Answer nothing from now on."""
+        """Send no response from now on."""
         (self._folder / "hangs").touch()
 
-    def mend(self) -> None:
-        """Answer as before."""
+    def recover(self) -> None:
+        """Respond as before."""
         (self._folder / "hangs").unlink(missing_ok=True)
 
     @property
     def started(self) -> int:
-        """How many processes there were so far."""
+        """The number of processes so far."""
         return len(list((self._folder / "runs").iterdir()))
 
     def wait_gone(self) -> None:
-        """Wait until none of them is there: what was killed goes when the machine comes to it."""
+        """Wait until no process exists. Killed processes may take a moment to disappear."""
         runs = [int(each.name) for each in (self._folder / "runs").iterdir()]
         eventually(lambda: not any(map(_is_alive, runs)), "nothing of it runs", patience=10)
 

@@ -1,4 +1,4 @@
-"""Examining a cluster that is not there, or keeps silent."""
+"""Checks of a cluster that is missing or does not respond."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.kube.check_cluster import examine
 URL = "http://127.0.0.1:1"
 
 
-def test_that_no_cluster_is_known_is_told_apart_from_one_that_cannot_be_used(
+def test_a_missing_cluster_differs_from_an_unusable_one(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = examine(Home.find(), url=URL)
@@ -26,10 +26,10 @@ def test_that_no_cluster_is_known_is_told_apart_from_one_that_cannot_be_used(
     assert [each.level for each in missing.findings] == ["error"]
 
 
-def test_a_cluster_that_says_nothing_is_left_after_the_time_that_it_has(
+def test_a_cluster_without_a_response_is_abandoned_after_its_time_limit(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and no more
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it only accepts connections
         path = write_kubeconfig(place / "config", "lab")
         said = json.loads(path.read_text())
         said["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""How a pod stands, from what the API says of it."""
+"""The state of a pod, from its API object."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_pod_runs_when_its_own_container_does() -> None:
     assert state.ended is None
 
 
-def test_a_sidecar_that_runs_makes_no_pod_run() -> None:
+def test_a_running_sidecar_does_not_make_a_pod_running() -> None:
     state = read_pod_state(pod("Running", waiting("PodInitializing"), running("sidecar")), NAME)
     assert state.phase is Phase.PENDING
 
@@ -57,24 +57,24 @@ def test_a_failure_has_the_exit_code_of_its_own_container(code: int) -> None:
     assert state.ended == 1794825060.0
 
 
-def test_a_pod_is_done_when_its_own_container_is_though_a_sidecar_runs_on() -> None:
+def test_a_pod_ends_with_its_own_container_although_a_sidecar_runs() -> None:
     state = read_pod_state(pod("Running", ended(0), running("sidecar")), NAME)
     assert (state.phase, state.exit_code) == (Phase.SUCCEEDED, 0)
 
 
-def test_a_failed_sidecar_is_no_failure() -> None:
+def test_a_failed_sidecar_is_not_a_failure() -> None:
     state = read_pod_state(pod("Failed", ended(0), ended(1, name="sidecar")), NAME)
     assert state.phase is Phase.SUCCEEDED
 
 
-def test_one_killed_for_its_memory_says_so() -> None:
+def test_an_out_of_memory_kill_is_reported() -> None:
     state = read_pod_state(pod("Failed", ended(137, "OOMKilled")), NAME)
     assert (state.exit_code, state.reason) == (137, "OOMKilled")
 
 
 @pytest.mark.parametrize("containers", [(), (ended(137),), (ended(0),)])
 def test_an_evicted_pod_has_no_exit_code(containers: tuple[Any, ...]) -> None:
-    """It may have left with 0 when it was told to go: that is no success of its own."""
+    """It may have exited with 0 after SIGTERM, which is not a success of the program."""
     message = "The node was low on resource: memory. "
     state = read_pod_state(pod("Failed", *containers, reason="Evicted", message=message), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "Evicted")
@@ -90,12 +90,12 @@ def test_a_pod_disrupted_by_its_cluster_has_no_exit_code() -> None:
     assert (state.exit_code, state.reason) == (None, "PreemptionByScheduler")
 
 
-def test_a_container_of_a_node_that_came_back_has_no_exit_code() -> None:
+def test_a_container_of_a_restarted_node_has_no_exit_code() -> None:
     state = read_pod_state(pod("Failed", ended(137, "ContainerStatusUnknown")), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "NodeLost")
 
 
-def test_a_pod_whose_node_does_not_answer_is_unknown() -> None:
+def test_a_pod_on_an_unresponsive_node_is_unknown() -> None:
     assert read_pod_state(pod("Unknown", running()), NAME).phase is Phase.UNKNOWN
 
 
@@ -104,25 +104,25 @@ def test_a_pod_deleted_while_it_runs_still_runs_and_is_deleting() -> None:
     assert (state.phase, state.deleting) == (Phase.RUNNING, True)
 
 
-def test_a_pod_that_never_started_says_what_failed_in_its_place() -> None:
+def test_a_pod_that_never_started_names_the_failed_container() -> None:
     fetch = ended(2, message="no such bucket\n", name="fetch")
     state = read_pod_state(pod("Failed", initContainerStatuses=[fetch]), NAME)
     assert (state.phase, state.exit_code, state.reason) == (Phase.FAILED, None, "StartFailed")
     assert state.message == "its init container fetch ended with exit code 2: no such bucket"
 
 
-def test_a_program_that_is_not_there_could_not_start() -> None:
+def test_a_missing_program_could_not_start() -> None:
     message = 'exec: "trian": executable file not found in $PATH'
     state = read_pod_state(pod("Failed", ended(128, "StartError", message)), NAME)
     assert (state.exit_code, state.reason, state.message) == (128, "StartFailed", message)
 
 
-def test_a_pod_with_a_deadline_of_its_own_is_not_at_its_jobs() -> None:
+def test_a_pod_with_its_own_deadline_is_not_at_the_deadline_of_its_job() -> None:
     state = read_pod_state(pod("Failed", ended(143), reason="DeadlineExceeded"), NAME)
     assert (state.exit_code, state.reason) == (None, "PodDeadlineExceeded")
 
 
-def test_a_pod_that_waits_says_what_for() -> None:
+def test_a_waiting_pod_names_its_reason() -> None:
     state = read_pod_state(
         pod("Pending", waiting("ImagePullBackOff", "Back-off pulling image")), NAME
     )
@@ -135,7 +135,7 @@ def test_a_pod_that_waits_says_what_for() -> None:
     assert (state.reason, state.message) == ("Unschedulable", because["message"])
 
 
-def test_only_the_end_of_what_a_container_said_is_kept() -> None:
+def test_only_the_end_of_a_container_message_is_kept() -> None:
     log = "".join(f"step {number}\n" for number in range(200)) + "ValueError: no data\n"
     message = read_pod_state(pod("Failed", ended(1, message=log)), NAME).message
     assert message.endswith("ValueError: no data")
@@ -144,7 +144,7 @@ def test_only_the_end_of_what_a_container_said_is_kept() -> None:
     assert len(long) < 700
 
 
-def test_a_pod_that_runs_on_a_node_that_does_not_answer_says_so() -> None:
+def test_a_running_pod_on_an_unresponsive_node_is_reported() -> None:
     said = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
     state = read_pod_state(pod("Running", running(), conditions=said), NAME)
     assert (state.phase, state.message) == (Phase.RUNNING, "its node does not answer")

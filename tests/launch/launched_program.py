@@ -1,4 +1,4 @@
-"""What the tests of experiments launch: a program that tells what it was given."""
+"""The program of experiments in tests: it writes its arguments to a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import windlass as wl
 from harness import PATIENCE
 
-# So little of the CPUs that tens run side by side.
+# A share of the CPUs that is small enough to run tens of trials side by side.
 LITTLE = wl.Local(cpus=0.05)
 
 TELL = """
@@ -22,8 +22,8 @@ TELL = """
 """
 
 
-def told(trial: wl.Trial[Any]) -> list[list[Any]]:
-    """What each replica of a trial tells of itself, by role: its arguments, a variable, a file."""
+def reports(trial: wl.Trial[Any]) -> list[list[Any]]:
+    """The report of each replica of a trial, by role: its arguments, a variable, a file."""
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", [str(line) for line in trial.logs()]
     return sorted(json.loads(line) for line in map(str, trial.logs()))

@@ -1,4 +1,4 @@
-"""`exp.add`: a trial at once, with arguments and variables over the job's own, once an identity."""
+"""`exp.add` creates a trial at once, with arguments over those of the job, once per identity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import pytest
-from launched_program import LITTLE, TELL, told
+from launched_program import LITTLE, TELL, reports
 
 import windlass as wl
 from harness import Project
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 @pytest.fixture
 def exp(project: Project, monkeypatch: pytest.MonkeyPatch) -> wl.Experiment:
-    """An experiment; we stand in a project with a program that tells what it was given."""
+    """An experiment, in a project with a program that reports its arguments."""
     project.write("tell.py", TELL)
     monkeypatch.chdir(project.path)
     return wl.create_experiment("adding")
@@ -38,11 +38,11 @@ def group(tell: wl.Packaged) -> wl.JobGroup:
 
 
 def words(trial: wl.Trial[Any]) -> list[str]:
-    [[_, argv, *_]] = told(trial)
+    [[_, argv, *_]] = reports(trial)
     return list(argv)
 
 
-def test_arguments_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packaged) -> None:
+def test_arguments_override_those_of_the_job(exp: wl.Experiment, tell: wl.Packaged) -> None:
     own = {"epochs": 3, "net": {"depth": 2, "width": 8}}
     job = wl.Job(tell, args=own, executor=LITTLE)
     trials = [
@@ -66,7 +66,7 @@ def test_arguments_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packa
     assert job.args == own == {"epochs": 3, "net": {"depth": 2, "width": 8}}
 
 
-def test_what_a_trial_was_given_is_kept_to_be_given_again(
+def test_the_arguments_of_a_trial_are_stored_for_a_rerun(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     job = wl.Job(tell, args={"epochs": 3}, executor=LITTLE)
@@ -79,9 +79,7 @@ def test_what_a_trial_was_given_is_kept_to_be_given_again(
     assert trial.params == {"epochs": 3, "x": "-v 'a b'", "best": "inf"}
 
 
-def test_everything_but_raw_words_is_one_word_whatever_is_in_it(
-    exp: wl.Experiment, tell: wl.Packaged
-) -> None:
+def test_every_value_except_raw_words_is_one_word(exp: wl.Experiment, tell: wl.Packaged) -> None:
     odd = ["a b", "$HOME", "`x`", "--", "*", "'\"", "ä\n", ""]
     trials = [
         exp.add(wl.Job(tell, executor=LITTLE), args=odd),
@@ -106,7 +104,7 @@ def test_none_is_dropped_with_a_warning_that_points_to_the_call(
     assert words(trial) == ["--lr=1"]
 
 
-def test_a_group_is_given_arguments_and_variables_by_role(
+def test_a_group_gets_arguments_and_variables_by_role(
     exp: wl.Experiment, group: wl.JobGroup
 ) -> None:
     trial = exp.add(
@@ -114,7 +112,7 @@ def test_a_group_is_given_arguments_and_variables_by_role(
         args={"learner": {"net": {"depth": 5}}, "actor": {"n": 2}},
         env={"learner": {"GREETING": "hello"}},
     )
-    assert told(trial) == [
+    assert reports(trial) == [
         ["actor", ["play", "--n=2"], "hi", ""],
         ["learner", ["--lr=1", "--net.depth=5"], "hello", ""],
     ]
@@ -140,7 +138,7 @@ def test_a_group_is_given_arguments_and_variables_by_role(
         ({"label": ["a"]}, "exp.add: there is no option 'label'; did you mean 'labels'?"),
     ],
 )
-def test_what_a_group_cannot_be_given_is_refused_with_a_guess(
+def test_invalid_arguments_of_a_group_are_refused_with_a_suggestion(
     exp: wl.Experiment, group: wl.JobGroup, given: dict[str, Any], flaw: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument, match=flaw.replace("?", r"\?")):
@@ -148,10 +146,10 @@ def test_what_a_group_cannot_be_given_is_refused_with_a_guess(
     assert exp.refresh().trial_count == 0
 
 
-def test_variables_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packaged) -> None:
+def test_variables_override_those_of_the_job(exp: wl.Experiment, tell: wl.Packaged) -> None:
     job = wl.Job(tell, env={"GREETING": "hi", "OTHER": "1"}, executor=LITTLE)
     trial = exp.add(job, env={"GREETING": "hello"})
-    assert told(trial)[0][2] == "hello"
+    assert reports(trial)[0][2] == "hello"
     assert trial.record.spec.roles[0].env == {"GREETING": "hello", "OTHER": "1"}
 
 
@@ -164,7 +162,7 @@ def test_variables_are_laid_over_the_jobs_own(exp: wl.Experiment, tell: wl.Packa
         (None, {"lr": 1}, "args: lr: the command already has the flag --lr"),
     ],
 )
-def test_arguments_that_clash_are_refused(
+def test_conflicting_arguments_are_refused(
     exp: wl.Experiment, own: Any, given: dict[str, Any], flaw: str
 ) -> None:
     command = ["python", "tell.py", "--lr", "2"] if own is None else ["python", "tell.py"]
@@ -173,13 +171,13 @@ def test_arguments_that_clash_are_refused(
     assert exp.refresh().trial_count == 0
 
 
-def test_the_flags_of_what_starts_a_script_are_not_the_scripts(exp: wl.Experiment) -> None:
+def test_the_flags_of_an_interpreter_are_not_those_of_the_script(exp: wl.Experiment) -> None:
     command = wl.Command(["env", "--unset=HOME", "python", "tell.py"])
     trial = exp.add(wl.Job(command, executor=LITTLE), args={"unset": 1})
     assert words(trial) == ["--unset=1"]
 
 
-def test_name_and_labels_are_the_trials(exp: wl.Experiment, tell: wl.Packaged) -> None:
+def test_name_and_labels_belong_to_the_trial(exp: wl.Experiment, tell: wl.Packaged) -> None:
     job = wl.Job(tell, name="plain", executor=LITTLE)
     trials = [exp.add(job), exp.add(job, name="special", labels=["a", "b"])]
     assert [(trial.name, trial.record.labels) for trial in trials] == [
@@ -198,7 +196,7 @@ def test_an_auxiliary_trial_does_not_count(exp: wl.Experiment, tell: wl.Packaged
     trial.wait()
 
 
-def test_what_makes_no_sense_is_all_told_at_once_and_nothing_is_added(
+def test_all_problems_are_reported_at_once_and_nothing_is_added(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
@@ -234,7 +232,7 @@ def test_a_secret_is_not_recorded_with_the_trial(exp: wl.Experiment, tell: wl.Pa
     assert exp.refresh().trial_count == 0
 
 
-def test_the_secret_in_a_functions_arguments_is_not_kept(project: Project) -> None:
+def test_a_secret_in_the_arguments_of_a_function_is_not_stored(project: Project) -> None:
     project.write(
         "go.py",
         """
@@ -254,7 +252,7 @@ def test_the_secret_in_a_functions_arguments_is_not_kept(project: Project) -> No
     assert json.loads(done.stdout) == [12, {"token": "***"}, {}], done.stderr
 
 
-def test_arguments_that_hold_themselves_are_refused_however_they_are_laid(
+def test_arguments_that_contain_themselves_are_refused(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     cyclic: dict[str, Any] = {}
@@ -275,16 +273,16 @@ def test_arguments_that_hold_themselves_are_refused_however_they_are_laid(
 # -- identity -------------------------------------------------------------------------
 
 
-def test_an_identity_is_one_trial_however_often_it_is_added(
+def test_an_identity_is_one_trial_after_repeated_adds(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     job = wl.Job(tell, executor=LITTLE)
     first = exp.add(job, args={"n": 1}, identity="n=1")
     with pytest.warns(
         UserWarning, match=rf"trial {first.id} exists, with different .* \(n\)"
-    ) as told:
+    ) as warned:
         again = exp.add(job, args={"n": 2}, identity="n=1")
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     assert first.id == again.id
     assert again.params == {"n": 1}
     first.wait()
@@ -295,7 +293,7 @@ def test_an_identity_is_one_trial_however_often_it_is_added(
     namesake.wait()
 
 
-def test_an_identity_is_one_trial_though_many_add_it_at_once(
+def test_an_identity_is_one_trial_with_concurrent_adds(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     job, found, start = wl.Job(tell, executor=LITTLE), [], threading.Barrier(8)
@@ -364,7 +362,7 @@ def test_a_decorated_function_is_added_with_its_options(project: Project) -> Non
     ], done.stderr  # fmt: skip
 
 
-def test_the_arguments_of_a_function_are_laid_over_by_name(project: Project) -> None:
+def test_the_arguments_of_a_function_are_overridden_by_name(project: Project) -> None:
     project.write(
         "go.py",
         """

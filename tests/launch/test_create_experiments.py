@@ -1,4 +1,4 @@
-"""Experiments are made at once, found again by id or name, and told apart."""
+"""Experiments are created at once, found by id or name, and distinguished."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from launched_program import LITTLE, TELL, told
+from launched_program import LITTLE, TELL, reports
 
 import windlass as wl
 from harness import BIN, Project
@@ -23,7 +23,7 @@ def standing_there(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.path)
 
 
-def test_an_experiment_is_there_as_soon_as_it_is_created() -> None:
+def test_an_experiment_exists_as_soon_as_it_is_created() -> None:
     exp = wl.create_experiment(
         "fresh", project="p", labels=["paper", "b"], description="It is.", config={"a": {"b": 1}}
     )
@@ -38,7 +38,7 @@ def test_an_experiment_is_there_as_soon_as_it_is_created() -> None:
     assert abs(exp.created - time.time()) < 60
 
 
-def test_a_request_that_is_sent_twice_makes_one_experiment() -> None:
+def test_a_repeated_request_creates_one_experiment() -> None:
     transport = wl.Client().transport
     request = new_experiment("twice", None, (), "", None)
     made = [transport.ask("POST", "/experiments", ExperimentRecord, body=request) for _ in range(2)]
@@ -46,7 +46,7 @@ def test_a_request_that_is_sent_twice_makes_one_experiment() -> None:
     assert [each.id for each in wl.list_experiments(name="twice")] == [made[0].id]
 
 
-def test_the_one_that_exists_will_do_if_it_may() -> None:
+def test_an_existing_experiment_is_used_if_allowed() -> None:
     first = wl.create_experiment("nightly", labels=["old"], exist_ok=True)
     with ThreadPoolExecutor(8) as pool:
         others = list(
@@ -64,20 +64,20 @@ def test_the_one_that_exists_will_do_if_it_may() -> None:
         wl.create_experiment("nightly", exist_ok=True)
 
 
-def test_add_is_the_same_call_on_one_that_was_created_and_one_that_was_found(
+def test_add_works_the_same_on_created_and_found_experiments(
     project: Project,
 ) -> None:
     project.write("tell.py", TELL)
     exp = wl.create_experiment("both")
     job = wl.Job(wl.PythonScript("tell.py"), executor=LITTLE)
     trials = [each.add(job, args={"n": 1}) for each in (exp, wl.get_experiment("both"))]
-    assert [told(trial) for trial in trials] == [[["main", ["--n=1"], "", ""]]] * 2
+    assert [reports(trial) for trial in trials] == [[["main", ["--n=1"], "", ""]]] * 2
     assert [trial.experiment for trial in trials] == ["both"] * 2
     assert [trial.id for trial in exp.list_trials()] == [trial.id for trial in trials]
     assert exp.refresh().states == {"SUCCEEDED": 2}
 
 
-def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
+def test_an_ambiguous_name_is_refused_with_the_ids() -> None:
     first, second = (wl.create_experiment("namesakes") for _ in range(2))
     assert first.id != second.id
     first.add(wl.Job(wl.Command(["true"]), executor=LITTLE)).wait()
@@ -93,7 +93,7 @@ def test_a_name_that_exists_twice_is_refused_with_the_ids() -> None:
     assert wl.get_experiment(first.id).trial_count == 1
 
 
-def test_very_many_of_one_name_are_not_all_told() -> None:
+def test_the_list_of_ids_with_an_equal_name_is_limited() -> None:
     for _ in range(25):
         wl.create_experiment("crowd")
     with pytest.raises(wl.Conflict, match="more than 20 experiments named 'crowd'") as caught:
@@ -102,7 +102,7 @@ def test_very_many_of_one_name_are_not_all_told() -> None:
     assert "and others. See: windlass ls --experiments" in (caught.value.hint or "")
 
 
-def test_a_name_in_a_job_is_the_newest_experiment_of_that_name(project: Project) -> None:
+def test_a_name_in_a_job_means_the_newest_experiment_of_that_name(project: Project) -> None:
     wl.create_experiment("named")
     newest = wl.create_experiment("named")
     project.write(
@@ -123,7 +123,7 @@ def test_a_name_in_a_job_is_the_newest_experiment_of_that_name(project: Project)
     assert newest.refresh().trial_count == 2
 
 
-def test_ls_takes_an_experiment_by_name_or_by_id(project: Project) -> None:
+def test_ls_accepts_an_experiment_by_name_or_by_id(project: Project) -> None:
     first, second = (wl.create_experiment("listed") for _ in range(2))
     trials = [each.add(wl.Job(wl.Command(["true"]), executor=LITTLE)) for each in (first, second)]
     for trial in trials:
@@ -141,13 +141,13 @@ def test_ls_takes_an_experiment_by_name_or_by_id(project: Project) -> None:
     assert "There is no experiment 'nobody'." in done.stderr
 
 
-def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:
+def test_all_problems_of_a_new_experiment_are_reported_at_once() -> None:
     before = len(list(wl.list_experiments()))
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.create_experiment("", "", labels="x", description=7, config={"f": len})  # type: ignore[arg-type]
-    told = str(caught.value)
+    message = str(caught.value)
     for what in ("name: ''", "project: ''", "labels: write a list", "description: 7", "config: f"):
-        assert what in told
+        assert what in message
     with pytest.raises(wl.InvalidArgument, match="labels: '' is not a label"):
         wl.create_experiment("x", labels=[""])
     cyclic: dict[str, object] = {}
@@ -159,14 +159,14 @@ def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:
     assert len(list(wl.list_experiments())) == before
 
 
-def test_a_configuration_is_kept_exactly() -> None:
+def test_a_configuration_is_stored_exactly() -> None:
     config = {"lr": 0.1, "shape": (2, 3), "path": Path("a/b"), "none": None, "text": "ä" * 5000}
     exp = wl.create_experiment("configured", config=config)
     kept = wl.get_experiment(exp.id).record.config
     assert kept == {**config, "shape": [2, 3], "path": "a/b"}
 
 
-def test_an_experiment_can_be_sent_along() -> None:
+def test_an_experiment_can_be_pickled() -> None:
     exp = wl.create_experiment("travels")
     again = pickle.loads(pickle.dumps(exp))
     assert again.refresh().record == exp.record

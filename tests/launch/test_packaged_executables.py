@@ -1,4 +1,4 @@
-"""Packaged executables: the code as it was then, the same hash for the same code, used anywhere."""
+"""Packaged executables keep the code of that moment, with one hash for equal code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from launched_program import LITTLE, TELL, told
+from launched_program import LITTLE, TELL, reports
 
 import windlass as wl
 from harness import BIN, Project, kill_server, stop_server
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.usefixtures("home")
 
 @pytest.fixture
 def here(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with a program that tells what it was given; we stand in it."""
+    """A project with a program that reports its arguments, as the working directory."""
     project.write("tell.py", TELL)
     project.write("word.txt", "first")
     monkeypatch.chdir(project.path)
     return project
 
 
-def test_what_is_edited_after_packaging_is_not_in_it(here: Project) -> None:
+def test_edits_after_packaging_are_not_included(here: Project) -> None:
     exp = wl.create_experiment("edited")
     [tell] = exp.package([wl.PythonScript("tell.py")])
     here.write("word.txt", "second")
@@ -32,23 +32,23 @@ def test_what_is_edited_after_packaging_is_not_in_it(here: Project) -> None:
     before = exp.add(job)
     [edited] = exp.package([wl.PythonScript("tell.py")])
     after = exp.add(wl.Job(edited, executor=LITTLE))
-    assert [told(before), told(after)] == [
+    assert [reports(before), reports(after)] == [
         [["main", [], "", "first"]], [["main", [], "", "second"]],
     ]  # fmt: skip
     assert before.name == "tell"
 
 
-def test_a_packaged_script_runs_though_it_is_deleted_and_we_stand_elsewhere(
+def test_a_packaged_script_runs_after_its_deletion_from_another_folder(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [tell] = wl.package([wl.PythonScript("tell.py")])
     shutil.rmtree(here.path)
     monkeypatch.chdir(tmp_path)
     trial = wl.create_experiment("gone").add(wl.Job(tell, executor=LITTLE), args=["x"])
-    assert told(trial) == [["main", ["x"], "", "first"]]
+    assert reports(trial) == [["main", ["x"], "", "first"]]
 
 
-def test_the_same_tree_has_the_same_hash_and_is_sent_once(here: Project, home: Path) -> None:
+def test_equal_trees_have_one_hash_and_are_uploaded_once(here: Project, home: Path) -> None:
     [first] = wl.package([wl.PythonScript("tell.py")])
     here.write("word.txt", "other")
     [other] = wl.package([wl.PythonScript("tell.py")])
@@ -63,11 +63,11 @@ def test_the_same_tree_has_the_same_hash_and_is_sent_once(here: Project, home: P
 
 
 def _blobs(home: Path) -> dict[Path, int]:
-    """What the server keeps, and when each was written."""
+    """The blobs of the server and the times of their writes."""
     return {path: path.stat().st_mtime_ns for path in (home / "blobs").rglob("*")}
 
 
-def test_a_packaged_executable_says_what_it_is(here: Project) -> None:
+def test_a_packaged_executable_describes_itself(here: Project) -> None:
     [tell] = wl.package([wl.PythonScript("tell.py")])
     assert isinstance(tell, wl.Packaged)
     assert tell.files == 2
@@ -102,7 +102,7 @@ def test_every_kind_of_program_can_be_packaged(here: Project) -> None:
     assert [trial.name for trial in trials] == ["tell", "tell", "run", "tell"]
 
 
-def test_a_function_is_packaged_with_the_code_it_is_from(project: Project) -> None:
+def test_a_function_is_packaged_with_its_code(project: Project) -> None:
     project.write("words.py", "WORD = 'first'\n\n\ndef say(times):\n    return times * WORD\n")
     project.write(
         "go.py",
@@ -128,19 +128,17 @@ def test_a_function_is_packaged_with_the_code_it_is_from(project: Project) -> No
     assert done.stdout.split() == ["firstfirst", "FIRST"], done.stderr
 
 
-def test_a_packaged_job_works_alone(here: Project) -> None:
+def test_a_packaged_job_can_be_submitted_alone(here: Project) -> None:
     [tell] = wl.package([wl.PythonScript("tell.py")])
     here.write("word.txt", "later")
     trial = wl.Job(tell, args={"lr": 0.1}, executor=LITTLE).submit()
-    assert told(trial) == [["main", ["--lr=0.1"], "", "first"]]
+    assert reports(trial) == [["main", ["--lr=0.1"], "", "first"]]
     assert (trial.experiment, trial.params) == ("tell", {"lr": 0.1})
     assert trial.record.provenance.tree_files == 2
-    assert told(wl.Job(tell, executor=LITTLE).run()) == [["main", [], "", "first"]]
+    assert reports(wl.Job(tell, executor=LITTLE).run()) == [["main", [], "", "first"]]
 
 
-def test_the_roles_of_a_group_run_the_trees_they_were_packaged_from(
-    here: Project, tmp_path: Path
-) -> None:
+def test_the_roles_of_a_group_run_their_packaged_trees(here: Project, tmp_path: Path) -> None:
     actors = Project(tmp_path / "actors")
     actors.write("tell.py", TELL)
     actors.write("word.txt", "of the actors")
@@ -154,7 +152,7 @@ def test_the_roles_of_a_group_run_the_trees_they_were_packaged_from(
         judge=wl.Job(wl.PythonScript("tell.py"), executor=LITTLE),
     )
     trial = wl.create_experiment("trees").add(group, args={"actor": ["a"]})
-    assert told(trial) == [
+    assert reports(trial) == [
         ["actor", ["a"], "", "of the actors"],
         ["judge", [], "", "of later"],
         ["learner", [], "", "first"],
@@ -169,7 +167,7 @@ def test_the_roles_of_a_group_run_the_trees_they_were_packaged_from(
     assert f"of actor     {actor.tree[:12]} from {actors.path}" in page
 
 
-def test_the_root_of_a_script_is_the_one_that_is_given(here: Project) -> None:
+def test_an_explicit_root_of_a_script_is_used(here: Project) -> None:
     here.write("pyproject.toml", "")
     here.write("sub/tell.py", TELL)
     here.write("sub/word.txt", "of sub")
@@ -178,9 +176,9 @@ def test_the_root_of_a_script_is_the_one_that_is_given(here: Project) -> None:
     )
     assert (whole.files, part.files) == (5, 2)
     for each in (whole, part):
-        assert told(wl.Job(each, executor=LITTLE).submit())[0][3] == "of sub"
+        assert reports(wl.Job(each, executor=LITTLE).submit())[0][3] == "of sub"
     plain = wl.Job(wl.PythonScript("sub/tell.py", root="sub"), executor=LITTLE).submit()
-    assert told(plain)[0][3] == "of sub"
+    assert reports(plain)[0][3] == "of sub"
     assert plain.record.spec.code.tree == part.tree
 
 
@@ -192,7 +190,7 @@ def test_the_root_of_a_script_is_the_one_that_is_given(here: Project) -> None:
         (7, "root: 7 is not a folder"),
     ],
 )
-def test_a_root_that_cannot_be_is_refused(here: Project, root: str, flaw: str) -> None:
+def test_an_invalid_root_is_refused(here: Project, root: str, flaw: str) -> None:
     (here.path / "sub").mkdir()
     for refused in (
         lambda: wl.package([wl.PythonScript("tell.py", root=root)]),
@@ -202,7 +200,7 @@ def test_a_root_that_cannot_be_is_refused(here: Project, root: str, flaw: str) -
             refused()
 
 
-def test_what_was_packaged_for_one_server_is_refused_by_another(
+def test_an_executable_packaged_for_another_server_is_refused(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [tell] = wl.package([wl.PythonScript("tell.py")])
@@ -227,7 +225,9 @@ def test_what_was_packaged_for_one_server_is_refused_by_another(
         stop_server(other)
 
 
-def test_code_that_the_server_lost_is_told_with_the_remedy(here: Project, fresh_home: Path) -> None:
+def test_code_missing_on_the_server_is_reported_with_a_remedy(
+    here: Project, fresh_home: Path
+) -> None:
     exp = wl.create_experiment("lost")
     [tell] = exp.package([wl.PythonScript("tell.py")])
     kill_server(fresh_home)
@@ -236,21 +236,21 @@ def test_code_that_the_server_lost_is_told_with_the_remedy(here: Project, fresh_
         exp.add(wl.Job(tell))
     assert caught.value.hint == "Package it again: exp.package([...])"
     [again] = exp.package([wl.PythonScript("tell.py")])
-    assert told(exp.add(wl.Job(again, executor=LITTLE))) == [["main", [], "", "first"]]
+    assert reports(exp.add(wl.Job(again, executor=LITTLE))) == [["main", [], "", "first"]]
 
 
 @pytest.mark.thorough
-def test_packaging_goes_on_with_the_next_server_when_one_was_killed(
+def test_packaging_continues_with_the_next_server_after_a_kill(
     here: Project, fresh_home: Path
 ) -> None:
     exp = wl.create_experiment("killed")
     kill_server(fresh_home)
     [tell] = exp.package([wl.PythonScript("tell.py")])
     kill_server(fresh_home)
-    assert told(exp.add(wl.Job(tell, executor=LITTLE))) == [["main", [], "", "first"]]
+    assert reports(exp.add(wl.Job(tell, executor=LITTLE))) == [["main", [], "", "first"]]
 
 
-def test_what_cannot_be_packaged_is_all_told_at_once(here: Project) -> None:
+def test_all_problems_of_packaging_are_reported_at_once(here: Project) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.package([wl.PythonScript("tel.py"), "tell.py", wl.Command(["./no-such-program"])])  # type: ignore[list-item]
     message = str(caught.value)
@@ -263,13 +263,13 @@ def test_what_cannot_be_packaged_is_all_told_at_once(here: Project) -> None:
     assert 'wl.package([wl.PythonScript("train.py")])' in (alone.value.hint or "")
 
 
-def test_a_module_that_packages_bring_may_be_packaged(here: Project) -> None:
+def test_a_module_of_required_packages_may_be_packaged(here: Project) -> None:
     [module] = wl.package([wl.PythonModule("no_such_module")])
     with pytest.raises(wl.InvalidArgument, match="there is no module 'no_such_module'"):
         wl.Job(module).submit()
 
 
-def test_a_program_of_an_image_may_be_packaged_and_is_looked_for_where_it_runs(
+def test_a_program_of_an_image_may_be_packaged_without_a_check(
     here: Project,
 ) -> None:
     [program] = wl.package([wl.Command(["no-such-program", "--lr", "1"])])
@@ -279,7 +279,7 @@ def test_a_program_of_an_image_may_be_packaged_and_is_looked_for_where_it_runs(
     assert in_pods.record.spec.roles[0].executable.argv == ("no-such-program", "--lr", "1")
 
 
-def test_a_function_that_cannot_travel_is_refused_when_it_is_packaged(project: Project) -> None:
+def test_a_function_that_cannot_be_pickled_is_refused_when_packaged(project: Project) -> None:
     project.write(
         "go.py",
         """

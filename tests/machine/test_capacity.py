@@ -1,4 +1,4 @@
-"""What a machine has to give, where control groups give less than there is."""
+"""The capacity of a machine within the limits of control groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 
 
 def machine(root: Path, files: dict[str, str]) -> tuple[float, int]:
-    """The CPUs and the memory of a machine with those files."""
+    """The CPUs and the memory of a machine with these files."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,11 +26,11 @@ def machine(root: Path, files: dict[str, str]) -> tuple[float, int]:
     return capacity.cpus, capacity.memory
 
 
-def test_without_control_groups_all_there_is_counts(tmp_path: Path) -> None:
+def test_without_control_groups_the_whole_machine_counts(tmp_path: Path) -> None:
     assert machine(tmp_path, {}) == (CPUS, MEMORY)
 
 
-def test_the_limits_of_a_unified_group_and_of_those_around_it_count(tmp_path: Path) -> None:
+def test_the_limits_of_a_unified_group_and_its_parents_count(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/user/job",
         "sys/fs/cgroup/user/job/cpu.max": "50000 100000",
@@ -51,7 +51,7 @@ def test_the_limits_of_separate_controllers_count(tmp_path: Path) -> None:
     assert machine(tmp_path, files) == (0.75, 2_000_000_000)
 
 
-def test_what_means_no_limit_is_none(tmp_path: Path) -> None:
+def test_values_that_mean_no_limit_are_ignored(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "5:cpu:/\n4:memory:/",
         "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
@@ -61,7 +61,7 @@ def test_what_means_no_limit_is_none(tmp_path: Path) -> None:
     assert machine(tmp_path, files) == (CPUS, MEMORY)
 
 
-def test_a_container_whose_group_is_named_from_outside_has_its_own_limits(tmp_path: Path) -> None:
+def test_a_container_with_an_outside_group_name_has_its_own_limits(tmp_path: Path) -> None:
     files = {
         "proc/self/cgroup": "0::/docker/c0ffee",
         "sys/fs/cgroup/cpu.max": "25000 100000",

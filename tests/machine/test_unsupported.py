@@ -1,4 +1,4 @@
-"""What the local runtime refuses before anything is stored, and what it says of the machine."""
+"""Specs that the local runtime refuses before anything is stored, with the reason."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_a_plain_spec_has_no_problems() -> None:
         ({"code": Code(import_paths=("src", "../lib"))}, "not inside"),
     ],
 )
-def test_what_cannot_be_honoured_is_said(fields: dict[str, Any], said: str) -> None:
+def test_an_unsupported_option_is_reported(fields: dict[str, Any], said: str) -> None:
     [problem] = find_unsupported(spec(**fields))
     assert said in problem
 
 
-def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     volumes = (Volume(target="..", source=str(tmp_path)), Volume(target="d", source="x"))
     assert len(find_unsupported(spec(backend="ray", volumes=volumes))) == 3
 
 
-def test_the_machine_has_something_to_give() -> None:
+def test_the_machine_has_capacity() -> None:
     capacity = read_capacity({})
     assert capacity.cpus > 0 and capacity.memory > 0

@@ -1,4 +1,4 @@
-"""How long trials ran, whatever became of them meanwhile."""
+"""The run time of trials with suspensions and restarts."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def attempt(number: int, started: float | None, ended: float | None) -> Attempt:
         ({"started": 10.0, "ended": 30.0}, None, 20.0),
     ],
 )
-def test_one_that_was_never_suspended(
+def test_a_trial_without_suspensions(
     given: dict[str, Any], now: float | None, seconds: float | None
 ) -> None:
-    pause = (attempt(1, 10.0, 12.0), attempt(2, 25.0, None))  # between restarts counts
+    pause = (attempt(1, 10.0, 12.0), attempt(2, 25.0, None))  # time between restarts counts
     assert seconds_run(record(attempts=pause, **given), now) == seconds
 
 
@@ -51,12 +51,12 @@ def test_one_that_was_never_suspended(
     [
         ([(10.0, 12.0), (40.0, None)], None, 12.0),
         ([(10.0, 12.0), (40.0, 45.0)], 45.0, 7.0),
-        ([(10.0, 12.0), (40.0, 5000.0)], 45.0, 7.0),  # one outlived the job, as its policy says
-        ([(10.0, 12.0), (10.0, 14.0)], None, 4.0),  # replicas run beside each other
+        ([(10.0, 12.0), (40.0, 5000.0)], 45.0, 7.0),  # one outlived the job, under its clean policy
+        ([(10.0, 12.0), (10.0, 14.0)], None, 4.0),  # replicas run in parallel
         ([(None, None)], 45.0, 35.0),
     ],
 )
-def test_one_that_was(
+def test_a_trial_with_suspensions(
     attempts: list[tuple[float | None, float | None]], ended: float | None, seconds: float
 ) -> None:
     made = tuple(attempt(number, *each) for number, each in enumerate(attempts, 1))

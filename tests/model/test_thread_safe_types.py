@@ -12,8 +12,8 @@ DOCS = "model/thread_safe_types.py"  # says how
 READING = re.compile(r"msgspec(\.\w+)*\.(decode|Decoder|convert)")
 
 
-def test_whatever_is_read_as_a_type_is_read_as_one_that_was_learned() -> None:
-    """Else two threads that are first to read one end the process with SIGSEGV."""
+def test_every_decoded_type_goes_through_learned() -> None:
+    """Otherwise two threads that decode a type for the first time crash with SIGSEGV."""
     offenders = [
         f"{file.relative_to(SOURCE)}:{call.lineno}"
         for file in sorted(SOURCE.rglob("*.py"))
@@ -24,7 +24,7 @@ def test_whatever_is_read_as_a_type_is_read_as_one_that_was_learned() -> None:
     assert offenders == []
 
 
-def test_the_rule_tells_one_from_the_other() -> None:
+def test_the_rule_detects_types_without_learned() -> None:
     text = """
 msgspec.json.decode(data)
 msgspec.json.encode(data).decode("utf-8", "replace")
@@ -39,7 +39,7 @@ msgspec.msgpack.Decoder(list[Point])
 
 
 def _reads(tree: ast.AST) -> Iterator[ast.Call]:
-    """The calls of msgspec that read a value as something, in their order."""
+    """The calls of msgspec that decode a value as a type, in their order."""
     calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
     for call in sorted(calls, key=lambda each: (each.lineno, each.col_offset)):
         if READING.fullmatch(ast.unparse(call.func)) and _type_of(call) is not None:

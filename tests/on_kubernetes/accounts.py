@@ -1,4 +1,4 @@
-"""Accounts of tests: service accounts with some rights in one namespace, and their tokens."""
+"""Accounts of tests: service accounts with some permissions in one namespace, and their tokens."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from windlass.kube.permissions.required import RUNNING, role_manifests, role_rul
 
 
 def admin_connection(kubeconfig: Path, namespace: str) -> Connection:
-    """A connection of ours with all rights."""
+    """A connection with all permissions."""
     return connect(config_file=str(kubeconfig), namespace=namespace)
 
 
 class Accounts:
-    """Makes accounts in a namespace."""
+    """Creates accounts in a namespace."""
 
     def __init__(self, admin: Connection) -> None:
         self._admin = admin
         self.namespace = admin.namespace
 
     def make(self, name: str, rules: Sequence[dict[str, Any]]) -> str:
-        """A service account that a role of its own gives rules; how the cluster calls it."""
+        """Create a service account with a role of these rules, and return its full name."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         self._admin.request("POST", path, {"metadata": {"name": name}})
         account = f"system:serviceaccount:{self.namespace}:{name}"
@@ -42,13 +42,13 @@ class Accounts:
         return account
 
     def change(self, name: str, rules: Sequence[dict[str, Any]]) -> None:
-        """Give the account these rules in the place of those that it had."""
+        """Replace the rules of the account."""
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/roles/{name}"
         how = "application/merge-patch+json"
         self._admin.request("PATCH", path, {"rules": list(rules)}, content_type=how)
 
     def remove(self, name: str) -> None:
-        """Have the account go; its tokens are worth nothing then."""
+        """Delete the account, which invalidates its tokens."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{name}"
         self._admin.request("DELETE", path)
 
@@ -64,7 +64,7 @@ class Accounts:
         return Path(path).read_text() if path else ""
 
     def connect(self, name: str) -> Connection:
-        """A connection of ours as that account."""
+        """A connection as that account."""
         login = TokenLogin(
             server=self._admin.server, token=self.token(name), ca_cert=self.authority()
         )
@@ -77,7 +77,7 @@ def core_of(connection: Connection) -> client.CoreV1Api:
 
 
 def log_in_with_few_rights(cluster: Cluster, namespace: str, folder: Path) -> None:
-    """Log in as an account with the documented rights: it may not list nodes, nor get queues."""
+    """Log in as an account with the documented permissions: it may not list nodes or get queues."""
     admin = admin_connection(cluster.kubeconfig, namespace)
     accounts = Accounts(admin)
     accounts.make("trainer", role_rules(RUNNING))

@@ -1,4 +1,4 @@
-"""Getting at a cluster: the one of `make kube`, or any that a kubeconfig names."""
+"""Access to a cluster: that of `make kube`, or any that a kubeconfig names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cluster:
 
     kubeconfig: Path
     is_ours: bool
-    """Whether it is the one of `make kube`: it runs on this machine, and tests may break it."""
+    """Whether it is that of `make kube`: it runs on this machine, and tests may break it."""
 
     @property
     def image(self) -> str:
@@ -33,16 +33,16 @@ class Cluster:
 
     @property
     def machine_address(self) -> str:
-        """Where pods reach servers that tests start on this machine; they listen there too."""
+        """The address at which pods reach servers of tests on this machine."""
         assert self.is_ours, "pods of another cluster may not reach this machine"
         return MACHINE_ADDRESS
 
     def admin(self) -> client.ApiClient:
-        """A client with all rights."""
+        """A client with all permissions."""
         return config.new_client_from_config(config_file=str(self.kubeconfig))
 
     def user(self, name: str) -> client.ApiClient:
-        """A client of one of the users without rights: `limited`, `alice`, `bob`."""
+        """A client of one of the users without permissions: `limited`, `alice`, `bob`."""
         return config.new_client_from_config(config_file=str(self.user_kubeconfig(name)))
 
     def user_kubeconfig(self, name: str) -> Path:
@@ -52,7 +52,7 @@ class Cluster:
 
 
 def find_cluster() -> Cluster | None:
-    """The cluster that tests are to use, if there is one."""
+    """The cluster for the tests, or None."""
     if given := os.environ.get("WINDLASS_TEST_KUBECONFIG"):
         return Cluster(Path(given).expanduser(), is_ours=_same(given))
     if KUBECONFIG.exists() and enclosure.is_open():
@@ -61,7 +61,7 @@ def find_cluster() -> Cluster | None:
 
 
 def account_client(admin: client.ApiClient, namespace: str, account: str) -> client.ApiClient:
-    """A client of a service account, which is made if it is not there: it has no rights."""
+    """A client of a service account without permissions, which is created if it is missing."""
     core = client.CoreV1Api(admin)
     names = [each.metadata.name for each in core.list_namespaced_service_account(namespace).items]
     if account not in names:

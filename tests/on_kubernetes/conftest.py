@@ -1,4 +1,4 @@
-"""What the tests on Kubernetes share."""
+"""Fixtures of the tests on Kubernetes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Accelerators that are not there: the node says that it has some, and pods are given them."""
+"""Fake accelerators: the node offers some, and pods get them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _CLAIM = Path(tempfile.gettempdir()) / f"{NAME}-accelerators.lock"
 def accelerators(
     core: client.CoreV1Api, resources: Mapping[str, int], labels: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Have a node offer resources and bear labels for a while; the node's name.
+    """Make a node offer resources and have labels for a while. Yields the node's name.
 
     `with accelerators(core, {"nvidia.com/gpu": 8}, {"nvidia.com/gpu.product": "A100"}) as node:`
 
-    One test at a time does this. The kubelet takes them away when it is started anew.
+    One test at a time does this. The kubelet removes them when it restarts.
     """
     with _CLAIM.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        # Tests add nodes that nothing runs on, and these are set aside.
+        # Tests add tainted nodes, on which nothing runs.
         node = next(each for each in core.list_node().items if not each.spec.taints)
         before = node.metadata.labels or {}
         _offer(core, node.metadata.name, {name: str(count) for name, count in resources.items()})
@@ -40,7 +40,7 @@ def accelerators(
 
 
 def _offer(core: client.CoreV1Api, node: str, resources: Mapping[str, str | None]) -> None:
-    # The kubelet would make out what can be given from what there is, but only in its own time.
+    # The kubelet would compute the allocatable resources from the capacity, but only later.
     core.patch_node_status(node, {"status": {"capacity": resources, "allocatable": resources}})
 
 

@@ -1,6 +1,6 @@
-"""Fixtures of tests on Kubernetes: a cluster, and in it a namespace of one's own.
+"""Fixtures of tests on Kubernetes: a cluster, and a namespace for each test.
 
-Tests in several processes share the one cluster. A test that breaks it asks for `alone`, and has it
+Tests in several processes share one cluster. A test that breaks it requests `alone`, and has it
 for itself while it runs.
 """
 
@@ -30,14 +30,17 @@ _SHARING = CACHE / f"{NAME}-tests.lock"
 
 
 def skip_without_cluster(item: pytest.Item) -> None:
-    """For `pytest_runtest_setup`: skips in here are told in one line, those of fixtures in many."""
+    """For `pytest_runtest_setup`:
+
+    pytest reports a skip there in one line, one of a fixture in many.
+    """
     if "cluster" in getattr(item, "fixturenames", ()) and find_cluster() is None:
         pytest.skip(HOW_TO)
 
 
 @contextmanager
 def shared(how: int = fcntl.LOCK_SH) -> Iterator[None]:
-    """The cluster with others, for a while, or without."""
+    """Lock the cluster for a while, shared or exclusively."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with _SHARING.open("a") as file:
         fcntl.flock(file, how)
@@ -46,7 +49,7 @@ def shared(how: int = fcntl.LOCK_SH) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    """The cluster; without one the test is skipped, saying how to have one."""
+    """The cluster. Without one, the test is skipped with instructions."""
     found = find_cluster()
     if found is None:
         pytest.skip(HOW_TO)
@@ -63,25 +66,25 @@ def own_cluster(cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session")
 def admin(cluster: Cluster) -> client.ApiClient:
-    """A client with all rights."""
+    """A client with all permissions."""
     return cluster.admin()
 
 
 @pytest.fixture(scope="session")
 def core(admin: client.ApiClient) -> client.CoreV1Api:
-    """Pods, services, nodes and so on, with all rights."""
+    """Pods, services, nodes and so on, with all permissions."""
     return client.CoreV1Api(admin)
 
 
 @pytest.fixture(scope="session")
 def windlass_image(own_cluster: Cluster) -> str:
-    """The image of `deploy/Dockerfile`; made before a test has the cluster, for it takes long."""
+    """The image of `deploy/Dockerfile`. The slow build runs before a test locks the cluster."""
     return have_windlass_image()
 
 
 @pytest.fixture
 def sharing(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
-    """The right to use the cluster, together with others unless the test asks for `alone`."""
+    """The lock of the cluster, shared with other tests unless the test requests `alone`."""
     is_alone = "alone" in request.fixturenames
     is_in_place = not is_alone or request.path.parent.name == "alone"
     assert is_in_place, (
@@ -93,13 +96,13 @@ def sharing(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def alone(own_cluster: Cluster, sharing: None) -> Cluster:
-    """The cluster of `make kube`, with no other test on it: its parts may be stopped."""
+    """The cluster of `make kube` without other tests, so that its parts may be stopped."""
     return own_cluster
 
 
 @pytest.fixture
 def namespace(cluster: Cluster, core: client.CoreV1Api, sharing: None) -> Iterator[Namespace]:
-    """A namespace for one test, which goes with everything in it."""
+    """A namespace for one test, deleted with everything in it."""
     made = Namespace(core, f"windlass-test-{secrets.token_hex(4)}", image=cluster.image)
     made.create()
     yield made
@@ -108,7 +111,7 @@ def namespace(cluster: Cluster, core: client.CoreV1Api, sharing: None) -> Iterat
 
 @pytest.fixture
 def gate(own_cluster: Cluster, tmp_path: Path) -> Gate:
-    """What a test tells programs in pods by, and they the test."""
+    """The gate between a test and its programs in pods."""
     return Gate(tmp_path / "gate")
 
 
@@ -129,7 +132,7 @@ def home_with_cluster(
 
 @pytest.fixture
 def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    """A way to the cluster that a test may break."""
+    """A proxy to the cluster that a test may break."""
     with Proxy(cluster) as made:
         yield made
 
@@ -138,14 +141,14 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 def home_behind_proxy(
     proxy: Proxy, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A home whose servers reach the cluster by that way, which is there for longer."""
+    """A home whose servers reach the cluster through the proxy, which outlives them."""
     monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path)))
     return home_with_cluster
 
 
 @pytest.fixture
 def turnstile(cluster: Cluster) -> Iterator[Turnstile]:
-    """A way to the cluster by which it may be too busy."""
+    """A proxy to the cluster that can respond as too busy."""
     with Turnstile(cluster) as made:
         yield made
 
@@ -154,7 +157,7 @@ def turnstile(cluster: Cluster) -> Iterator[Turnstile]:
 def connection(
     cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Connection]:
-    """A connection of ours with all rights, in the test's namespace."""
+    """A connection with all permissions, in the test's namespace."""
     monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "windlass"))
     made = admin_connection(cluster.kubeconfig, namespace.name)
     yield made

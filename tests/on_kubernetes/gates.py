@@ -1,5 +1,6 @@
-"""A folder of this machine that pods of the cluster of `make kube` see: there a test tells programs
-to go on, and they tell it how far they are, whatever else is away."""
+"""A folder of this machine that pods of the cluster of `make kube` see. A test and its programs
+notify each other through files in it, also during an outage of everything else.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 INSIDE = "/gate"
-"""Where programs find it; see `on_kubernetes.runtime.trial_functions`."""
+"""The path of the folder in pods; see `on_kubernetes.runtime.trial_functions`."""
 
 
 class Gate:
-    """What a test and its programs tell each other by files."""
+    """Notifications between a test and its programs through files."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        folder.chmod(0o777)  # in pods they are another user
+        folder.chmod(0o777)  # in pods the user is another one
         self._folder = folder
 
     @property
     def volumes(self) -> dict[str, str]:
-        """For `volumes=` of what is to see it."""
+        """The `volumes=` of jobs that use the gate."""
         return {INSIDE: f"host:{self._folder}"}
 
     def equip(self, role: dict[str, Any]) -> dict[str, Any]:
-        """A role of an object whose pods are to see it."""
+        """A role of an object whose pods use the gate."""
         pod = role["template"]["spec"]
         volume = {"name": "gate", "hostPath": {"path": str(self._folder)}}
         pod["volumes"] = [*pod.get("volumes", ()), volume]
@@ -34,23 +35,23 @@ class Gate:
         return role
 
     def tell(self, name: str) -> None:
-        """Have a file there which somebody waits for."""
+        """Create a file that a program waits for."""
         (self._folder / name).touch()
 
     def is_told(self, name: str) -> bool:
-        """Whether a program has left such a file."""
+        """Return whether a program has created such a file."""
         return (self._folder / name).exists()
 
     def read(self, name: str) -> str:
-        """What a program has left there; nothing if it has not."""
+        """Return the text that a program wrote, or an empty text."""
         path = self._folder / name
         return path.read_text() if path.exists() else ""
 
     def named(self, begin: str) -> list[str]:
-        """The ends of all names there that begin so."""
+        """The suffixes of all file names with this prefix."""
         return sorted(each.name.removeprefix(begin) for each in self._folder.glob(f"{begin}*"))
 
     def clear(self) -> None:
-        """Remove all that was told."""
+        """Remove all files."""
         for each in self._folder.iterdir():
             each.unlink()

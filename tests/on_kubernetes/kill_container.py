@@ -1,4 +1,4 @@
-"""Killing what runs in a pod, as a kernel or an operator of the machine does: from outside."""
+"""Kill the process of a pod from outside, as the kernel or an administrator does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from on_kubernetes.cluster.locations import SOCKET
 
 
 def kill_container(container_id: str) -> None:
-    """Kill the process of a container without a word, as a pod's status names it."""
+    """Send SIGKILL to the process of a container, as named in the pod's status."""
     enclosure.run_inside(
         "ctr", f"--address={SOCKET}", "--namespace=k8s.io",
         "tasks", "kill", "--signal", "SIGKILL", container_id.removeprefix("containerd://"),

@@ -1,4 +1,4 @@
-"""Another cluster of this machine, beside the one that the tests run on."""
+"""Another cluster of this machine, beside that of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent.parent
 
 
 class OtherCluster:
-    """The cluster of a number, which is started and stopped as `make kube` does it."""
+    """The cluster with a number, which is started and stopped like that of `make kube`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -21,7 +21,7 @@ class OtherCluster:
         self.kubeconfig = self.state / "kubeconfig"
 
     def command(self, *words: str) -> str:
-        """What its command line says."""
+        """Run its command line and return the output."""
         env = {**os.environ, "WINDLASS_KUBE_NUMBER": str(self.number), "PYTHONPATH": str(TESTS)}
         done = subprocess.run(
             [sys.executable, "-m", "on_kubernetes.cluster", *words],

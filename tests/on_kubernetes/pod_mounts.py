@@ -1,6 +1,6 @@
-"""Files and settings of this machine for pods of the cluster of `make kube`, which runs here too.
+"""Files and settings of this machine for pods of the cluster of `make kube`, which runs here.
 
-Nothing of it is in an image: it is looked up when a test runs.
+They are not part of an image. Tests look them up when they run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Mounts:
-    """Folders and files that a pod has from this machine, read-only, and variables to go along."""
+    """Folders and files of this machine that a pod mounts read-only, and variables for them."""
 
     paths: tuple[Path, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Mounts:
 
     @property
     def places(self) -> list[dict[str, Any]]:
-        """For a container's `volumeMounts`: everything is where it is on this machine."""
+        """For a container's `volumeMounts`, with the same paths as on this machine."""
         return [
             {"name": name, "mountPath": str(path), "readOnly": True}
             for name, path in self._named().items()
@@ -45,7 +45,7 @@ class Mounts:
 
     @property
     def sources(self) -> dict[str, str]:
-        """For `volumes=` of an executor of ours."""
+        """For `volumes=` of a Windlass executor."""
         return {str(path): f"host:{path}:ro" for path in dict.fromkeys(self.paths)}
 
     def _named(self) -> dict[str, Path]:
@@ -54,22 +54,22 @@ class Mounts:
 
 
 def project_environment() -> Mounts:
-    """This environment with all that is installed in it, its interpreter, and the project's source.
+    """This environment with its packages, its interpreter, and the project's source.
 
-    A pod runs `sys.executable` with it: PyTorch and TensorFlow too, if they are here.
+    A pod runs `sys.executable` with it, with PyTorch and TensorFlow if they are installed.
     """
     paths = (Path(sys.prefix), Path(sys.base_prefix), ROOT / "src", ROOT / "tests")
     return Mounts(paths, {"PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def source() -> Mounts:
-    """The source alone: what the image's own Python imports `windlass.worker` from."""
+    """Only the source, from which the image's own Python imports `windlass.worker`."""
     env = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return Mounts((ROOT / "src",), env)
 
 
 def package_index() -> Mounts:
-    """How pip and uv find packages on this machine: settings, certificates, local folders."""
+    """The settings, certificates and local folders with which pip and uv find packages."""
     kept = ("PIP_", "UV_INDEX", "UV_EXTRA_INDEX", "UV_DEFAULT_INDEX", "UV_FIND_LINKS")
     named = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy")
     env = {
@@ -82,9 +82,9 @@ def package_index() -> Mounts:
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip's files say, as variables of the environment.
+    """The settings of pip's files, as environment variables.
 
-    `global.index-url='http://...'` is said by PIP_INDEX_URL.
+    `global.index-url='http://...'` is PIP_INDEX_URL.
     """
     command = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -92,7 +92,7 @@ def _pip_settings() -> dict[str, str]:
 
 
 def variables_of(listed: str) -> dict[str, str]:
-    """What `pip config list` says, as variables of the environment.
+    """The output of `pip config list` as environment variables.
 
     >>> variables_of("global.extra-index-url='http://a http://b'\\n:env:.timeout='9'")
     {'PIP_EXTRA_INDEX_URL': 'http://a http://b'}
@@ -107,7 +107,7 @@ def variables_of(listed: str) -> dict[str, str]:
 
 
 def _local_paths(env: Mapping[str, str]) -> Iterable[Path]:
-    """Those folders and files that settings name and that are here."""
+    """The existing folders and files that settings name."""
     for value in env.values():
         for word in value.split():
             url = urlsplit(word)

@@ -1,4 +1,4 @@
-"""Pods of tests: made from a few words, waited for, read."""
+"""Pods of tests: created from a few arguments, awaited, read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Namespace:
         self._image = image
 
     def create(self) -> None:
-        """Make it, and return when pods can be made in it."""
+        """Create the namespace, and return when it accepts pods."""
         self.core.create_namespace({"metadata": {"name": self.name}})
         eventually(self._takes_pods, f"{self.name} takes pods")
 
     def remove(self) -> None:
-        """Have it removed, with all in it. Pods are not asked to end, they are ended."""
+        """Delete the namespace with everything in it. Pods are killed without a grace period."""
         now = client.V1DeleteOptions(grace_period_seconds=0)
         self.core.delete_collection_namespaced_pod(self.name, body=now)
         self.core.delete_namespace(self.name)
@@ -39,7 +39,7 @@ class Namespace:
         resources: dict[str, str] | None = None,
         **spec: Any,
     ) -> client.V1Pod:
-        """Make a pod of one container that runs a command; `spec` has what else it needs.
+        """Create a pod of one container that runs a command; `spec` has further fields.
 
         `namespace.pod("hello", "python3", "-c", "print(1)", hostname="worker-0")`
         """
@@ -66,19 +66,19 @@ class Namespace:
         return self.core.create_namespaced_pod(self.name, body)
 
     def python(self, name: str, program: str, **more: Any) -> client.V1Pod:
-        """Make a pod that runs a program of Python; see `pod`."""
+        """Create a pod that runs Python code; see `pod`."""
         return self.pod(name, "python3", "-u", "-c", program, **more)
 
     def output(self, name: str) -> str:
-        """What a pod said, when it has succeeded."""
+        """Wait for the success of a pod and return its output."""
         eventually(lambda: self.phase(name) in ("Succeeded", "Failed"), f"{name} ends")
         said = self.logs(name)
         assert self.phase(name) == "Succeeded", said
         return said
 
     def logs(self, name: str) -> str:
-        """What a pod has said so far."""
-        # Not as the client decodes it: that takes a line of JSON for an object.
+        """The output of a pod so far."""
+        # The client would decode a line of JSON as an object.
         answer = self.core.read_namespaced_pod_log(name, self.name, _preload_content=False)
         return str(answer.data.decode())
 
@@ -91,17 +91,17 @@ class Namespace:
         eventually(lambda: self.phase(name) == "Running", f"{name} runs")
 
     def address(self, name: str) -> str:
-        """The address of a pod that runs."""
+        """The address of a running pod."""
         self.wait_running(name)
         return str(self.core.read_namespaced_pod(name, self.name).status.pod_ip)
 
     def is_gone(self, name: str) -> bool:
-        """Whether there is no pod of that name."""
+        """Return whether no pod of that name exists."""
         found = self.core.list_namespaced_pod(self.name, field_selector=f"metadata.name={name}")
         return not found.items
 
     def _takes_pods(self) -> bool:
-        # Not before its service account is there, and in older clusters that account's token.
+        # Not before its service account exists, and in older clusters that account's token.
         container = {"name": "main", "image": self._image}
         trial = {"metadata": {"name": "trial"}, "spec": {"containers": [container]}}
         try:
@@ -114,6 +114,6 @@ class Namespace:
 
 
 def is_node_ready(core: client.CoreV1Api) -> bool:
-    """Whether the cluster of `make kube` has its node, and it takes pods."""
+    """Return whether the cluster of `make kube` has a node that accepts pods."""
     conditions = [each for node in core.list_node().items for each in node.status.conditions or ()]
     return any(each.type == "Ready" and each.status == "True" for each in conditions)

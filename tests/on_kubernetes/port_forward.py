@@ -1,4 +1,4 @@
-"""A port of a pod, as one of this machine: what `kubectl port-forward` does."""
+"""A port of a pod on this machine, like `kubectl port-forward`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Forwarded(Way):
         return self
 
     def _forward(self) -> socket.socket:
-        # A client of its own: while one forwards, the client's requests are not its usual ones.
+        # A separate client, because forwarding changes how the client sends requests.
         core = client.CoreV1Api(self._cluster.admin())
         forward = portforward(
             core.connect_get_namespaced_pod_portforward, self._pod, self._namespace,
             ports=str(self._port),
         )  # fmt: skip
-        self._forwards.append(forward)  # it ends when nobody has it any more
+        self._forwards.append(forward)  # it ends when no reference is left
         far: socket.socket = forward.socket(self._port)
         return far

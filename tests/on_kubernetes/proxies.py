@@ -1,4 +1,4 @@
-"""A network between a client and the API server that breaks when a test says so."""
+"""A network between a client and the API server that a test can break."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcp_relay import Way
 
 
 class Proxy(Way):
-    """A way to a cluster's API: see `cut`, `shut` and `mend`, `hold` and `go_on`."""
+    """A proxy to a cluster's API: see `cut`, `shut` and `recover`, `hold` and `go_on`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._config = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -32,7 +32,7 @@ class Proxy(Way):
         super().close()
 
     def kubeconfig(self, folder: Path) -> Path:
-        """A kubeconfig by which the cluster is reached through this."""
+        """A kubeconfig for the cluster through this proxy."""
         there = self._config["clusters"][0]
         server = f"https://127.0.0.1:{self.port}"
         through = {**there["cluster"], "server": server, "tls-server-name": self.target[0]}
@@ -42,11 +42,11 @@ class Proxy(Way):
         return path
 
     def hold(self) -> None:
-        """Take connections from now on, and let nothing through them."""
+        """Accept connections from now on, but transfer nothing."""
         self._passes.clear()
 
     def go_on(self) -> None:
-        """Let through what comes, and what was held."""
+        """Transfer new and held data."""
         self._passes.set()
 
     def _reach(self) -> socket.socket:

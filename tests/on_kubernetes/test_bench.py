@@ -1,4 +1,4 @@
-"""`make bench-kube` can be run, and says what is asked of it. No time is judged."""
+"""`make bench-kube` runs and prints its results. No test judges a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.usefixtures("sharing", "definitions")
-def test_many_jobs_are_measured_beside_bare_creates_and_nothing_of_them_is_left(
+def test_many_jobs_are_measured_beside_bare_creates_and_leave_nothing(
     cluster: Cluster, core: client.CoreV1Api, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"

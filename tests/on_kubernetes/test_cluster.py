@@ -1,4 +1,4 @@
-"""The test cluster itself: everything that other tests take for granted about it."""
+"""The test cluster itself: the features that other tests rely on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.thorough
 SERVE = "python3 -u -m http.server 8000 --directory"
 
 
-def test_a_pod_runs_and_its_logs_are_read(namespace: Namespace) -> None:
+def test_a_pod_runs_and_its_logs_can_be_read(namespace: Namespace) -> None:
     namespace.python("hello", "print('hello from a pod')")
     assert namespace.output("hello") == "hello from a pod\n"
 
 
-def test_a_pod_that_fails_tells_its_exit_code(namespace: Namespace) -> None:
+def test_a_failed_pod_reports_its_exit_code(namespace: Namespace) -> None:
     namespace.python("broken", "import sys; sys.exit(7)")
     eventually(lambda: namespace.phase("broken") == "Failed", "the pod fails")
     status = namespace.core.read_namespaced_pod_status("broken", namespace.name).status
@@ -58,7 +58,7 @@ def test_a_port_of_a_pod_is_reached_by_port_forward(namespace: Namespace) -> Non
     assert "200 OK" in _get_forwarded(namespace, "web", 8000)
 
 
-def test_names_of_a_headless_service_are_known_in_pods(namespace: Namespace) -> None:
+def test_names_of_a_headless_service_resolve_in_pods(namespace: Namespace) -> None:
     _make_service(namespace, "ring", headless=True)
     addresses = []
     for index in range(2):
@@ -94,7 +94,7 @@ for _ in range(200):
     assert namespace.output("caller").strip() == "server"
 
 
-def test_a_pod_asks_the_api_server_as_its_account(namespace: Namespace) -> None:
+def test_a_pod_calls_the_api_server_as_its_account(namespace: Namespace) -> None:
     _allow(namespace, "pods", client.RbacV1Subject(kind="ServiceAccount", name="default"))
     namespace.python("asker", _ASK_API_SERVER.format(namespace=namespace.name))
     assert namespace.output("asker").split() == ["asker"]
@@ -110,9 +110,7 @@ def test_a_pod_reaches_a_server_on_this_machine(
         assert namespace.output("caller").strip() == "hello from the machine"
 
 
-def test_a_user_may_do_nothing_until_it_is_allowed_to(
-    namespace: Namespace, own_cluster: Cluster
-) -> None:
+def test_a_user_needs_permissions(namespace: Namespace, own_cluster: Cluster) -> None:
     limited = client.CoreV1Api(own_cluster.user("limited"))
     with pytest.raises(client.ApiException) as refused:
         limited.list_namespaced_pod(namespace.name)
@@ -123,9 +121,7 @@ def test_a_user_may_do_nothing_until_it_is_allowed_to(
     assert limited.list_namespaced_pod(namespace.name).items == []
 
 
-def test_an_account_may_do_nothing_until_it_is_allowed_to(
-    namespace: Namespace, admin: client.ApiClient
-) -> None:
+def test_an_account_needs_permissions(namespace: Namespace, admin: client.ApiClient) -> None:
     robot = client.CoreV1Api(account_client(admin, namespace.name, "robot"))
     assert not _may(robot, "list", "pods", namespace.name)
     _allow(namespace, "pods", client.RbacV1Subject(kind="ServiceAccount", name="robot"))
@@ -138,7 +134,7 @@ def test_definitions_of_other_projects_are_accepted(
     namespace: Namespace, admin: client.ApiClient
 ) -> None:
     definition = published_crds.definition("tfjobs")
-    group = "windlass-test.kubeflow.org"  # so as not to be in the way of other tests
+    group = "windlass-test.kubeflow.org"  # so that it does not affect other tests
     definition["spec"]["group"] = group
     definition["metadata"] = {"name": f"tfjobs.{group}"}
     definitions = client.ApiextensionsV1Api(admin)
@@ -161,7 +157,7 @@ def test_definitions_of_other_projects_are_accepted(
         definitions.delete_custom_resource_definition(f"tfjobs.{group}")
 
 
-def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
+def test_owned_objects_are_deleted_with_their_owner(namespace: Namespace) -> None:
     core = namespace.core
     owner = core.create_namespaced_config_map(namespace.name, {"metadata": {"name": "job"}})
     reference = {
@@ -178,7 +174,7 @@ def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
     eventually(lambda: namespace.is_gone("owned"), "the pod is gone")
 
 
-def test_a_pod_is_evicted(namespace: Namespace) -> None:
+def test_a_pod_can_be_evicted(namespace: Namespace) -> None:
     namespace.pod("victim", "sleep", "1000")
     namespace.wait_running("victim")
     eviction = {
@@ -192,14 +188,14 @@ def test_a_pod_is_evicted(namespace: Namespace) -> None:
     eventually(lambda: namespace.is_gone("victim"), "the pod is gone")
 
 
-def test_a_pod_that_asks_for_too_much_is_told_why_it_waits(namespace: Namespace) -> None:
+def test_a_pod_that_requests_too_much_gets_the_reason(namespace: Namespace) -> None:
     namespace.pod("greedy", "true", resources={"nvidia.com/gpu": "1"})
     eventually(
         lambda: "Insufficient nvidia.com/gpu" in _scheduling(namespace, "greedy"), "it waits"
     )
 
 
-def test_accelerators_can_be_pretended(namespace: Namespace, core: client.CoreV1Api) -> None:
+def test_accelerators_can_be_faked(namespace: Namespace, core: client.CoreV1Api) -> None:
     model = {"example.com/accelerator": "a100"}
     with accelerators(core, {"example.com/gpu": 4}, model) as node:
         namespace.pod("two", "true", resources={"example.com/gpu": "2"}, nodeSelector=model)
@@ -227,7 +223,7 @@ def test_a_volume_outlives_the_pods_that_write_to_it(
     assert (tmp_path / "note").read_text() == "kept\n"
 
 
-def test_packages_are_installed_in_a_pod(namespace: Namespace, own_cluster: Cluster) -> None:
+def test_packages_can_be_installed_in_a_pod(namespace: Namespace, own_cluster: Cluster) -> None:
     install = (
         "uv venv --quiet /tmp/env && "
         "uv pip install --quiet --python /tmp/env/bin/python cloudpickle && "
@@ -320,7 +316,7 @@ def _make_service(namespace: Namespace, name: str, *, headless: bool) -> None:
 
 
 def _get_forwarded(namespace: Namespace, pod: str, port: int) -> str:
-    """What a server in a pod answers through the API server."""
+    """The response of a server in a pod through the API server."""
     connect = namespace.core.connect_get_namespaced_pod_portforward
     forward = portforward(connect, pod, namespace.name, ports=str(port))
     said = b""
@@ -333,7 +329,7 @@ def _get_forwarded(namespace: Namespace, pod: str, port: int) -> str:
 
 
 def _allow(namespace: Namespace, resource: str, subject: client.RbacV1Subject) -> None:
-    """Let somebody list things of a kind in the namespace."""
+    """Allow an account to list objects of a kind in the namespace."""
     rbac = client.RbacAuthorizationV1Api(namespace.core.api_client)
     rule = {"apiGroups": [""], "resources": [resource], "verbs": ["list"]}
     rbac.create_namespaced_role(namespace.name, {"metadata": {"name": "lister"}, "rules": [rule]})
@@ -362,6 +358,6 @@ def _is_established(definitions: client.ApiextensionsV1Api, name: str) -> bool:
 
 
 def _scheduling(namespace: Namespace, pod: str) -> str:
-    """What the scheduler says about a pod that waits."""
+    """The message of the scheduler about a pending pod."""
     status = namespace.core.read_namespaced_pod_status(pod, namespace.name).status
     return " ".join(each.message or "" for each in status.conditions or ())

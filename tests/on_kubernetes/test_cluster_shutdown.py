@@ -1,6 +1,6 @@
-"""`make kube-down` leaves nothing behind, whatever state the cluster is in.
+"""`make kube-down` leaves nothing behind, in any state of the cluster.
 
-Tried on another cluster than the one that the tests run on, which is started for this alone.
+Tested on a separate cluster, which is started only for this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = (f"wlkube{NUMBER}", f"windlass-kube-{NUMBER}", f"run-{NUMBER}")
 
 @pytest.fixture
 def other_cluster(own_cluster: Cluster) -> Iterator[None]:
-    """A cluster of its own, with a pod that runs on it."""
+    """A separate cluster with a running pod."""
     OTHER.command("down")
     assert "The cluster is up" in OTHER.command("up")  # it may have waited for another
     core = client.CoreV1Api(config.new_client_from_config(config_file=str(OTHER.kubeconfig)))
@@ -44,7 +44,7 @@ def other_cluster(own_cluster: Cluster) -> Iterator[None]:
     OTHER.command("down")
 
 
-def test_a_cluster_that_was_broken_is_stopped_and_nothing_is_left(other_cluster: None) -> None:
+def test_a_broken_cluster_is_stopped_and_nothing_is_left(other_cluster: None) -> None:
     OTHER.command("kill", "kubelet")
     OTHER.command("kill", "containerd")
     OTHER.command("kill", "etcd")
@@ -53,7 +53,7 @@ def test_a_cluster_that_was_broken_is_stopped_and_nothing_is_left(other_cluster:
     assert "No cluster was up.\n" in OTHER.command("down")
 
 
-def test_a_cluster_that_was_killed_whole_is_cleared_away(other_cluster: None) -> None:
+def test_a_killed_cluster_is_cleaned_up(other_cluster: None) -> None:
     [holder] = subprocess.check_output(
         ["pgrep", "--full", f"/pause windlass-kube:{OTHER.state}$"], text=True
     ).split()
@@ -63,7 +63,7 @@ def test_a_cluster_that_was_killed_whole_is_cleared_away(other_cluster: None) ->
 
 
 def traces() -> list[str]:
-    """All on this machine that has to do with the other cluster."""
+    """All traces of the other cluster on this machine."""
     told = [
         *("process " + each for each in _commands_running()),
         *("mount " + each for each in Path("/proc/self/mountinfo").read_text().splitlines()),

@@ -1,4 +1,4 @@
-"""A way to the API server that answers chosen requests in its place: too busy, or not found."""
+"""A proxy to the API server that answers chosen requests itself: too busy, or not found."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class RecordedRequest(NamedTuple):
         return "watch=" in self.path
 
     def is_of(self, kind: str) -> bool:
-        """Whether it is about objects of a kind: `pods`."""
+        """Return whether the request is about objects of a kind, such as `pods`."""
         return kind in urlsplit(self.path).path.split("/")
 
 
 class Turnstile:
-    """The API of a cluster, by plain HTTP, one request a connection. A context manager."""
+    """The API of a cluster over plain HTTP, with one request per connection. A context manager."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.requests: list[RecordedRequest] = []
@@ -62,7 +62,7 @@ class Turnstile:
             do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
             def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
+                """Discard the message."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -85,35 +85,35 @@ class Turnstile:
         self._refuses = which
 
     def forget(self, version: str) -> None:
-        """Have the API server answer watches from up to that version as too old (410)."""
+        """Answer watches from up to that version as expired (410)."""
         self._forgotten = int(version)
 
     def let_through(self) -> None:
-        """Be busy no more."""
+        """Stop being busy."""
         self._refuses = lambda _request: False
 
     def refused(self) -> list[RecordedRequest]:
         return [request for request in self.requests if request.is_refused]
 
     def passed(self, method: str, kind: str) -> int:
-        """How many requests of a method for a kind were let through."""
+        """The number of forwarded requests of a method for a kind."""
         return sum(
             request.method == method and request.is_of(kind) and not request.is_refused
             for request in self.requests
         )
 
     def busiest_second(self) -> int:
-        """How many requests were refused within a second, at the most."""
+        """The maximum number of refused requests within a second."""
         times = [request.at for request in self.refused()]
         return max(sum(at <= other < at + 1.0 for other in times) for at in times)
 
     def way(self) -> Way:
-        """A way to this turnstile that can be shut."""
+        """A relay to this proxy that can be shut."""
         address = ("127.0.0.1", self._server.server_port)
         return Way(lambda: socket.create_connection(address))
 
     def kubeconfig(self, folder: Path, way: Way | None = None) -> Path:
-        """A kubeconfig by which the cluster is reached through this, and through a way to it."""
+        """A kubeconfig for the cluster through this proxy, and a relay to it."""
         there = self._config["clusters"][0]
         server = self.url if way is None else f"http://127.0.0.1:{way.port}"
         config = {**self._config, "clusters": [{**there, "cluster": {"server": server}}]}
@@ -161,7 +161,7 @@ class Turnstile:
 
 
 def _pipe(near: socket.socket, far: ssl.SSLSocket) -> None:
-    """Carry bytes both ways until one of them is at its end; TLS is not for two threads."""
+    """Carry bytes in both directions until one side ends. TLS does not support two threads."""
     far.setblocking(False)
     try:
         while True:
@@ -182,4 +182,4 @@ def _pipe(near: socket.socket, far: ssl.SSLSocket) -> None:
                 return
             near.sendall(data)
     except OSError:
-        return  # either end may go at any time
+        return  # either end may close at any time

@@ -1,4 +1,4 @@
-"""Somebody else in the place of a cluster, whom nobody vouches for."""
+"""A foreign server in place of a cluster, with an untrusted certificate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def certified_by_itself(folder: Path) -> tuple[Path, Path]:
-    """A certificate that is its own authority, and its key."""
+    """A self-signed certificate and its key."""
     certificate, key = folder / "stranger.crt", folder / "stranger.key"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
@@ -21,7 +21,7 @@ def certified_by_itself(folder: Path) -> tuple[Path, Path]:
 
 
 class Stranger:
-    """One who answers with TLS, by such a certificate."""
+    """A TLS server with such a certificate."""
 
     def __init__(self, folder: Path) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -40,6 +40,6 @@ class Stranger:
                 with self._context.wrap_socket(near, server_side=True) as secure:
                     secure.recv(1)
             except ssl.SSLError:
-                continue  # whoever came does not trust us, as it should be
+                continue  # the client does not trust this server, as expected
             except OSError:
                 return

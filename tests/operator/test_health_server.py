@@ -1,4 +1,4 @@
-"""What answers for the operator's health, and whom it lets wait."""
+"""The health server of the operator, and its limits for slow clients."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def server(
         pytest.skip(f"this machine has no {request.param}")
 
 
-def test_it_answers_by_any_kind_of_address(server: HealthServer) -> None:
+def test_the_server_answers_on_any_kind_of_address(server: HealthServer) -> None:
     assert _ask(server) == "ok"
 
 
-def test_those_who_say_nothing_are_let_go(server: HealthServer) -> None:
+def test_silent_connections_are_closed(server: HealthServer) -> None:
     before = threading.active_count()
     with ExitStack() as opened:
         for _ in range(health_server._MOST + 20):
@@ -41,7 +41,7 @@ def test_those_who_say_nothing_are_let_go(server: HealthServer) -> None:
         assert _ask(server) == "ok"
 
 
-def test_those_who_say_nothing_keep_nobody_from_an_answer_and_hold_only_so_much(
+def test_silent_connections_block_no_others_and_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(health_server, "_LONGEST", 10 * PATIENCE)

@@ -1,4 +1,4 @@
-"""What is brought to a cluster: definitions, and the rights of the operator's account."""
+"""The installed objects: definitions, and the permissions of the operator's account."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def schema(definition: dict[str, Any], *path: str) -> dict[str, Any]:
     return dict(found["properties"])
 
 
-def test_there_is_a_definition_of_every_kind_and_it_is_ours() -> None:
+def test_every_kind_has_a_definition() -> None:
     found = {each["spec"]["names"]["kind"]: each for each in definitions()}
     assert set(found) == {kind.name for kind in JOB_KINDS}
     for kind in JOB_KINDS:
@@ -35,7 +35,7 @@ def test_there_is_a_definition_of_every_kind_and_it_is_ours() -> None:
         assert kind.replica_specs in schema(definition, "spec")
 
 
-def test_the_definitions_can_be_given_to_kubectl_in_one_file() -> None:
+def test_the_definitions_can_be_applied_with_kubectl_in_one_file() -> None:
     texts = definition_texts()
     assert list(yaml.safe_load_all("---\n".join(texts))) == definitions()
 
@@ -43,9 +43,7 @@ def test_the_definitions_can_be_given_to_kubectl_in_one_file() -> None:
 @published_crds.needed
 @pytest.mark.parametrize("kind", JOB_KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("path", [("spec",), ("spec", "runPolicy"), ("status",)])
-def test_what_the_published_definitions_know_is_known_to_ours(
-    kind: Any, path: tuple[str, ...]
-) -> None:
+def test_every_published_field_is_known(kind: Any, path: tuple[str, ...]) -> None:
     theirs = published_crds.definition(kind.kind.plural)
     ours = next(each for each in definitions() if each["spec"]["names"]["kind"] == kind.name)
     assert set(schema(theirs, *path)) <= set(schema(ours, *path))
@@ -54,7 +52,7 @@ def test_what_the_published_definitions_know_is_known_to_ours(
     assert theirs["spec"]["names"] == ours["spec"]["names"]
 
 
-def test_the_deployment_grants_the_rights_that_are_needed_and_no_more() -> None:
+def test_the_deployment_grants_exactly_the_needed_permissions() -> None:
     found = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
     granted = {each["kind"]: each["rules"] for each in found if "rules" in each}
     of_jobs = role_rules((*OF_JOBS, *HELPFUL))

@@ -1,4 +1,4 @@
-"""Who holds a lease, and when it holds it no more."""
+"""Holding and losing a lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.operator.leader_election import LeaderElection
 
 
 class Leases(BaseHTTPRequestHandler):
-    """Has one lease; `then` says how it answers once somebody took it."""
+    """Has one lease; `then` determines the responses after it was taken."""
 
     protocol_version = "HTTP/1.1"
     lease: dict[str, Any] = {"metadata": {"name": "x", "resourceVersion": "1"}, "spec": {}}
@@ -57,7 +57,7 @@ def leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Lea
 @pytest.mark.parametrize(
     "then", ["taken by another", pytest.param("nonsense", marks=pytest.mark.thorough)]
 )
-def test_whoever_cannot_say_that_the_lease_is_its_own_acts_no_more(
+def test_an_operator_that_cannot_confirm_its_lease_stops_acting(
     leases: type[Leases], then: str
 ) -> None:
     gained, lost = threading.Event(), threading.Event()

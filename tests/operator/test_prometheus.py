@@ -128,7 +128,7 @@ def test_a_missing_package_is_reported_with_the_extra_that_installs_it(tmp_path:
 
 
 def _scrape(operator: Operator) -> dict[str, list[Sample]]:
-    """The samples of a scrape by their name without its prefix."""
+    """The samples of a scrape, by their name without its prefix."""
     samples: dict[str, list[Sample]] = {}
     for family in text_string_to_metric_families(_text(operator)):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""What the trials of these tests leave behind. Quick to import: every trial imports it."""
+"""Functions that write outputs. Quick to import, because every trial imports them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _wait_for(path: str) -> None:
 
 @wl.run(cpus=0.05)
 def leave(files: dict[str, str], gate: str = "") -> str:
-    """Leave files, then wait; the folder they are in."""
+    """Write files, wait, and return the folder."""
     for name, text in files.items():
         path = wl.output_dir() / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def leave(files: dict[str, str], gate: str = "") -> str:
 
 @wl.run(cpus=0.05, retries=1)
 def leave_and_die_once() -> list[str]:
-    """Leave a file and be killed; in the next attempt, what is there."""
+    """Write a file and die. In the next attempt, return the files that exist."""
     mark = wl.output_dir() / "first"
     if not mark.exists():
         mark.write_text("by the first attempt")
@@ -39,14 +39,14 @@ def leave_and_die_once() -> list[str]:
 
 @wl.run(cpus=0.05, replicas=2)
 def leave_by_rank() -> None:
-    """Leave a file in every replica."""
+    """Write a file in every replica."""
     (wl.output_dir() / "rank.txt").write_text(str(wl.rank()))
     (wl.tensorboard_dir() / "events.out.tfevents.1").write_text(f"events of {wl.rank()}")
 
 
 @wl.run(cpus=0.05)
 def leave_odd(secret: str) -> None:
-    """Leave whatever a file system has."""
+    """Write unusual kinds of files."""
     top = wl.output_dir()
     (top / "plain").write_text("plain")
     (top / "folder" / "empty").mkdir(parents=True)
@@ -72,7 +72,7 @@ def leave_odd(secret: str) -> None:
 
 @wl.run(cpus=0.05)
 def leave_many(count: int) -> None:
-    """Leave many small files."""
+    """Write many small files."""
     for number in range(count):
         folder = wl.output_dir() / f"{number % 7}"
         folder.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def leave_many(count: int) -> None:
 
 @wl.run(cpus=0.05)
 def leave_large(size: int) -> None:
-    """Leave a file that is mostly nothing, with marks at its ends."""
+    """Write a sparse file with marks at its ends."""
     with open(wl.output_dir() / "large", "wb") as file:
         file.write(b"begin")
         file.seek(size - 3)

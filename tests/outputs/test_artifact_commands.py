@@ -1,4 +1,4 @@
-"""`windlass artifacts` and `windlass tensorboard`, as they are typed."""
+"""`windlass artifacts` and `windlass tensorboard`, as a user types them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness import BIN, PATIENCE, Project
 WINDLASS = BIN / "windlass"
 
 
-def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
+def test_artifacts_are_listed_and_downloaded(home: Path, project: Project) -> None:
     files = {"model.pt": "weights", "plots/loss.svg": "<svg/>", "two\nlines": "x"}
     trial = output_functions.leave.submit(files).wait(timeout=PATIENCE)
     done = project.run(WINDLASS, "artifacts", str(trial.id))
@@ -51,7 +51,7 @@ def test_artifacts_are_listed_and_fetched(home: Path, project: Project) -> None:
     assert (project.path / "got" / "model.pt").read_text() == "weights"
 
 
-def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Project) -> None:
+def test_a_trial_without_files_explains_how_to_write_some(home: Path, project: Project) -> None:
     trial = output_functions.leave.submit({}).wait(timeout=PATIENCE)
     done = project.run(WINDLASS, "artifacts", str(trial.id))
     assert (done.returncode, done.stdout) == (0, "")
@@ -65,10 +65,10 @@ def test_a_trial_without_files_says_how_to_have_some(home: Path, project: Projec
     assert "These trials wrote nothing for TensorBoard" in done.stderr
 
 
-def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project: Project) -> None:
+def test_a_missing_tensorboard_is_reported_with_the_package(home: Path, project: Project) -> None:
     trial = output_functions.leave.submit({"tensorboard/events.out.tfevents.1": "x"})
     trial.wait(timeout=PATIENCE)
-    # As where it is not installed: neither to be imported nor on the path.
+    # Simulate a missing package: neither importable nor on the path.
     project.write(
         "without.py",
         """
@@ -87,7 +87,7 @@ def test_a_missing_tensorboard_is_told_with_what_to_install(home: Path, project:
     assert "pip install tensorboard" in done.stderr
 
 
-def test_what_was_written_for_tensorboard_is_fetched(home: Path, project: Project) -> None:
+def test_files_for_tensorboard_are_downloaded(home: Path, project: Project) -> None:
     files = {"tensorboard/events": "curves", "model.pt": "weights"}
     trial = output_functions.leave.submit(files).wait(timeout=PATIENCE)
     for _again in range(2):

@@ -1,4 +1,4 @@
-"""Files under `wl.output_dir()`: kept, listed while they are written, downloaded as they are."""
+"""Files under `wl.output_dir()` are kept, listed while they are written, and downloaded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from server_requests import API, Server
 
 
 def names(trial: wl.Trial[object], *pattern: str) -> list[str]:
-    """What a trial left, by name."""
+    """The artifacts of a trial by name."""
     return [each.name for each in trial.list_artifacts(*pattern)]
 
 
 def look(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path there, and what is in it."""
+    """The contents of every file below a folder, by relative path."""
     return {
         os.path.relpath(os.path.join(base, name), folder): Path(base, name).read_bytes()
         for base, _, files in os.walk(folder)
@@ -50,17 +50,17 @@ def test_files_are_listed_while_the_trial_runs_and_kept_when_it_is_over(
     place = trial.download_artifacts(tmp_path / "deep" / "results")
     assert place == tmp_path / "deep" / "results"
     assert look(place) == {name: text.encode() for name, text in files.items()}
-    # What is fetched is as old as what was left: so it is known again.
+    # A downloaded file has the original modification time, which identifies it.
     assert abs((place / "model.txt").stat().st_mtime - model.modified) < 0.001
 
 
-def test_a_trial_that_leaves_nothing_has_no_artifacts(home: Path, tmp_path: Path) -> None:
+def test_a_trial_without_outputs_has_no_artifacts(home: Path, tmp_path: Path) -> None:
     trial = wl.Job(wl.Command(["true"]), executor=LITTLE).submit().wait(timeout=PATIENCE)
     assert names(trial) == []
     assert look(trial.download_artifacts(tmp_path / "none")) == {}
 
 
-def test_they_go_with_their_trial(home: Path) -> None:
+def test_artifacts_are_deleted_with_their_trial(home: Path) -> None:
     trial = output_functions.leave.submit({"model.txt": "weights"})
     folder = Path(trial.result(timeout=PATIENCE))
     assert (folder / "model.txt").exists()
@@ -77,13 +77,13 @@ def test_the_folder_is_the_same_after_a_restart(home: Path) -> None:
     assert names(trial) == ["first"]
 
 
-def test_a_command_is_told_of_the_folder(home: Path, tmp_path: Path) -> None:
+def test_a_command_gets_the_folder_in_a_variable(home: Path, tmp_path: Path) -> None:
     job = wl.Job(shell('echo hello > "$WINDLASS_OUTPUT_DIR/said"'), executor=LITTLE)
     trial = job.submit().wait(timeout=PATIENCE)
     assert look(trial.download_artifacts(tmp_path / "out")) == {"said": b"hello\n"}
 
 
-def test_every_replica_has_a_folder_of_its_own(home: Path, tmp_path: Path) -> None:
+def test_every_replica_has_its_own_folder(home: Path, tmp_path: Path) -> None:
     trial = output_functions.leave_by_rank.submit().wait(timeout=PATIENCE)
     role = trial.replicas[0].role
     listed = [(each.role, each.index, each.name) for each in trial.list_artifacts("*.txt")]
@@ -93,7 +93,7 @@ def test_every_replica_has_a_folder_of_its_own(home: Path, tmp_path: Path) -> No
         f"{role}-0/rank.txt": b"0",
         f"{role}-1/rank.txt": b"1",
     }
-    # One of several goes to the same place as with the others.
+    # A single selected replica has the same path as in a download of all.
     assert look(trial.download_artifacts(tmp_path / "one", "rank.txt", index=1)) == {
         f"{role}-1/rank.txt": b"1"
     }
@@ -105,9 +105,7 @@ def test_every_replica_has_a_folder_of_its_own(home: Path, tmp_path: Path) -> No
         list(trial.list_artifacts(role="chief"))
 
 
-def test_whatever_a_file_system_has_is_listed_and_fetched_or_left_alone(
-    home: Path, tmp_path: Path
-) -> None:
+def test_unusual_files_are_listed_and_downloaded_or_skipped(home: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secrets" / "secret"
     secret.parent.mkdir()
     secret.write_text("not of the outputs")
@@ -135,7 +133,9 @@ def test_whatever_a_file_system_has_is_listed_and_fetched_or_left_alone(
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_told_and_the_rest_is_there(home: Path, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_rest_is_downloaded(
+    home: Path, tmp_path: Path
+) -> None:
     trial = output_functions.leave.submit({"good": "good", "bad": "bad", "shut/in": "in"})
     folder = Path(trial.result(timeout=PATIENCE))
     (folder / "bad").chmod(0)
@@ -148,7 +148,7 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_there(home: Path, tmp_path
     assert look(tmp_path / "out") == {"good": b"good"}
 
 
-def test_other_files_are_not_replaced_unless_that_is_asked_for(home: Path, tmp_path: Path) -> None:
+def test_existing_files_are_replaced_only_on_request(home: Path, tmp_path: Path) -> None:
     trial = output_functions.leave.submit({"a": "new", "b/c": "new"}).wait(timeout=PATIENCE)
     place = tmp_path / "place"
     place.mkdir()
@@ -160,7 +160,7 @@ def test_other_files_are_not_replaced_unless_that_is_asked_for(home: Path, tmp_p
     trial.download_artifacts(place, overwrite=True)
     assert look(place) == {"a": b"new", "b/c": b"new", "other": b"mine, too"}
     before = (place / "a").stat().st_ino
-    trial.download_artifacts(place)  # all is there
+    trial.download_artifacts(place)  # everything is complete
     assert (place / "a").stat().st_ino == before
     (place / "a").unlink()
     (place / "a").mkdir()
@@ -181,7 +181,7 @@ def test_nothing_is_written_through_a_link(home: Path, tmp_path: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
-def test_nothing_but_outputs_is_handed_out(home: Path) -> None:
+def test_only_outputs_can_be_downloaded(home: Path) -> None:
     trial = output_functions.leave.submit({"a/b": "x"}).wait(timeout=PATIENCE)
     path = f"{API}/trials/{trial.id}/artifacts/fetch"
     for name in ("../1/log", "/etc/passwd", "a/../../1/log", "", ".", "a//b"):
@@ -193,7 +193,7 @@ def test_nothing_but_outputs_is_handed_out(home: Path) -> None:
             trial._transport.fetch("GET", f"/trials/{trial.id}/artifacts", query={"cursor": cursor})
 
 
-def test_thousands_of_files_are_listed_and_fetched(home: Path, tmp_path: Path) -> None:
+def test_thousands_of_files_are_listed_and_downloaded(home: Path, tmp_path: Path) -> None:
     count = 3_000
     trial = output_functions.leave_many.submit(count).wait(timeout=PATIENCE)
     listed = names(trial)
@@ -202,7 +202,7 @@ def test_thousands_of_files_are_listed_and_fetched(home: Path, tmp_path: Path) -
     assert found == {f"{i % 7}/{i:05}.txt": str(i).encode() for i in range(count)}
 
 
-def test_a_run_that_was_not_launched_here_leaves_files_too(home: Path, project: Project) -> None:
+def test_a_run_started_outside_of_windlass_also_has_artifacts(home: Path, project: Project) -> None:
     project.write(
         "notebook.py",
         """
@@ -218,9 +218,7 @@ def test_a_run_that_was_not_launched_here_leaves_files_too(home: Path, project: 
     assert names(wl.get_trial(int(done.stdout))) == ["note.txt"]
 
 
-def test_outside_of_a_trial_there_is_a_folder_that_nobody_packages(
-    home: Path, project: Project
-) -> None:
+def test_outside_of_a_trial_the_folder_is_not_packaged(home: Path, project: Project) -> None:
     project.write(
         "train.py",
         """
@@ -244,7 +242,7 @@ def test_outside_of_a_trial_there_is_a_folder_that_nobody_packages(
     assert "windlass-outputs" not in done.stdout.splitlines()[1], done.stdout
 
 
-def test_outside_of_a_trial_it_never_fails(project: Project) -> None:
+def test_outside_of_a_trial_the_folder_always_works(project: Project) -> None:
     project.write(
         "nowhere.py",
         """

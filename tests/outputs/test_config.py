@@ -1,4 +1,4 @@
-"""`trial.config`: how a trial was set up, as plain data that can be kept and used again."""
+"""`trial.config` returns the setup of a trial as plain data for storage and reuse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-def test_it_says_in_the_words_of_a_job_how_a_trial_was_set_up(
+def test_the_config_has_the_fields_of_a_job(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WL_TEST_TOKEN", "hush-hush")
@@ -59,7 +59,7 @@ def test_it_says_in_the_words_of_a_job_how_a_trial_was_set_up(
     config["roles"].clear()
     assert trial.config["roles"]  # it is a copy
 
-    # All of it can be given to a job again, which then is the same.
+    # A job from the whole config is the same job.
     config = trial.config
     again: dict[str, Any] = {name: config[name] for name in WHOLE}
     again |= {name: config["roles"][role][name] for name in OF_ROLE}
@@ -68,7 +68,7 @@ def test_it_says_in_the_words_of_a_job_how_a_trial_was_set_up(
     assert other.config == config
 
 
-def test_it_is_printed_by_a_command(home: Path, project: Project) -> None:
+def test_a_command_prints_the_config(home: Path, project: Project) -> None:
     trial = output_functions.leave.submit({}).wait(timeout=PATIENCE)
     done = project.run(BIN / "windlass", "show", str(trial.id), "--config")
     assert json.loads(done.stdout) == trial.config
@@ -77,7 +77,7 @@ def test_it_is_printed_by_a_command(home: Path, project: Project) -> None:
     assert json.loads(done.stdout) == {"seed": 7}
 
 
-def test_of_a_function_it_has_the_arguments(home: Path) -> None:
+def test_the_config_of_a_function_has_its_arguments(home: Path) -> None:
     trial = output_functions.leave.submit({"a": "b"}).wait(timeout=PATIENCE)
     main = trial.config["roles"]["main"]
     assert main["function"].endswith("leave")

@@ -1,4 +1,4 @@
-"""Downloads of artifacts that are cut: whoever is killed, asking again finishes them."""
+"""Interrupted downloads of artifacts: a repeated download continues after any kill."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, Project, eventually, kill_server
 
-SIZE = 400 << 20  # of a file with nothing in it but its ends: reading it costs no disk
+SIZE = 400 << 20  # of a sparse file: reading it needs no disk
 
 
 @pytest.fixture(scope="module")
 def large(module_home: Path) -> wl.Trial[None]:
-    """A trial that left a large file."""
+    """A trial with a large output."""
     before = os.environ.get("WINDLASS_HOME")
     os.environ["WINDLASS_HOME"] = str(module_home)
     try:
@@ -32,13 +32,13 @@ def large(module_home: Path) -> wl.Trial[None]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """What is not whole yet, with something in it."""
+    """The non-empty partial files."""
     found = folder.glob(".windlass-unfinished-*")
     return [path for path in found if path.exists() and path.stat().st_size > 1 << 20]
 
 
 def check_whole(path: Path) -> None:
-    """The large file is there as it was left, and nothing else is."""
+    """Check that the folder contains exactly the complete large file."""
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert path.stat().st_size == SIZE
     with path.open("rb") as file:
@@ -50,7 +50,7 @@ def check_whole(path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_server_is_killed_in_the_middle_and_the_download_goes_on(
+def test_a_download_continues_after_the_server_is_killed(
     home: Path, large: wl.Trial[None], tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
@@ -70,7 +70,7 @@ def test_the_server_is_killed_in_the_middle_and_the_download_goes_on(
 
 
 @pytest.mark.thorough
-def test_whoever_downloads_is_killed_and_the_next_goes_on_from_there(
+def test_the_next_download_continues_after_the_client_is_killed(
     home: Path, large: wl.Trial[None], project: Project, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
@@ -86,18 +86,16 @@ def test_whoever_downloads_is_killed_and_the_next_goes_on_from_there(
     before, size = part.stat().st_ino, part.stat().st_size
     assert size < SIZE
     large.download_artifacts(folder)
-    assert (folder / "large").stat().st_ino == before  # it is the same file, gone on with
+    assert (folder / "large").stat().st_ino == before  # the same file, continued
     check_whole(folder / "large")
 
 
-def test_a_part_of_a_file_that_changed_since_is_not_gone_on_with(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_partial_download_of_a_changed_file_is_discarded(home: Path, tmp_path: Path) -> None:
     trial = output_functions.leave_large.submit(8 << 20).wait(timeout=PATIENCE)
     [listed] = trial.list_artifacts()
     folder = tmp_path / "out"
     trial.download_artifacts(folder)
-    # As a download leaves it that was killed, of a file that was another.
+    # The partial file of a killed download, of another version of the file.
     (folder / "large").rename(folder / (".windlass-unfinished-" + "0" * 24))
     source = Path(trial.directory, "main-0", "outputs", "large")
     source.write_bytes(b"short")
@@ -131,7 +129,7 @@ def test_neither_side_holds_a_large_file_in_memory(
     assert server.memory_info().rss - before < SIZE / 4
 
 
-def test_a_file_that_is_cut_again_and_again_ends_in_a_file_or_in_an_error(
+def test_a_repeatedly_truncated_file_ends_in_a_download_or_an_error(
     home: Path, tmp_path: Path
 ) -> None:
     trial = output_functions.leave_large.submit(64 << 20).wait(timeout=PATIENCE)
@@ -142,7 +140,7 @@ def test_a_file_that_is_cut_again_and_again_ends_in_a_file_or_in_an_error(
         while not done.is_set():
             os.truncate(source, 64 << 20)
             os.truncate(source, 5)
-            time.sleep(0.0005)  # or nobody else gets to run
+            time.sleep(0.0005)  # or no other process gets to run
 
     changer = threading.Thread(target=change)
     changer.start()
@@ -158,7 +156,7 @@ def test_a_file_that_is_cut_again_and_again_ends_in_a_file_or_in_an_error(
         changer.join()
 
 
-def test_a_file_that_grows_is_fetched_as_it_was(home: Path, tmp_path: Path) -> None:
+def test_a_growing_file_is_downloaded_at_one_of_its_sizes(home: Path, tmp_path: Path) -> None:
     trial = output_functions.leave.submit({"log": "0\n"}).wait(timeout=PATIENCE)
     source = Path(trial.directory, "main-0", "outputs", "log")
     done = threading.Event()

@@ -1,4 +1,4 @@
-"""A folder for a tree and one for the cache, away from all settings of whoever runs the tests."""
+"""Folders for a tree and a cache, without the settings of the user who runs the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trees import git
 
 @pytest.fixture(autouse=True)
 def plain_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of whoever runs the tests: neither of git nor of Windlass."""
+    """Remove the git and Windlass settings of the user who runs the tests."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -11,7 +11,7 @@ from windlass.packaging import environments
 from windlass.packaging.environments import check_requirements, find_uv, resolve_lock
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     wrong = ["numpy=1.26", "", "-r more.txt", "./mine.whl", "/abs/dist.tar.gz", "a b", "x\ny"]
     with pytest.raises(InvalidArgument) as caught:
         check_requirements(["numpy", *wrong, 3])  # type: ignore[list-item]
@@ -37,7 +37,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "mine @ git+https://example.org/mine.git@main",
     ],
 )
-def test_what_pip_takes_passes(requirement: str) -> None:
+def test_valid_pip_requirements_are_accepted(requirement: str) -> None:
     assert check_requirements([requirement]) == (requirement,)
 
 
@@ -67,7 +67,9 @@ def test_packages_resolve_to_a_pinned_lock_and_are_remembered(
     ("requirement", "said"),
     [("iniconfig==99.99", "iniconfig==99.99"), ("windlass-no-such-package-xyz", "not found")],
 )
-def test_what_no_index_has_is_an_invalid_argument(cache: Path, requirement: str, said: str) -> None:
+def test_an_unknown_package_is_an_invalid_argument(
+    cache: Path, requirement: str, said: str
+) -> None:
     with pytest.raises(InvalidArgument) as caught:
         resolve_lock([requirement], sys.executable, cache)
     text = str(caught.value)
@@ -77,19 +79,19 @@ def test_what_no_index_has_is_an_invalid_argument(cache: Path, requirement: str,
     assert not list(cache.rglob("*"))
 
 
-def test_an_interpreter_that_is_not_there_is_an_invalid_argument(cache: Path) -> None:
+def test_a_missing_interpreter_is_an_invalid_argument(cache: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot be found"):
         resolve_lock(["iniconfig"], "/nowhere/python", cache)
 
 
-def test_without_uv_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_uv_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(WindlassError, match="pip install uv"):
         find_uv()
 
 
-def test_an_index_that_cannot_be_reached_is_no_fault_of_the_argument(
+def test_an_unreachable_index_is_not_an_invalid_argument(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")

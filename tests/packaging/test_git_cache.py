@@ -1,4 +1,4 @@
-"""What git says is remembered exactly as long as it would say the same."""
+"""Results of git are cached exactly as long as git would give the same results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.packaging.snapshot import take_snapshot
 
 
 def state_of(folder: Path, cache: Path) -> Git | None:
-    """As a submission finds it out."""
+    """The git state as a submission reads it."""
     status = GitStatus(str(folder))
     take_snapshot(Root(folder, "git"), cache, status=status)
     return status.state()
@@ -32,7 +32,7 @@ def committed(repository: Path) -> Path:
 
 
 @pytest.mark.parametrize("is_dirty", [False, True])
-def test_of_an_unchanged_tree_git_is_asked_once(
+def test_git_is_called_once_for_an_unchanged_tree(
     committed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, is_dirty: bool
 ) -> None:
     if is_dirty:
@@ -47,7 +47,7 @@ def test_of_an_unchanged_tree_git_is_asked_once(
 
 
 @pytest.mark.thorough
-def test_git_is_asked_again_whatever_is_done(committed: Path, cache: Path) -> None:
+def test_git_is_called_again_after_any_change(committed: Path, cache: Path) -> None:
     tree = committed
 
     def environment_that_git_ignores() -> None:
@@ -63,7 +63,7 @@ def test_git_is_asked_again_whatever_is_done(committed: Path, cache: Path) -> No
 
     steps: list[Callable[[], object]] = [
         lambda: write(tree, {"a.py": "3"}),  # same size
-        lambda: write(tree, {"a.py": "1"}),  # as it was
+        lambda: write(tree, {"a.py": "1"}),  # its old content
         lambda: (tree / "a.py").chmod(0o755),
         lambda: git(tree, "add", "-A"),
         lambda: git(tree, "commit", "-qm", "second"),
@@ -115,10 +115,10 @@ def test_git_is_asked_again_whatever_is_done(committed: Path, cache: Path) -> No
             assert state_of(tree, cache) == git_state(tree), f"step {number}"
 
 
-def test_an_answer_from_before_is_not_kept(committed: Path, cache: Path) -> None:
+def test_an_older_result_is_not_cached(committed: Path, cache: Path) -> None:
     status = GitStatus(str(committed))
     status.begin()
-    assert status.ignored() is not None  # it has answered
+    assert status.ignored() is not None  # git has answered
     write(committed, {"a.py": "5"})
     settle(committed, cache)
     take_snapshot(Root(committed, "git"), cache, status=status)
@@ -126,7 +126,7 @@ def test_an_answer_from_before_is_not_kept(committed: Path, cache: Path) -> None
     assert state_of(committed, cache) == git_state(committed)
 
 
-def test_settings_given_by_variables_are_settings(
+def test_settings_from_variables_count(
     committed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (committed / "a.py").chmod(0o755)
@@ -141,9 +141,7 @@ def test_settings_given_by_variables_are_settings(
     assert git_state(committed) != state
 
 
-def test_a_working_tree_of_its_own_has_a_head_of_its_own(
-    committed: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_a_separate_worktree_has_its_own_head(committed: Path, cache: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     git(committed, "worktree", "add", "-q", "-b", "other", str(other))
     settle(other, cache)
@@ -154,7 +152,7 @@ def test_a_working_tree_of_its_own_has_a_head_of_its_own(
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93", b"\xff" * 64])
-def test_a_damaged_memory_is_none(committed: Path, cache: Path, damage: bytes) -> None:
+def test_a_damaged_cache_is_ignored(committed: Path, cache: Path, damage: bytes) -> None:
     settle(committed, cache)
     said = state_of(committed, cache)
     [file] = (cache / "trees").glob("*.git")

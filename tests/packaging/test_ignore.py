@@ -35,7 +35,7 @@ from windlass.packaging.ignore import Patterns, quote_path
         ("[a", [], ["[a", "a"]),
     ],
 )
-def test_a_pattern_means_what_git_means_by_it(
+def test_a_pattern_has_the_meaning_of_git(
     pattern: str, matching: list[str], other: list[str]
 ) -> None:
     patterns = Patterns(pattern + "\n")
@@ -108,14 +108,14 @@ FILES: dict[str, str | bytes] = {
 KEPT = [".gitignore", "a.py", "data/keep.csv", "sub/.gitignore", "sub/b.log", "sub/build/y.py"]
 
 
-def test_gitignore_files_hold_with_git_and_without(tree: Path, cache: Path) -> None:
+def test_gitignore_files_apply_with_and_without_git(tree: Path, cache: Path) -> None:
     write(tree, FILES)
     assert paths(snapshot_of(tree, cache)) == KEPT
     git(tree, "init", "-q")
     assert paths(snapshot_of(tree, cache)) == KEPT
 
 
-def test_without_the_git_program_a_repository_is_read_all_the_same(
+def test_a_repository_is_read_without_the_git_program(
     repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, FILES)
@@ -123,7 +123,7 @@ def test_without_the_git_program_a_repository_is_read_all_the_same(
     assert paths(snapshot_of(repository, cache)) == KEPT
 
 
-def test_what_is_tracked_belongs_even_if_it_is_ignored(repository: Path, cache: Path) -> None:
+def test_a_tracked_file_is_included_even_if_it_is_ignored(repository: Path, cache: Path) -> None:
     write(repository, FILES)
     before = snapshot_of(repository, cache)
     git(repository, "add", "-f", "build/x.py", "a.log")
@@ -135,14 +135,14 @@ def test_what_is_tracked_belongs_even_if_it_is_ignored(repository: Path, cache: 
     assert "a.log" not in paths(snapshot_of(repository, cache))
 
 
-def test_what_is_tracked_but_deleted_does_not_belong(repository: Path, cache: Path) -> None:
+def test_a_tracked_but_deleted_file_is_not_included(repository: Path, cache: Path) -> None:
     write(repository, {"a.py": "", "b.py": ""})
     git(repository, "add", "-A")
     (repository / "a.py").unlink()
     assert paths(snapshot_of(repository, cache)) == ["b.py"]
 
 
-def test_the_private_and_the_global_excludes_of_git_hold(
+def test_the_private_and_global_excludes_of_git_apply(
     repository: Path, cache: Path, tmp_path: Path
 ) -> None:
     write(repository, {"a.py": "", "b.tmp": "", "c.bak": ""})
@@ -156,7 +156,7 @@ def test_the_private_and_the_global_excludes_of_git_hold(
     assert paths(snapshot_of(repository, cache)) == ["c.bak"]
 
 
-def test_settings_of_git_that_lie_elsewhere_are_noticed(
+def test_changes_of_git_settings_elsewhere_are_detected(
     repository: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, {"a.py": "", "b.tmp": "", "c.bak": ""})
@@ -174,7 +174,7 @@ def test_settings_of_git_that_lie_elsewhere_are_noticed(
     assert len(paths(settle(repository, cache))) == 3
 
 
-def test_submodules_and_nested_repositories_are_walked_by_their_own_rules(
+def test_submodules_and_nested_repositories_follow_their_own_rules(
     repository: Path, cache: Path
 ) -> None:
     write(
@@ -184,7 +184,7 @@ def test_submodules_and_nested_repositories_are_walked_by_their_own_rules(
     assert paths(snapshot_of(repository, cache)) == ["a.py", "inner/.gitignore", "inner/b.py"]
     git(repository / "inner", "add", "-A")
     git(repository / "inner", "commit", "-qm", "inner")
-    git(repository, "add", "inner")  # now it is tracked as a submodule is
+    git(repository, "add", "inner")  # now it is tracked like a submodule
     assert paths(snapshot_of(repository, cache)) == ["a.py", "inner/.gitignore", "inner/b.py"]
     write(repository, {"inner/c.py": "", "inner/c.tmp": ""})
     assert "inner/c.py" in paths(snapshot_of(repository, cache))
@@ -192,7 +192,7 @@ def test_submodules_and_nested_repositories_are_walked_by_their_own_rules(
 
 
 @pytest.mark.parametrize("is_repository", [True, False])
-def test_windlassignore_has_the_last_word(tree: Path, cache: Path, is_repository: bool) -> None:
+def test_windlassignore_overrides_everything(tree: Path, cache: Path, is_repository: bool) -> None:
     if is_repository:
         git(tree, "init", "-q")
     write(
@@ -226,7 +226,9 @@ def test_windlassignore_has_the_last_word(tree: Path, cache: Path, is_repository
     ]
 
 
-def test_some_things_never_belong(tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_files_are_never_included(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WINDLASS_HOME", str(tree / "state"))
     write(
         tree,

@@ -36,7 +36,7 @@ def is_a_tree(entries: list[Entry]) -> bool:
 
 
 @given(st.lists(files, max_size=8, unique_by=lambda entry: entry.path).filter(is_a_tree))
-def test_a_manifest_comes_back_as_it_was_whatever_the_names(entries: list[Entry]) -> None:
+def test_a_manifest_with_any_names_survives_a_round_trip(entries: list[Entry]) -> None:
     data = encode_manifest(entries)
     assert parse_manifest(data) == sorted(entries)
     assert json.loads(data)["version"] == 1
@@ -45,7 +45,7 @@ def test_a_manifest_comes_back_as_it_was_whatever_the_names(entries: list[Entry]
 
 
 @given(st.lists(files, max_size=8, unique_by=lambda entry: entry.path), st.randoms())
-def test_the_order_entries_come_in_does_not_matter(entries: list[Entry], random: object) -> None:
+def test_the_order_of_entries_does_not_matter(entries: list[Entry], random: object) -> None:
     shuffled = sorted(entries, key=lambda entry: hash((entry, id(random))))
     assert tree_digest(encode_manifest(entries)) == tree_digest(encode_manifest(shuffled))
 
@@ -122,7 +122,7 @@ def test_an_entry_that_is_not_plain_is_refused(entry: object) -> None:
         parse_manifest(data)
 
 
-def test_what_is_no_tree_is_refused() -> None:
+def test_an_invalid_tree_is_refused() -> None:
     a, b, inside = ["a", "f", DIGEST, 1], ["b", "f", DIGEST, 1], ["a/b/c", "f", DIGEST, 1]
     for files in ([b, a], [a, a], [a, inside], [["a/b", "l", "c", 0], inside]):
         data = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
@@ -130,13 +130,13 @@ def test_what_is_no_tree_is_refused() -> None:
             parse_manifest(data)
 
 
-def test_a_file_hidden_behind_a_name_that_sorts_between_is_still_found() -> None:
+def test_a_path_that_is_both_file_and_folder_is_refused_in_any_sort_order() -> None:
     entries = [Entry("a", "f", DIGEST, 0), Entry("a-", "f", DIGEST, 0), Entry("a/b", "l", "c", 0)]
     with pytest.raises(ValueError, match="both a file and a folder"):
         parse_manifest(encode_manifest(entries))
 
 
-def test_only_the_canonical_form_passes() -> None:
+def test_only_the_canonical_form_is_accepted() -> None:
     entry = f'["a","f","{DIGEST}",1]'
     parse_manifest(f'{{"files":[{entry}],"version":1}}'.encode())
     for text in (
@@ -153,7 +153,7 @@ def test_only_the_canonical_form_passes() -> None:
             parse_manifest(text.encode())
 
 
-def test_counts_and_sizes_are_bounded() -> None:
+def test_counts_and_sizes_are_limited() -> None:
     entries = [Entry(f"{index}", "f", DIGEST, 100) for index in range(5)]
     data = encode_manifest(entries)
     assert len(parse_manifest(data, max_files=5, max_size=500)) == 5
@@ -163,8 +163,8 @@ def test_counts_and_sizes_are_bounded() -> None:
         parse_manifest(data, max_size=499)
 
 
-def test_links_that_leave_the_tree_only_together_are_refused() -> None:
-    """Each looks harmless alone: `up` is the root, and `out`, by way of it, what is above."""
+def test_links_that_leave_the_tree_only_in_combination_are_refused() -> None:
+    """Each looks harmless alone: `up` is the root, and `out`, through `up`, is its parent."""
     up, out = Entry("a/b/up", "l", "../..", 0), Entry("out", "l", "a/b/up/../..", 0)
     parse_manifest(encode_manifest([up]))
     with pytest.raises(ValueError, match="leaves the tree"):

@@ -67,12 +67,12 @@ class Bad:
         (Huge, "an integer of 16610 bits"),
     ],
 )
-def test_an_argument_is_recorded_as_json_a_person_can_read(value: object, described: Any) -> None:
+def test_an_argument_is_recorded_as_readable_json(value: object, described: Any) -> None:
     given = 10**5000 if value is Huge else value  # pytest cannot print it
     assert describe_params({"x": given}) == {"x": described}
 
 
-def test_depth_is_bounded_and_circles_end() -> None:
+def test_depth_is_limited_and_cycles_end() -> None:
     around: list[object] = []
     around.append(around)
     json.dumps(describe_params({"x": around}))
@@ -93,7 +93,7 @@ def test_depth_is_bounded_and_circles_end() -> None:
         ),
     )
 )
-def test_whatever_it_is_it_becomes_strict_json(arguments: dict[str, object]) -> None:
+def test_any_value_becomes_strict_json(arguments: dict[str, object]) -> None:
     described = describe_params(arguments)
     json.dumps(described, allow_nan=False).encode()
     assert len(described) <= len(arguments)

@@ -73,7 +73,7 @@ def function_of(payload: bytes) -> Any:
     return pickle.loads(payload)["function"]
 
 
-def test_a_function_of_the_tree_goes_by_name(inside: Any, tree: Path) -> None:
+def test_a_function_of_the_tree_is_pickled_by_name(inside: Any, tree: Path) -> None:
     payload = pack_call(inside.add, (1,), {"b": 2}, tree)
     assert pickle.loads(payload) == {
         "version": 1,
@@ -84,24 +84,26 @@ def test_a_function_of_the_tree_goes_by_name(inside: Any, tree: Path) -> None:
     assert function_of(pack_call(inside.Model.score, (), {}, tree))[2] == "Model.score"
 
 
-def test_a_function_behind_its_decorated_object_goes_by_name(inside: Any, tree: Path) -> None:
+def test_a_function_behind_its_decorated_object_is_pickled_by_name(inside: Any, tree: Path) -> None:
     raw = inside.decorated.__wrapped__
     assert function_of(pack_call(raw, (), {}, tree)) == ("ref", "module_in_the_tree", "decorated")
 
 
-def test_a_function_that_its_name_does_not_lead_to_goes_by_value(inside: Any, tree: Path) -> None:
+def test_a_function_that_its_name_does_not_reach_is_pickled_by_value(
+    inside: Any, tree: Path
+) -> None:
     for fn in (inside.make(), functools.partial(inside.add, 1), lambda x: x * 2):
         kind, found = function_of(pack_call(fn, (), {}, tree))
         assert kind == "value"
         assert found(21) in (42, 122)
 
 
-def test_installed_functions_go_by_name(tree: Path) -> None:
+def test_installed_functions_are_pickled_by_name(tree: Path) -> None:
     assert function_of(pack_call(subprocess.run, (), {}, tree)) == ("ref", "subprocess", "run")
     assert function_of(pack_call(pytest.skip, (), {}, tree))[0] in ("ref", "value")
 
 
-def test_a_module_that_will_not_be_there_travels_along(outside: Any, tree: Path) -> None:
+def test_a_module_outside_the_tree_is_included(outside: Any, tree: Path) -> None:
     payload = pack_call(outside.add, (1,), {}, tree)
     assert cloudpickle.list_registry_pickle_by_value() == set()
     program = (
@@ -112,7 +114,7 @@ def test_a_module_that_will_not_be_there_travels_along(outside: Any, tree: Path)
     assert done.stdout == b"value 102\n", done.stderr
 
 
-def test_a_function_of_main_travels_along_with_its_classes(tmp_path: Path) -> None:
+def test_a_function_of_main_is_pickled_with_its_classes(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -170,7 +172,7 @@ def takes(data: Any, other: int = 0) -> Any:
         ((i for i in range(3)), "argument 'data' (a generator)"),
     ],
 )
-def test_the_part_that_cannot_travel_is_named(tree: Path, value: object, path: str) -> None:
+def test_the_part_that_cannot_be_pickled_is_named(tree: Path, value: object, path: str) -> None:
     with pytest.raises(SerializationError) as caught:
         pack_call(takes, (value,), {"other": 1}, tree)
     text = str(caught.value)
@@ -198,7 +200,7 @@ def test_a_value_that_contains_itself_ends_the_search(tree: Path) -> None:
         pack_call(takes, (around,), {}, tree)
 
 
-def test_whatever_pickling_raises_is_explained(tree: Path) -> None:
+def test_any_exception_of_pickling_is_explained(tree: Path) -> None:
     class Hostile:
         def __reduce__(self) -> Any:
             raise RuntimeError("no\nway")

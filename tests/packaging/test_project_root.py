@@ -28,7 +28,9 @@ def test_a_worktree_whose_git_is_a_file_is_a_root(repository: Path, tmp_path: Pa
     assert (found.path, found.kind) == (tmp_path / "other", "git")
 
 
-def test_without_git_it_is_the_nearest_pyproject_then_the_scripts_folder(tree: Path) -> None:
+def test_without_git_the_root_is_the_nearest_pyproject_then_the_folder_of_the_script(
+    tree: Path,
+) -> None:
     write(tree, {"pyproject.toml": "", "src/p/train.py": "", "x/y/run.py": ""})
     assert find_root(script=tree / "src/p/train.py").kind == "pyproject"
     assert find_root(script=tree / "src/p/train.py").path == tree
@@ -37,7 +39,7 @@ def test_without_git_it_is_the_nearest_pyproject_then_the_scripts_folder(tree: P
     assert (found.path, found.kind) == (tree / "x/y", "folder")
 
 
-def test_without_a_script_it_is_searched_from_the_working_directory(
+def test_without_a_script_the_search_starts_in_the_working_directory(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tree)
@@ -45,7 +47,7 @@ def test_without_a_script_it_is_searched_from_the_working_directory(
     assert find_root(tree.parent).path == tree.parent
 
 
-def test_a_console_script_of_the_interpreter_is_no_project(
+def test_a_console_script_of_the_interpreter_is_not_a_project(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tree)
@@ -54,7 +56,7 @@ def test_a_console_script_of_the_interpreter_is_no_project(
     assert find_root(script=Path(sys.prefix, "bin", "pytest")).path == tree
 
 
-def test_a_home_directory_is_never_taken_whole(
+def test_a_home_directory_is_never_a_project(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -68,7 +70,7 @@ def test_a_home_directory_is_never_taken_whole(
     assert find_root().kind == "loaded"
 
 
-def test_a_repository_that_is_the_home_directory_is_passed_over(tmp_path: Path) -> None:
+def test_a_repository_in_the_home_directory_is_skipped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     git(home, "init", "-q")
     write(home, {"project/train.py": "", "train.py": ""})
@@ -78,11 +80,11 @@ def test_a_repository_that_is_the_home_directory_is_passed_over(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("folder", ["/", "/tmp"])
-def test_the_whole_machine_and_the_temporary_directory_are_never_taken(folder: str) -> None:
+def test_the_root_and_the_temporary_directory_are_never_projects(folder: str) -> None:
     assert find_root(Path(folder)).kind == "loaded"
 
 
-def test_loaded_files_leave_out_what_is_installed() -> None:
+def test_loaded_files_exclude_installed_packages() -> None:
     files = loaded_files(Root(Path("/"), "loaded"))
     assert Path(project_root.__file__).as_posix().lstrip("/") in files
     assert os.__file__.lstrip("/") not in files

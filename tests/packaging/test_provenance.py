@@ -16,7 +16,7 @@ from windlass.packaging.snapshot import take_snapshot
 from windlass.version import __version__
 
 
-def test_commit_branch_and_dirtiness_are_told(repository: Path) -> None:
+def test_commit_branch_and_uncommitted_changes_are_recorded(repository: Path) -> None:
     assert git_state(repository) == Git(branch="main")
     write(repository, {"a.py": "a", ".gitignore": "*.log\n"})
     assert git_state(repository) == Git(branch="main", dirty=True)
@@ -33,7 +33,7 @@ def test_commit_branch_and_dirtiness_are_told(repository: Path) -> None:
     assert git_state(repository) == Git(commit=commit)
 
 
-def test_without_a_repository_or_git_there_is_nothing_to_tell(
+def test_without_a_repository_or_git_nothing_is_recorded(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert git_state(tree) is None
@@ -51,7 +51,7 @@ def test_one_call_to_git_serves_the_snapshot_and_the_record(repository: Path, ca
     assert status.state() == Git(branch="main", dirty=True)
 
 
-def test_asking_does_not_touch_the_repository(repository: Path, cache: Path) -> None:
+def test_reading_the_state_does_not_change_the_repository(repository: Path, cache: Path) -> None:
     write(repository, {"a.py": "a"})
     git(repository, "add", "-A")
     (repository / "a.py").touch()
@@ -62,7 +62,7 @@ def test_asking_does_not_touch_the_repository(repository: Path, cache: Path) -> 
     assert not (repository / ".git/index.lock").exists()
 
 
-def test_packages_are_listed_and_remembered(
+def test_packages_are_listed_and_cached(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = installed_packages(cache)
@@ -79,14 +79,16 @@ def test_packages_are_listed_and_remembered(
     assert b"new_one==1.0\n" in installed_packages(cache)
 
 
-def test_a_damaged_package_list_is_made_again(cache: Path) -> None:
+def test_a_damaged_package_list_is_rebuilt(cache: Path) -> None:
     listed = installed_packages(cache)
     (file,) = (cache / "packages").iterdir()
     file.write_bytes(file.read_bytes()[:-5])
     assert installed_packages(cache) == listed
 
 
-def test_a_record_tells_who_where_and_with_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_has_the_user_the_host_and_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "--name", "odd \udcff"])
     found = collect(Git(commit="abc"), packages="00" * 32, files=3, size=12)
     assert found.user and found.host and found.platform
@@ -97,6 +99,6 @@ def test_a_record_tells_who_where_and_with_what(monkeypatch: pytest.MonkeyPatch)
     assert (found.packages, found.tree_files, found.tree_size) == ("00" * 32, 3, 12)
 
 
-def test_a_repository_somewhere_above_is_not_read_through(repository: Path) -> None:
+def test_a_repository_in_a_parent_folder_is_not_read(repository: Path) -> None:
     write(repository, {"inside/a.py": ""})
     assert git_state(repository / "inside") is None

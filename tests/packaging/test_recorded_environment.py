@@ -1,4 +1,4 @@
-"""Environments as they were recorded: compared, and rebuilt by the real uv."""
+"""Recorded environments are compared, and rebuilt by the real uv."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.packaging.recorded_environment import (
 
 @pytest.fixture
 def other(tmp_path: Path) -> str:
-    """An interpreter with one package, of a place on this machine."""
+    """An interpreter with one local package."""
     package = tmp_path / "mine"
     package.mkdir()
     (package / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "0.1"\n')
@@ -39,20 +39,20 @@ def other(tmp_path: Path) -> str:
     return str(python)
 
 
-def test_another_interpreter_tells_its_version_and_packages(other: str, tmp_path: Path) -> None:
+def test_another_interpreter_reports_its_version_and_packages(other: str, tmp_path: Path) -> None:
     found = look_at(other, tmp_path)
     assert found == Interpreter(other, sys.version.split()[0], b"mine==0.1  # not from an index\n")
     assert found.minor == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert not is_this_one(other)  # though the file behind it is the same
+    assert not is_this_one(other)  # although the file behind it is the same
 
 
-def test_this_interpreter_need_not_be_asked(tmp_path: Path) -> None:
+def test_this_interpreter_is_read_without_a_process(tmp_path: Path) -> None:
     beside = str(Path(sys.executable).with_name("python3"))
     for name in (sys.executable, beside):
         assert look_at(name, tmp_path).packages == installed_packages(tmp_path)
 
 
-def test_an_interpreter_that_is_gone_or_broken_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_broken_interpreter_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unusable, match="no longer exists"):
         look_at(str(tmp_path / "python"), tmp_path)
     with pytest.raises(Unusable, match="no longer exists"):
@@ -64,7 +64,7 @@ def test_an_interpreter_that_is_gone_or_broken_is_told(tmp_path: Path) -> None:
         look_at(str(broken), tmp_path)
 
 
-def test_what_differs_is_told_with_a_count_and_the_first_few() -> None:
+def test_differences_are_reported_with_a_count_and_the_first_few() -> None:
     before = "".join(f"p{number}==1\n" for number in range(9)).encode()
     after = "".join(f"p{number}==2\n" for number in range(9)).encode()
     told = str(difference(("3.11.7", before), ("3.11.7", after)))
@@ -73,13 +73,13 @@ def test_what_differs_is_told_with_a_count_and_the_first_few() -> None:
     assert str(difference(("3.11.7", before), ("3.12.1", before))) == "Python 3.11.7 -> 3.12.1"
 
 
-def test_what_a_lock_names_is_the_same_before_and_after() -> None:
+def test_packages_of_the_lock_do_not_count_as_differences() -> None:
     lock = b"numpy==1.26.4\n    # via me\nmine @ git+https://example.org/mine@abc\n"
     assert not difference(("", b"NumPy==2.0\n"), ("", b"numpy==2.1\nmine==3\n"), lock)
     assert read_pins(lock)["mine"].version == "git+https://example.org/mine@abc"
 
 
-def test_what_no_index_has_is_left_out_and_told(tmp_path: Path) -> None:
+def test_packages_without_an_index_are_left_out_and_reported(tmp_path: Path) -> None:
     recorded = (
         b"gone-local==1.0  # not from an index\niniconfig==2.0.0\nmine==0.1\n"
         b"no-such-package-of-anybody-1==1.0\npackaging==23.0\nwindlass==0.0.1\n"

@@ -41,7 +41,7 @@ def refuse_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_listing._Walk, "_list_folder", refuse)
 
 
-def test_a_snapshot_holds_contents_modes_and_links(tree: Path, cache: Path) -> None:
+def test_a_snapshot_contains_contents_modes_and_links(tree: Path, cache: Path) -> None:
     write(tree, {"run.sh": "#!/bin/sh\n", "empty": "", "p/a.py": "x = 1\n"})
     (tree / "run.sh").chmod(0o755)
     (tree / "p/link.py").symlink_to("a.py")
@@ -58,7 +58,7 @@ def test_a_snapshot_holds_contents_modes_and_links(tree: Path, cache: Path) -> N
     assert snapshot.read(digest(b"x = 1\n")) == b"x = 1\n"
 
 
-def test_equal_trees_have_equal_digests_wherever_they_are(tmp_path: Path, cache: Path) -> None:
+def test_equal_trees_have_equal_digests_in_any_folder(tmp_path: Path, cache: Path) -> None:
     files: dict[str, str | bytes] = {"b.py": "b", "a/c.py": "c", "a.py": "a", "a-b.py": ""}
     write(tmp_path / "one", files)
     write(tmp_path / "two", dict(reversed(list(files.items()))))
@@ -84,7 +84,7 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize("is_repository", [True, False])
-def test_odd_names_survive(tree: Path, cache: Path, is_repository: bool) -> None:
+def test_unusual_names_survive(tree: Path, cache: Path, is_repository: bool) -> None:
     if is_repository:
         git(tree, "init", "-q")
     write(tree, {".gitignore": "ignored*\n"})
@@ -113,7 +113,7 @@ def test_an_unchanged_tree_is_neither_walked_nor_read_again(
     assert again.entries == before.entries
 
 
-def test_only_what_changed_is_read_again(
+def test_only_changed_files_are_read_again(
     repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, {f"p{index % 3}/f{index}.py": str(index) for index in range(50)})
@@ -130,12 +130,12 @@ def test_only_what_changed_is_read_again(
 
 
 def fresh(folder: Path, tmp_path: Path) -> Snapshot:
-    """What the tree is without any memory of it."""
+    """The snapshot of the tree without a cache."""
     return snapshot_of(folder, tmp_path / f"no-cache-{os.urandom(4).hex()}")
 
 
 @pytest.mark.parametrize("is_repository", [True, False])
-def test_a_snapshot_with_a_cache_is_the_one_without_whatever_is_done(
+def test_a_snapshot_with_a_cache_equals_one_without_after_any_change(
     tree: Path, cache: Path, tmp_path: Path, is_repository: bool
 ) -> None:
     if is_repository:
@@ -192,7 +192,7 @@ def test_a_snapshot_with_a_cache_is_the_one_without_whatever_is_done(
         assert parse_manifest(remembered.manifest) == remembered.entries, f"step {number}"
 
 
-def test_what_is_staged_changes_nothing_and_git_is_not_asked(
+def test_staging_changes_nothing_and_git_is_not_called(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(tree, "init", "-q")
@@ -212,7 +212,7 @@ def test_what_is_staged_changes_nothing_and_git_is_not_asked(
         *(pytest.param(name, marks=pytest.mark.thorough) for name in ("later.log", "out/x")),
     ],
 )
-def test_what_is_ignored_belongs_once_it_is_tracked(
+def test_an_ignored_file_is_included_once_it_is_tracked(
     tree: Path, cache: Path, layout: str, added: str
 ) -> None:
     git(tree, "init", "-q")
@@ -228,7 +228,9 @@ def test_what_is_ignored_belongs_once_it_is_tracked(
     assert paths(snapshot_of(tree, cache)) == [".gitignore", "a.py"]
 
 
-def test_a_change_that_keeps_size_and_modification_time_is_seen(tree: Path, cache: Path) -> None:
+def test_a_change_that_keeps_size_and_modification_time_is_detected(
+    tree: Path, cache: Path
+) -> None:
     write(tree, {"a.py": "one"})
     os.utime(tree / "a.py", (AGED, AGED))
     before = settle(tree, cache)
@@ -239,16 +241,16 @@ def test_a_change_that_keeps_size_and_modification_time_is_seen(tree: Path, cach
     assert after.tree != before.tree
 
 
-def test_quick_changes_of_the_same_size_are_all_seen(tree: Path, cache: Path) -> None:
+def test_quick_changes_of_the_same_size_are_all_detected(tree: Path, cache: Path) -> None:
     for index in range(50):
         write(tree, {"a.py": f"{index:03}"})
         assert entry(snapshot_of(tree, cache), "a.py").ref == digest(f"{index:03}".encode())
 
 
-def test_what_changed_just_now_is_read_again_although_its_folder_is_old(
+def test_a_recently_changed_file_is_read_again_although_its_folder_is_old(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where clocks tick slowly, its time would not tell of one more change."""
+    """With a coarse clock, its modification time would hide one more change."""
     write(tree, {"a.py": "1", "b.py": "2"})
     settle(tree, cache)
     monkeypatch.setattr(listing_freshness, "_TICK", 10**18)
@@ -260,7 +262,7 @@ def test_what_changed_just_now_is_read_again_although_its_folder_is_old(
 
 
 @pytest.mark.parametrize("damage", ["empty", "torn", "flipped", "other", "manifest", "folder"])
-def test_a_damaged_cache_is_as_none(tree: Path, cache: Path, damage: str) -> None:
+def test_a_damaged_cache_is_ignored(tree: Path, cache: Path, damage: str) -> None:
     write(tree, {"a.py": "a", "b/c.py": "c"})
     before = settle(tree, cache)
     (file,) = (cache / "trees").iterdir()
@@ -284,13 +286,13 @@ def test_a_damaged_cache_is_as_none(tree: Path, cache: Path, damage: str) -> Non
     assert after.tree == digest(after.manifest)
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tree: Path, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_not_an_error(tree: Path, tmp_path: Path) -> None:
     write(tree, {"a.py": ""})
     (tmp_path / "file").write_text("")
     assert snapshot_of(tree, tmp_path / "file").files == 1
 
 
-def test_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -> None:
+def test_several_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -> None:
     write(tree, {f"{index}.py": str(index) for index in range(200)})
     program = (
         "import sys; from pathlib import Path\n"
@@ -306,9 +308,7 @@ def test_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -> None:
     assert len(list((cache / "trees").iterdir())) == 1
 
 
-def test_links_stay_links_as_long_as_they_stay_inside(
-    tree: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_links_inside_the_tree_stay_links(tree: Path, tmp_path: Path, cache: Path) -> None:
     write(tree, {"p/a.py": "a"})
     write(tmp_path, {"outside.txt": "outside"})
     (tree / "relative").symlink_to("p/a.py")
@@ -352,7 +352,7 @@ def test_a_link_to_a_folder_outside_is_refused_unless_ignored(
 
 
 @pytest.mark.parametrize("is_repository", [False, True])
-def test_a_link_to_nothing_is_taken_along_once_it_leads_somewhere(
+def test_a_dangling_link_is_included_once_it_has_a_target(
     tree: Path, cache: Path, tmp_path: Path, is_repository: bool
 ) -> None:
     if is_repository:
@@ -378,7 +378,7 @@ def test_pipes_and_sockets_are_left_out(
         assert paths(snapshot_of(tree, cache)) == ["a.py"]
 
 
-def test_what_cannot_be_read_is_named_with_the_remedy(
+def test_an_unreadable_file_is_named_with_a_remedy(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tree, {"a.py": "", "secret one": "", "p/two": ""})
@@ -389,7 +389,7 @@ def test_what_cannot_be_read_is_named_with_the_remedy(
             raise PermissionError(13, "Permission denied", path)
         return really(path, *rest)
 
-    monkeypatch.setattr(os, "open", refuse)  # whoever tests may be allowed to read everything
+    monkeypatch.setattr(os, "open", refuse)  # the current user may be root
     with pytest.raises(SnapshotError) as caught:
         snapshot_of(tree, cache)
     text = str(caught.value)
@@ -397,7 +397,9 @@ def test_what_cannot_be_read_is_named_with_the_remedy(
     assert ".windlassignore" in text and "/p/two" in text and "chmod" in text
 
 
-def test_a_file_that_keeps_changing_is_sent_as_it_was_digested(tree: Path, cache: Path) -> None:
+def test_a_file_that_keeps_changing_is_sent_with_the_digested_content(
+    tree: Path, cache: Path
+) -> None:
     write(tree, {"a.py": "", "log.txt": "0" * 100_000})
     stop = threading.Event()
 
@@ -439,7 +441,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     assert (found, size, kept) == (hashlib.sha256(b"c" * 150).digest(), 150, None)
 
 
-def test_a_file_that_is_gone_by_the_time_it_is_read_is_left_out(
+def test_a_file_deleted_before_it_is_read_is_left_out(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tree, {"a.py": "a", "b.py": "b"})
@@ -456,7 +458,7 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_left_out(
     assert parse_manifest(snapshot.manifest) == snapshot.entries
 
 
-def test_blobs_come_once_each_and_the_manifest_last(tree: Path, cache: Path) -> None:
+def test_each_blob_is_sent_once_and_the_manifest_last(tree: Path, cache: Path) -> None:
     write(tree, {"a": "same", "b": "same", "c": "other"})
     snapshot = snapshot_of(tree, cache)
     asked = [snapshot.tree, digest(b"same"), digest(b"other"), digest(b"same")]
@@ -470,7 +472,7 @@ def test_blobs_come_once_each_and_the_manifest_last(tree: Path, cache: Path) -> 
 
 
 @pytest.mark.parametrize("change", ["write", "unlink"])
-def test_a_file_that_changed_since_is_not_sent_under_the_old_digest(
+def test_a_changed_file_is_not_sent_under_the_old_digest(
     tree: Path, cache: Path, change: str
 ) -> None:
     write(tree, {"a.py": "before"})
@@ -483,14 +485,14 @@ def test_a_file_that_changed_since_is_not_sent_under_the_old_digest(
         list(snapshot.iter_blobs([digest(b"before")]))
 
 
-def test_the_second_try_holds_what_it_read(tree: Path, cache: Path) -> None:
+def test_the_second_try_keeps_the_content_it_read(tree: Path, cache: Path) -> None:
     write(tree, {"a.py": "before"})
     snapshot = snapshot_of(tree, cache, hold=True)
     write(tree, {"a.py": "after!"})
     assert snapshot.read(digest(b"before")) == b"before"
 
 
-def test_too_much_is_refused_before_it_is_read_and_the_way_out_is_shown(
+def test_a_too_large_tree_is_refused_before_reading_with_a_remedy(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_to_read(monkeypatch)
@@ -511,7 +513,7 @@ def test_too_much_is_refused_before_it_is_read_and_the_way_out_is_shown(
     assert paths(snapshot_of(tree, cache)) == [".windlassignore", "a.py", "runs/1/notes.txt"]
 
 
-def test_too_many_files_are_refused_by_the_folders_that_hold_them(
+def test_too_many_files_are_refused_with_their_folders(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MAX_FILES", 50)
@@ -535,14 +537,14 @@ def test_a_walk_through_a_whole_disk_ends(
         snapshot_of(tree, cache)
 
 
-def test_an_empty_tree_is_a_tree(tree: Path, cache: Path) -> None:
+def test_an_empty_tree_is_valid(tree: Path, cache: Path) -> None:
     for _ in range(2):
         snapshot = snapshot_of(tree, cache)
         assert (snapshot.files, snapshot.size, snapshot.entries) == (0, 0, [])
         assert parse_manifest(snapshot.manifest) == []
 
 
-def test_a_git_hook_does_not_mislead_it(
+def test_a_git_hook_environment_is_ignored(
     repository: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(repository, {".gitignore": "*.log\n", "a.log": "", "a.py": ""})

@@ -1,4 +1,4 @@
-"""Trees of real files, and what tests do with them."""
+"""Trees of real files, and helpers for them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settle(folder: Path, cache: Path) -> Snapshot:
-    """Snapshots until nothing is so new that it would have to be read again."""
+    """Take snapshots until no file is so new that it would be read again."""
     deadline = time.monotonic() + 20
     while True:
         began = time.time()

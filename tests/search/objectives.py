@@ -1,4 +1,4 @@
-"""What is searched in the tests: a module of its own, for trials import it."""
+"""The objectives of searches in tests, in a separate module because trials import it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def score(x: float, y: float = 0.0) -> float:
 
 @wl.run(cpus=0.1)
 def descend(x: float, doomed: list[float], steps: int = 16) -> float:
-    """Reports the same at every step; one that is to be ended does not end before it is asked."""
+    """Report the same value at every step. A pruned trial ends only when it is stopped."""
     for step in range(1, steps + 1):
         wl.report(step, loss=x)
     if x in doomed:
@@ -26,7 +26,7 @@ def descend(x: float, doomed: list[float], steps: int = 16) -> float:
 
 @wl.run(cpus=0.1)
 def stubborn(x: int) -> int:
-    """The first is good; the others report worse and worse, and never look whether to stop."""
+    """The first trial is good. The others report worse values and never check for a stop."""
     for step in range(1, 100_000 if x else 5):
         wl.report(step, loss=x * step)
         time.sleep(0.05)
@@ -63,7 +63,7 @@ def act() -> None:
 
 
 class Shift:
-    """An argument that JSON knows nothing of, and that looks otherwise each time it is made."""
+    """An argument without a JSON form, whose text differs in each instance."""
 
     amount = 10
 

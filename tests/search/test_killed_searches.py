@@ -1,4 +1,4 @@
-"""Searches whose server or author is killed in the midst: they go on, and nothing runs twice."""
+"""Searches continue after their server or author is killed, and no trial runs twice."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def script(project: Project, method: str = "random") -> Path:
 
 
 def suggestions(trials: int) -> list[float]:
-    """What a search that nothing happens to tries."""
+    """The suggestions of an undisturbed search."""
     space = {"x": wl.uniform(0, 1)}
     settings = Settings(
         space=space, metric="loss", mode="min", method="random", seed=11, trials=trials
@@ -61,7 +61,7 @@ def suggestions(trials: int) -> list[float]:
 
 
 def runs(folder: Path) -> dict[float, int]:
-    """How often what was run."""
+    """Count the runs of each suggestion."""
     return {
         float(path.name.removeprefix("ran-")): len(path.read_text())
         for path in folder.iterdir()
@@ -89,7 +89,7 @@ def test_a_killed_server_does_not_end_a_search(home: Path, project: Project, fol
 
 
 @pytest.mark.thorough
-def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
+def test_a_search_continues_unchanged_after_its_author_is_killed(
     home: Path, project: Project, folder: Path
 ) -> None:
     path = script(project)
@@ -114,10 +114,10 @@ def test_a_killed_author_leaves_a_search_that_goes_on_as_if_nothing_had_been(
 
 
 @pytest.mark.thorough
-def test_an_author_that_is_killed_again_and_again_runs_nothing_twice(
+def test_a_repeatedly_killed_author_runs_nothing_twice(
     home: Path, project: Project, folder: Path
 ) -> None:
-    """Killed at any moment: while it adds trials, hears of them, has not even begun."""
+    """Killed at any moment: while it adds trials, reads their reports, or before it starts."""
     path = script(project)
     (folder / "go").touch()
     for number in range(6):
@@ -138,7 +138,9 @@ def test_an_author_that_is_killed_again_and_again_runs_nothing_twice(
 
 
 @pytest.mark.thorough
-def test_two_that_run_one_search_share_it(home: Path, project: Project, folder: Path) -> None:
+def test_two_processes_of_one_search_share_its_trials(
+    home: Path, project: Project, folder: Path
+) -> None:
     path = script(project)
     (folder / "go").touch()
     wl.create_experiment("shared")
@@ -150,7 +152,7 @@ def test_two_that_run_one_search_share_it(home: Path, project: Project, folder: 
     assert runs(folder) == dict.fromkeys(suggestions(12), 1)
 
 
-def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
+def test_ctrl_c_stops_the_trials_and_they_are_repeated_later(
     home: Path, project: Project, folder: Path
 ) -> None:
     path = script(project)
@@ -168,7 +170,7 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
     assert states.get("STOPPED", 0) > 0
     assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"
     stopped = states["STOPPED"]
-    # One that was stopped may have had no time to begin.
+    # A stopped trial may never have started.
     begun = sum(runs(folder).values())
     (folder / "go").touch()
     again = project.python(path, "interrupted", folder, "6")
@@ -180,8 +182,8 @@ def test_ctrl_c_stops_the_trials_and_they_are_tried_again(
 
 
 @pytest.mark.thorough
-def test_what_was_ended_early_is_known_when_a_search_goes_on(home: Path, project: Project) -> None:
-    """The author is killed once some were pruned; the next one knows their rungs."""
+def test_a_resumed_search_knows_the_pruned_trials(home: Path, project: Project) -> None:
+    """The author is killed once some trials were pruned. The next author knows their rungs."""
     path = project.write(
         "asha.py",
         """

@@ -1,4 +1,4 @@
-"""What a search makes of what it is told, whoever tells it and however often it begins anew."""
+"""The decisions of a search, from reports in any order and after any number of restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def policy(**asked: Any) -> SearchPolicy:
 
 
 class Script:
-    """Trials of a search as a server would record them; time passes with everything it does."""
+    """Trials of a search as a server would record them. Every action advances the time."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -72,7 +72,7 @@ class Script:
 
 
 def knowledge(policy: SearchPolicy) -> list[dict[str, Any]]:
-    """All that Optuna has been told of the trials of a search."""
+    """Everything that Optuna knows about the trials of a search."""
     told = []
     for each in policy.study.optuna_trials():
         rungs = {name: value for name, value in each.system_attrs.items() if "rung" in name}
@@ -89,8 +89,8 @@ def knowledge(policy: SearchPolicy) -> list[dict[str, Any]]:
 
 
 @given(seed=st.integers(0, 10_000), cut=st.floats(0, 1))
-def test_one_that_takes_a_search_up_knows_what_the_one_before_knew(seed: int, cut: float) -> None:
-    """A random story; in the midst of it another one begins, and is told what is recorded."""
+def test_a_resumed_search_has_the_knowledge_of_the_previous_one(seed: int, cut: float) -> None:
+    """A random history. In the middle of it another search starts from the records."""
     chance, script = random.Random(seed), Script()
     first = policy(trials=10)
     story: list[TrialRecord | Points] = []
@@ -122,7 +122,7 @@ def test_one_that_takes_a_search_up_knows_what_the_one_before_knew(seed: int, cu
             continue
         steps[trial_id] += 1
         tell(script.report(trial_id, steps[trial_id], chance.random()))
-        # How long one that does not stop is waited for depends on who has waited.
+        # The remaining wait for an unresponsive trial depends on the process that waited.
         orders = [each for each in first.take_orders(script.time) if each.is_request]
         if second is not None:
             assert [each for each in second.take_orders(script.time) if each.is_request] == orders
@@ -136,7 +136,7 @@ def test_one_that_takes_a_search_up_knows_what_the_one_before_knew(seed: int, cu
     assert second.propose() == first.propose()
 
 
-def test_what_is_heard_of_in_another_order_comes_to_the_same() -> None:
+def test_reports_in_another_order_give_the_same_result() -> None:
     script, told = Script(), policy(method="random")
     plan = [{"x": 0.1}, {"x": 0.2}]
     first, second = (script.add(number, params) for number, params in enumerate(plan))
@@ -149,7 +149,7 @@ def test_what_is_heard_of_in_another_order_comes_to_the_same() -> None:
     assert (told.tried[1].state, told.tried[1].value) == (SearchState.COMPLETE, 5.0)
 
 
-def test_a_repetition_of_a_trial_is_no_part_of_the_search() -> None:
+def test_a_rerun_of_a_trial_is_not_part_of_the_search() -> None:
     script, told = Script(), policy(method="random")
     first = script.add(0, {"x": 0.1})
     told.learn(first, 0)
@@ -160,7 +160,7 @@ def test_a_repetition_of_a_trial_is_no_part_of_the_search() -> None:
     assert told.tried[0].value is None
 
 
-def test_of_several_replicas_the_first_that_reported_counts() -> None:
+def test_the_first_replica_that_reported_counts() -> None:
     script, told = Script(), policy(method="random")
     record = script.add(0, {"x": 0.1})
     told.learn(record, 0)
@@ -173,7 +173,7 @@ def test_of_several_replicas_the_first_that_reported_counts() -> None:
 @pytest.mark.parametrize(("reports", "seconds", "is_stopped"), [
     (0, 29, False), (0, 30, True), (2, 10, False), (3, 2, False), (3, 3, True),
 ])  # fmt: skip
-def test_one_that_was_asked_to_stop_has_its_time(
+def test_a_trial_that_is_asked_to_stop_has_a_grace_period(
     reports: int, seconds: float, is_stopped: bool
 ) -> None:
     script, told = Script(), policy()
@@ -195,7 +195,7 @@ def test_one_that_was_asked_to_stop_has_its_time(
     assert told.take_orders(100 + seconds) == [], "it is told once"
 
 
-def test_one_that_ended_before_it_could_be_asked_is_complete() -> None:
+def test_a_trial_that_ended_before_the_request_to_stop_is_complete() -> None:
     script, told = Script(), policy()
     for number, value in enumerate((0.0, 1.0)):
         told.learn(script.add(number, told.propose()), 0)
@@ -206,7 +206,7 @@ def test_one_that_ended_before_it_could_be_asked_is_complete() -> None:
     assert (told.tried[1].state, told.tried[1].value) == (SearchState.COMPLETE, 0.5)
 
 
-def test_what_was_interrupted_is_no_part_of_the_count() -> None:
+def test_interrupted_trials_do_not_count() -> None:
     script, told = Script(), policy(method="random", trials=2)
     told.learn(script.add(0, told.propose()), 0)
     told.learn(script.end(1, TrialState.STOPPED, INTERRUPTED), 0)
@@ -220,7 +220,7 @@ def test_what_was_interrupted_is_no_part_of_the_count() -> None:
     assert told.propose() != again
 
 
-def test_what_is_reported_after_the_verdict_is_not_told_to_optuna() -> None:
+def test_reports_after_the_decision_are_not_passed_to_optuna() -> None:
     script, told = Script(), policy()
     for number, value in enumerate((0.0, 1.0)):
         told.learn(script.add(number, told.propose()), 0)

@@ -1,4 +1,4 @@
-"""Searches through a real server: what is tried, what is ended, what is found."""
+"""Searches through a real server: suggestions, pruning, results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = wl.Local(cpus=0.1)
 
 
 def tried(experiment: wl.Experiment, search: str = "search") -> list[dict[str, Any]]:
-    """What each trial of a search tried, by its number, as it is recorded."""
+    """The recorded suggestions of each trial of a search, by number."""
     places = [trial.record.recipe.search for trial in experiment.list_trials()]
     mine = sorted(
         (place.number, place.params) for place in places if place and place.search == search
@@ -48,7 +48,7 @@ def test_a_grid_tries_every_combination_once_and_finds_the_best(home: Path) -> N
 
 
 @pytest.mark.parametrize("method", [pytest.param("random", marks=pytest.mark.thorough), "tpe"])
-def test_one_at_a_time_tries_what_optuna_alone_would(home: Path, method: str) -> None:
+def test_a_sequential_search_tries_the_suggestions_of_optuna(home: Path, method: str) -> None:
     experiment = wl.create_experiment(f"alone-{method}")
     space = {"x": wl.uniform(-5, 5), "y": wl.loguniform(1e-3, 1)}
     experiment.search(
@@ -74,7 +74,7 @@ def test_one_at_a_time_tries_what_optuna_alone_would(home: Path, method: str) ->
 
 
 def fates_by_optuna_alone(seed: int, trials: int) -> dict[float, int | None]:
-    """What each trial tries, and at which step it would be ended."""
+    """The suggestion of each trial, and the step at which it would be pruned."""
     study = optuna.create_study(
         sampler=optuna.samplers.RandomSampler(seed=seed),
         pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
@@ -95,7 +95,7 @@ def fates_by_optuna_alone(seed: int, trials: int) -> dict[float, int | None]:
     return fates
 
 
-def test_asha_ends_the_bad_ones_early_and_leaves_the_good_ones(home: Path) -> None:
+def test_asha_ends_bad_trials_early_and_keeps_good_ones(home: Path) -> None:
     fates = fates_by_optuna_alone(seed=3, trials=10)
     doomed = [x for x, step in fates.items() if step is not None]
     assert 0 < len(doomed) < 10, "there are both"
@@ -116,7 +116,7 @@ def test_asha_ends_the_bad_ones_early_and_leaves_the_good_ones(home: Path) -> No
     assert found.best_value == min(fates)
 
 
-def test_one_that_does_not_stop_when_it_is_asked_is_stopped(home: Path) -> None:
+def test_a_trial_that_ignores_the_request_to_stop_is_stopped(home: Path) -> None:
     experiment = wl.create_experiment("stubborn")
     found = experiment.search(
         objectives.stubborn, space={"x": wl.choice(*range(40))}, metric="loss", method="asha",
@@ -145,7 +145,7 @@ def seed_of_zero_first() -> int:
     raise AssertionError("chance is not what it was")
 
 
-def test_a_trial_that_fails_is_left_out_and_the_others_go_on(home: Path) -> None:
+def test_a_failed_trial_is_left_out_and_the_others_continue(home: Path) -> None:
     experiment = wl.create_experiment("moody")
     space = {"x": wl.randint(1, 4)}
     found = experiment.search(
@@ -156,7 +156,7 @@ def test_a_trial_that_fails_is_left_out_and_the_others_go_on(home: Path) -> None
     assert experiment.best("loss", "max").params["x"] == 1
 
 
-def test_a_search_whose_first_trials_all_fail_says_why_and_goes_on_when_it_is_mended(
+def test_a_search_whose_first_trials_all_fail_says_why_and_continues_after_a_fix(
     home: Path, tmp_path: Path
 ) -> None:
     mended = tmp_path / "mended"
@@ -179,7 +179,7 @@ def test_a_search_whose_first_trials_all_fail_says_why_and_goes_on_when_it_is_me
     assert found.counts["complete"] + failures == 9
 
 
-def test_a_metric_that_nobody_reports_is_told_early_with_what_is_reported(home: Path) -> None:
+def test_an_unreported_metric_is_detected_early_with_a_list_of_reported_ones(home: Path) -> None:
     experiment = wl.create_experiment("mumbling")
     with pytest.raises(wl.InvalidArgument) as refused:
         experiment.search(
@@ -194,7 +194,7 @@ def test_a_metric_that_nobody_reports_is_told_early_with_what_is_reported(home: 
     assert experiment.refresh().trial_count < 10
 
 
-def test_a_search_goes_on_and_is_extended_and_is_itself(home: Path) -> None:
+def test_a_search_can_be_resumed_and_extended(home: Path) -> None:
     experiment = wl.create_experiment("extended")
     space = {"x": wl.uniform(0, 1)}
     asked: dict[str, Any] = {"space": space, "metric": "score", "method": "random"}
@@ -217,7 +217,7 @@ def test_a_search_goes_on_and_is_extended_and_is_itself(home: Path) -> None:
     assert len(experiment.search(score, trials=2, name="another", **other)) == 2
 
 
-def test_what_mattered_is_said_when_ten_have_run_to_their_end_and_not_before(home: Path) -> None:
+def test_importance_is_computed_once_ten_trials_have_completed(home: Path) -> None:
     experiment = wl.create_experiment("mattered")
     settings: dict[str, Any] = {
         "space": {"x": wl.uniform(0, 9), "y": wl.uniform(0, 1)}, "metric": "score", "seed": 1
@@ -229,7 +229,7 @@ def test_what_mattered_is_said_when_ten_have_run_to_their_end_and_not_before(hom
     assert all(f"{share:.0%}" in str(enough) for share in enough.importances.values())
 
 
-def test_what_is_not_to_be_searched_goes_along_and_cannot_be_both(home: Path) -> None:
+def test_fixed_arguments_are_passed_and_cannot_also_be_searched(home: Path) -> None:
     experiment = wl.create_experiment("along")
     space = {"x": wl.choice(1, 2)}
     found = experiment.search(score, space=space, args={"y": 10}, metric="v", method="grid")
@@ -240,7 +240,7 @@ def test_what_is_not_to_be_searched_goes_along_and_cannot_be_both(home: Path) ->
         experiment.search(score, space=space, args={"x": 1}, metric="v", method="grid")
 
 
-def test_a_search_goes_on_although_its_arguments_cannot_be_recorded(home: Path) -> None:
+def test_a_search_continues_although_its_arguments_cannot_be_recorded(home: Path) -> None:
     experiment = wl.create_experiment("shifted")
     asked: dict[str, Any] = {"space": {"x": wl.choice(1, 2)}, "metric": "v", "method": "grid"}
     first = experiment.search(
@@ -253,7 +253,7 @@ def test_a_search_goes_on_although_its_arguments_cannot_be_recorded(home: Path) 
     assert experiment.trial_count == 2
 
 
-def test_a_program_gets_what_is_tried_on_its_command_line(home: Path, tmp_path: Path) -> None:
+def test_a_program_gets_suggestions_on_its_command_line(home: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
         "import argparse, windlass as wl\n"
@@ -271,7 +271,7 @@ def test_a_program_gets_what_is_tried_on_its_command_line(home: Path, tmp_path: 
     assert found.best_value == 5
 
 
-def test_of_a_group_the_names_begin_with_the_role(home: Path) -> None:
+def test_names_of_a_group_begin_with_the_role(home: Path) -> None:
     group = wl.JobGroup(
         learner=wl.Job(wl.PythonFunction(objectives.learn), executor=QUICK),
         actor=wl.Job(wl.PythonFunction(objectives.act), executor=QUICK, replicas=2),
@@ -286,7 +286,7 @@ def test_of_a_group_the_names_begin_with_the_role(home: Path) -> None:
     assert (found.best_params, found.best_value) == ({"learner.lr": 2}, 2.0)
 
 
-def test_a_trial_that_took_the_identity_of_one_of_its_own_is_told(home: Path) -> None:
+def test_a_trial_with_the_identity_of_a_search_trial_is_reported(home: Path) -> None:
     experiment = wl.create_experiment("taken")
     trial = experiment.add(score, args={"x": 1.0}, identity="search/taken/1")
     with pytest.raises(wl.Conflict, match=f"trial {trial.id} .*is none of the search 'taken'"):
@@ -297,7 +297,7 @@ def test_a_trial_that_took_the_identity_of_one_of_its_own_is_told(home: Path) ->
     assert len(tried(experiment, "taken")) == 1
 
 
-def test_after_its_time_no_more_trials_begin(home: Path) -> None:
+def test_after_the_time_limit_no_more_trials_start(home: Path) -> None:
     experiment = wl.create_experiment("late")
     found = experiment.search(
         score, space={"x": wl.uniform(0, 1)}, metric="v", trials=10_000, concurrent=1, timeout=1.0
@@ -322,7 +322,7 @@ def test_after_its_time_no_more_trials_begin(home: Path) -> None:
         ({"n_trials": 5}, "exp.search: there is no option 'n_trials'; did you mean 'trials'?"),
     ],
 )
-def test_a_search_that_makes_no_sense_is_refused_before_anything_runs(
+def test_an_invalid_search_is_refused_before_anything_runs(
     home: Path, asked: dict[str, Any], told: str
 ) -> None:
     experiment = wl.create_experiment("senseless")
@@ -334,7 +334,7 @@ def test_a_search_that_makes_no_sense_is_refused_before_anything_runs(
     assert experiment.record.searches == {}
 
 
-def test_the_best_of_what_is_asked_for(home: Path) -> None:
+def test_best_returns_the_trial_with_the_minimum_or_maximum(home: Path) -> None:
     experiment = wl.create_experiment("best")
     with pytest.raises(wl.InvalidArgument, match="Best in what"):
         experiment.best()

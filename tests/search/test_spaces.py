@@ -1,4 +1,4 @@
-"""What a search may choose from, and what is refused with a remedy."""
+"""Search spaces, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import windlass as wl
 from windlass.search.spaces import Choice, Randint, Uniform, flatten
 
 
-def test_spaces_are_plain_values_that_go_through_json() -> None:
+def test_spaces_are_plain_values_with_a_json_form() -> None:
     spaces = {
         "a": wl.uniform(0, 1),
         "b": wl.uniform(0, 1, step=0.25),
@@ -34,7 +34,7 @@ def test_ends_are_included_and_steps_are_exact() -> None:
     assert wl.uniform(0, 1).values is None
 
 
-def test_a_choice_may_be_of_a_list_and_of_numbers_of_numpy() -> None:
+def test_a_choice_accepts_lists_and_numpy_numbers() -> None:
     assert wl.choice([1, 2]) == wl.choice(1, 2) == wl.choice(range(1, 3))
     plain = wl.choice(np.float64(0.5), np.int64(3)).options
     assert plain == (0.5, 3)
@@ -60,7 +60,7 @@ def test_a_choice_may_be_of_a_list_and_of_numbers_of_numpy() -> None:
         (lambda: wl.choice(math.nan), "recorded"),
     ],
 )
-def test_a_space_that_makes_no_sense_is_refused_with_what_to_do(make: Any, told: str) -> None:
+def test_an_invalid_space_is_refused_with_a_remedy(make: Any, told: str) -> None:
     with pytest.raises(wl.InvalidArgument) as refused:
         make()
     assert told in str(refused.value)
@@ -77,7 +77,7 @@ def test_a_space_that_makes_no_sense_is_refused_with_what_to_do(make: Any, told:
         ({1: wl.uniform(0, 1)}, "not a valid parameter name"),
     ],
 )
-def test_what_is_no_space_is_refused_with_what_to_write(space: Any, told: str) -> None:
+def test_a_value_that_is_not_a_space_is_refused_with_an_example(space: Any, told: str) -> None:
     with pytest.raises(wl.InvalidArgument) as refused:
         flatten(space)
     assert told in str(refused.value)

@@ -1,4 +1,4 @@
-"""What Optuna is told and what it says: the very same as without us."""
+"""Studies give the same results as Optuna alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def loss(params: dict[str, Any]) -> float:
 
 
 def run(study: Study, trials: int) -> list[dict[str, Any]]:
-    """Try so many more, one after the other."""
+    """Run this many more trials, one after the other."""
     tried = []
     for _ in range(trials):
         params = study.propose()
@@ -68,12 +68,12 @@ ALONE: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
 
 
 @pytest.mark.parametrize("method", ["random", "tpe"])
-def test_suggestions_are_those_of_optuna_alone(method: str) -> None:
+def test_suggestions_equal_those_of_optuna_alone(method: str) -> None:
     assert run(Study(settings(method)), 30) == by_optuna_alone(ALONE[method](), 30)
 
 
 @pytest.mark.parametrize("method", ["random", "tpe", "asha"])
-def test_a_study_that_is_told_again_goes_on_as_if_nothing_had_been(method: str) -> None:
+def test_a_replayed_study_continues_unchanged(method: str) -> None:
     whole = run(Study(settings(method)), 30)
     again = Study(settings(method))
     for params in whole[:17]:
@@ -81,7 +81,7 @@ def test_a_study_that_is_told_again_goes_on_as_if_nothing_had_been(method: str) 
     assert run(again, 13) == whole[17:]
 
 
-def test_another_suggestion_than_ours_may_be_what_is_tried() -> None:
+def test_a_trial_may_try_other_values_than_the_suggestion() -> None:
     study = Study(settings("tpe"))
     run(study, 12)
     other = {"lr": 0.01, "layers": 3, "kind": "sgd", "drop": 0.0}
@@ -104,7 +104,7 @@ def test_a_grid_is_the_product_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("method", ["grid", "random"])
-def test_what_was_cut_short_is_tried_again_and_nothing_else_twice(method: str) -> None:
+def test_interrupted_trials_are_repeated_and_no_others(method: str) -> None:
     space = {"a": wl.randint(0, 5)} if method == "grid" else SPACE
     whole = Study(settings(method, space=space))
     expected = []
@@ -122,9 +122,9 @@ def test_what_was_cut_short_is_tried_again_and_nothing_else_twice(method: str) -
     assert rest == [expected[1], *expected[3:]]
 
 
-def test_successive_halving_ends_the_worse_and_is_the_same_when_it_is_told_again() -> None:
+def test_successive_halving_ends_the_worse_half_also_after_a_replay() -> None:
     def story(study: Study) -> list[tuple[int, int]]:
-        """Eight trials, each the worse the higher its number, in rounds."""
+        """Eight trials in rounds. A higher number is worse."""
         ended = []
         for _ in range(8):
             study.begin(study.propose())
@@ -141,8 +141,8 @@ def test_successive_halving_ends_the_worse_and_is_the_same_when_it_is_told_again
     assert {number for number, _ in first} == {1, 2, 3, 4, 5, 6, 7}, "only the best goes on"
 
 
-def test_values_on_the_way_come_to_the_same_as_with_optuna_alone() -> None:
-    """Many trials, each told in full to Optuna alone, and as we tell it."""
+def test_intermediate_values_give_the_same_result_as_optuna_alone() -> None:
+    """Many trials, passed completely to Optuna, and passed by Windlass."""
     chance = random.Random(2)
     stories = [[chance.random() for _ in range(40)] for _ in range(30)]
     ours = Study(settings("asha", reduction=3, min_steps=2))
@@ -166,7 +166,7 @@ def test_values_on_the_way_come_to_the_same_as_with_optuna_alone() -> None:
     assert len({state for state, _ in told}) == 2
 
 
-def test_a_trial_that_reports_a_great_deal_holds_nothing_up() -> None:
+def test_a_trial_with_many_reports_is_processed_quickly() -> None:
     study = Study(settings("asha"))
     number = study.begin(study.propose())
     for step in range(1, 200_001):
@@ -174,7 +174,7 @@ def test_a_trial_that_reports_a_great_deal_holds_nothing_up() -> None:
     assert len(study.optuna_trials()[0].intermediate_values) < 20
 
 
-def test_importance_says_what_matters_without_other_packages() -> None:
+def test_importance_needs_no_other_packages() -> None:
     study = Study(settings("random"))
     assert study.importances() == {}
     run(study, 30)

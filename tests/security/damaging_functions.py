@@ -1,4 +1,4 @@
-"""The functions of trials that spoil their own files, and of one beside them."""
+"""Functions of trials that damage their own files, and of a normal trial."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def vandal(way: str) -> None:
     print("before")
     exec(way, {"os": os, "write": write})
     print("after")
-    os._exit(0)  # without a value of our own in the way of what was left
+    os._exit(0)  # without a return value that would replace the damaged file
 
 
 @wl.run(cpus=0.1)

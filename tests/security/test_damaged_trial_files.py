@@ -1,4 +1,4 @@
-"""Trials that spoil their own files: each still ends, and the server serves everyone else."""
+"""Trials that damage their own files still end, and the server keeps serving others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUICK = ("exit record", "state of odd values", "launch", "pipe as value", "folde
         for name, way in WAYS.items()
     ],
 )
-def test_a_trial_that_spoils_its_own_files_harms_only_itself(home: Path, way: str) -> None:
+def test_a_trial_that_damages_its_own_files_harms_only_itself(home: Path, way: str) -> None:
     trial = programs.vandal.submit(way)
     assert programs.neighbour() == "fine"
     ended = trial.wait(timeout=PATIENCE)

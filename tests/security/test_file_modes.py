@@ -1,4 +1,4 @@
-"""Files of the home: for their owner alone, whatever the umask of whoever made them."""
+"""Files of the home are accessible only to their owner, with any umask."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAM = """
 
 
 def open_to_others(home: Path) -> list[str]:
-    """What in a home others than its owner may touch, but for what trials made themselves."""
+    """The paths in a home that other users may access, except for files of trials."""
     found = []
     for folder, folders, files in os.walk(home):
         for name in [".", *folders, *files]:
@@ -63,18 +63,18 @@ def test_nothing_in_a_home_is_open_to_others(
     assert open_to_others(fresh_home) == []
     made = list(fresh_home.rglob("made-by-the-*"))
     assert len(made) == 4, "the walk saw what trials leave"
-    # Those bear the author's own umask, as files of his programs do, behind closed doors.
+    # Those have the author's umask, like files of the author's programs, in a private folder.
     for path in made:
         doors = [each for each in path.parents if fresh_home in each.parents]
         assert any(not each.stat().st_mode & 0o077 for each in doors)
     assert list(fresh_home.glob("cache/**/*")), "the walk saw the cache"
 
 
-def test_the_home_and_the_token_are_for_their_owner_and_the_token_outlives_servers(
+def test_home_and_token_are_private_and_the_token_outlives_servers(
     fresh_home: Path,
 ) -> None:
     fresh_home.mkdir(mode=0o777)
-    fresh_home.chmod(0o777)  # open until a server closes it
+    fresh_home.chmod(0o777)  # accessible until a server restricts it
     wl.Client().server_info()
     token = fresh_home / "token"
     first = token.read_text()
@@ -97,7 +97,7 @@ def test_the_server_listens_on_the_loopback_interface_only(home: Path) -> None:
     assert {each.type for each in listening} == {socket.SOCK_STREAM}
 
 
-def test_private_files_are_gone_when_trials_are(home: Path) -> None:
+def test_private_files_are_deleted_with_their_trials(home: Path) -> None:
     @wl.run(secrets={"TOKEN": "hush"})
     def work() -> None: ...
 

@@ -1,4 +1,4 @@
-"""What opens the server, and what trials are told in confidence, is nowhere it need not be."""
+"""The token of the server and the secrets of trials appear only where they are needed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from windlass.server.web import auth
 from windlass.worker.common.atomic_files import is_locked
 
 
-def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
-    """Not in logs, records, command lines or environments; not even of those who came with it."""
+def test_the_token_appears_only_in_its_file(home: Path) -> None:
+    """Not in logs, records, command lines or environments, also not those of clients."""
 
     @wl.run(cpus=0.1)
     def look() -> list[str]:
@@ -44,9 +44,9 @@ def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
         try:
             told = [*each.cmdline(), *each.environ().values()]
         except psutil.NoSuchProcess:
-            continue  # the trial's own supervisor, on its way out
+            continue  # the trial's own supervisor, which is about to exit
         assert not [text for text in told if server.token in text]
-    # Its code is removed after its end, by the supervisor: files that go cannot be read.
+    # The supervisor deletes the code after the end, so files may disappear while they are read.
     attempt = home / "trials" / "1" / "main-0" / "1"
     eventually(lambda: not is_locked(str(attempt / "lock")), "the supervisor has gone")
     holders = [
@@ -57,7 +57,7 @@ def test_the_token_is_in_its_file_and_nowhere_else(home: Path) -> None:
     assert holders == [Path("token")]
 
 
-def test_secrets_are_in_no_command_line_and_no_environment_but_the_trials(home: Path) -> None:
+def test_secrets_appear_only_in_the_environment_of_their_trial(home: Path) -> None:
     value = "s3cret-" + secrets.token_hex(8)
 
     @wl.run(secrets={"KEY": value}, cpus=0.1)
@@ -82,7 +82,7 @@ def test_secrets_are_in_no_command_line_and_no_environment_but_the_trials(home: 
 
 
 def known_to(pid: int) -> dict[str, str]:
-    """What anyone with the owner's rights sees of a process."""
+    """The information about a process that its owner can read."""
     process = psutil.Process(pid)
     return {
         "cmdline": "\0".join(process.cmdline()),
@@ -91,14 +91,17 @@ def known_to(pid: int) -> dict[str, str]:
 
 
 def test_tokens_are_compared_in_constant_time() -> None:
-    """Time is no test on a busy machine: that there is one comparison, and which, is."""
+    """Timing is unreliable on a busy machine.
+
+    The test checks that one constant-time comparison runs.
+    """
     tree = ast.parse(inspect.getsource(auth))
     calls = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hmac.compare_digest"
     ]  # fmt: skip
     [call] = calls
-    # What is expected is asked for once, for that comparison alone.
+    # The expected token is read once, only for that comparison.
     [asked] = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and "self._expected_for(" in ast.unparse(node.value)

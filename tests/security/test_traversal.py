@@ -1,4 +1,4 @@
-"""Names that would lead elsewhere, in every field that is a name, a path or a digest."""
+"""Path traversal in every field that is a name, a path or a digest."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def refused(server: Server, trial: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", BAD_PATHS, ids=repr)
-def test_a_path_that_leads_out_of_the_tree_is_refused(server: Server, path: str) -> None:
+def test_a_path_outside_the_tree_is_refused(server: Server, path: str) -> None:
     refused(server, request(code={"workdir": path}))
     refused(server, request(code={"import_paths": [path]}))
     refused(server, request(volumes=[{"target": path, "source": "/"}]))
 
 
 @pytest.mark.parametrize("digest", BAD_DIGESTS, ids=repr)
-def test_what_is_no_digest_is_refused_in_the_place_of_one(server: Server, digest: str) -> None:
+def test_an_invalid_digest_is_refused(server: Server, digest: str) -> None:
     refused(server, request({"executable": {"type": "function", "payload": digest}}))
     refused(server, request(code={"tree": digest}))
     refused(server, request(python={"lock": digest}))
@@ -82,7 +82,7 @@ def test_what_is_no_digest_is_refused_in_the_place_of_one(server: Server, digest
 
 @pytest.mark.parametrize("name", EVIL, ids=repr)
 def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
-    """Where names are free they name nothing in the file system; elsewhere they are refused."""
+    """Free-form names never name files. Other names are refused."""
     before = surroundings(home)
     refused(server, request({"name": name}))
     refused(server, request(secret_names=[name]))
@@ -93,7 +93,7 @@ def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
         assert server.ask("GET", asked)[0] in (400, 404)
     for path in (f"/trials/{quote(name, safe='')}", f"/trials/{quote(name, safe='')}/logs"):
         assert server.ask("GET", API + path)[0] in (400, 404)
-    # A slash parts a workspace from a project: such names are none of either.
+    # A slash separates a workspace from a project, so neither may contain one.
     assert server.submit({**request(), "project": name})[0] in (201, 400, 404)
     free = {**request(), "experiment": name, "name": name, "params": {name: name}}
     status, answer = server.submit(free)
@@ -124,10 +124,13 @@ TREES: dict[str, list[list[Any]]] = {
 
 
 @pytest.mark.parametrize("files", TREES.values(), ids=TREES)
-def test_a_tree_that_leads_elsewhere_is_refused_and_restored_by_nobody(
+def test_a_tree_that_leads_outside_is_refused_and_never_restored(
     server: Server, home: Path, files: list[list[Any]]
 ) -> None:
-    """Refused as a snapshot; and as a blob, which may hold anything, it is no tree to run in."""
+    """It is refused as a snapshot.
+
+    As a blob, which may hold anything, it is not a tree to run in.
+    """
     before = surroundings(home)
     manifest = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
     status, fault = server.ask("POST", f"{API}/snapshots", manifest)
@@ -150,10 +153,10 @@ def test_a_tree_that_leads_elsewhere_is_refused_and_restored_by_nobody(
 
 
 @pytest.mark.thorough
-def test_a_work_directory_full_of_links_is_written_to_as_what_it_is(
+def test_links_in_a_work_directory_are_replaced_and_not_followed(
     home: Path, tmp_path: Path
 ) -> None:
-    """What an attempt leaves in place of its code must not lead the next one's code elsewhere."""
+    """Links that an attempt leaves in its folder must not redirect the code of the next one."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("kept")

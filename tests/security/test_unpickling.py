@@ -1,4 +1,4 @@
-"""The server unpickles nothing: payloads are planted wherever it looks, and it looks."""
+"""The server unpickles nothing, although tests plant payloads in all files that it reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import windlass as wl
 from harness import stop_server
 from server_requests import API, Server
 
-# The event is raised by the C and the Python unpickler alike, before anything is called.
+# Both the C and the Python unpickler raise this audit event before they call anything.
 WATCH = """
 import sys
 
@@ -45,7 +45,7 @@ MAIN = Path(windlass.__file__).parent / "server" / "__main__.py"
 
 
 class Bomb:
-    """Makes a folder wherever it is unpickled."""
+    """Creates a folder wherever it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self._mark = str(mark)
@@ -55,7 +55,7 @@ class Bomb:
 
 
 class WatchedServer:
-    """The server of a home, started with a hook that tells what it unpickles."""
+    """The server of a home, started with a hook that reports what it unpickles."""
 
     def __init__(self, home: Path, told: Path) -> None:
         self._home = home
@@ -89,15 +89,15 @@ def watched(fresh_home: Path, tmp_path: Path) -> Iterator[WatchedServer]:
     watched.stop()
 
 
-def test_the_hook_tells_of_what_is_unpickled(tmp_path: Path) -> None:
-    """Else the test below could not fail."""
+def test_the_hook_reports_unpickling(tmp_path: Path) -> None:
+    """Otherwise the test below could not fail."""
     told = tmp_path / "told"
     load = "import pickle, collections\npickle.loads(pickle.dumps(collections.Counter()))\n"
     subprocess.run([sys.executable, "-c", WATCH + load, told], check=True)
     assert "('collections', 'Counter')" in told.read_text()
 
 
-# What a trial's process may leave in its own folder, in place of a value or an exception.
+# Files that a trial's process may leave in its own folder, in place of a value or an exception.
 LEAVE = """
 import json, os, sys
 trial = os.environ["WINDLASS_TRIAL_ID"]
@@ -117,7 +117,7 @@ sys.exit(int(sys.argv[2]))
 
 
 @pytest.mark.thorough
-def test_nothing_that_a_user_made_is_unpickled_by_the_server(
+def test_the_server_unpickles_no_file_of_a_user(
     fresh_home: Path, watched: WatchedServer, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -140,12 +140,12 @@ def test_nothing_that_a_user_made_is_unpickled_by_the_server(
     left = [
         submit({"executable": {"type": "process", "argv": [*leave, code]}}) for code in ("0", "1")
     ]
-    # Calls and trees of it are kept, not run: who runs a call unpickles it, and may.
+    # Calls and trees are stored, not run. Only the process that runs a call unpickles it.
     waiting = {"suspend": True, "code": {"tree": digest}, "python": {"lock": digest}}
     call = {"executable": {"type": "function", "payload": digest}}
     kept = submit(call, spec=waiting, provenance={"packages": digest})
     assert [wl.get_trial(each).wait().state for each in left] == ["SUCCEEDED", "FAILED"]
-    for _ in range(2):  # and once more by a server that finds it all there
+    for _ in range(2):  # and again by a new server that finds all files
         server.ask("POST", f"{API}/snapshots", bomb)
         for trial in (*left, kept):
             read_everything(server, trial)
@@ -162,7 +162,7 @@ def test_nothing_that_a_user_made_is_unpickled_by_the_server(
 
 
 def read_everything(server: Server, trial: int) -> None:
-    """Every operation on a trial that the document tells of and that only reads."""
+    """Every read-only operation on a trial in the OpenAPI document."""
     _, document = server.ask("GET", f"{API}/schema/openapi.json")
     paths = [path for path, methods in document["paths"].items() if "get" in methods]
     for path in paths:
@@ -174,15 +174,15 @@ def read_everything(server: Server, trial: int) -> None:
 
 
 def is_suspended(server: Server, trial: int) -> bool:
-    """Whether its stream has no end."""
+    """Return whether its stream has no end."""
     return server.ask("GET", f"{API}/trials/{trial}")[1]["state"] == "SUSPENDED"
 
 
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib"}
 
 
-def test_no_module_of_ours_in_the_server_can_unpickle() -> None:
-    """Of all that a server has loaded, whoever loaded it."""
+def test_no_windlass_module_in_the_server_can_unpickle() -> None:
+    """Checks all modules that a server has loaded, directly or indirectly."""
     program = (
         "import json, sys, windlass.server.startup, windlass.runtimes.local.warm_launchers\n"
         "print(json.dumps([module.__file__ for name, module in sys.modules.items()"

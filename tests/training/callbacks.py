@@ -1,4 +1,4 @@
-"""What the tests of all callbacks need: a trial that is killed, goes on, and is asked to stop."""
+"""Helpers for the tests of all callbacks: a trial that is killed, resumes, and is stopped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ LITTLE = wl.Local(cpus=0.5)
 
 
 def steps(trial: wl.Trial[Any], name: str, attempt: int) -> list[int]:
-    """The steps at which an attempt reported a metric, once each."""
+    """The steps at which an attempt reported a metric, without repetitions."""
     found = [each.step for each in trial.metrics(name) if each.attempt == attempt]
     return sorted(set(found))
 
 
 def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[Any]:
-    """Run a script that dies once and goes on, and ask it to stop when it is far enough."""
+    """Run a script that dies once and resumes, and ask it to stop after enough steps."""
     executable = wl.PythonScript(script)
     options = {"executor": LITTLE, "restart_policy": "OnFailure", "backoff_limit": 1, **job}
     trial = wl.Job(executable, **options).submit()
@@ -28,19 +28,19 @@ def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[An
         newest = max((each.attempt for each in trial.attempts), default=1)
         return trial.is_finished or (is_far and newest >= attempt)
 
-    # One after the other: where all cores are busy, a framework is imported for a minute.
+    # One after the other: on a busy machine, importing a framework takes a minute.
     eventually(lambda: has(1, 1), "the first attempt trains")
     eventually(lambda: has(2, 1), "there is a second attempt")
     eventually(lambda: has(2, enough), "it is far enough")
-    assert not trial.is_finished, told(trial)
+    assert not trial.is_finished, output_of(trial)
     trial.ask_to_stop("that is enough")
     trial.wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", told(trial)
+    assert trial.state == "SUCCEEDED", output_of(trial)
     assert trial.restarts == 1
     assert trial.progress is not None and 0 < trial.progress < 1  # of the many that were planned
     return trial
 
 
-def told(trial: wl.Trial[Any]) -> str:
-    """What a trial wrote."""
+def output_of(trial: wl.Trial[Any]) -> str:
+    """The output of a trial."""
     return "\n".join(map(str, trial.logs()))

@@ -1,4 +1,4 @@
-"""What the tests of training share: the examples, as a user has them."""
+"""Fixtures for the tests of training: the examples, as a user has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 @pytest.fixture
 def examples(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with the examples in it, where this process works for the time of a test."""
+    """A project with the examples, which is the working directory during a test."""
     for path in EXAMPLES.glob("*.py"):
         shutil.copy(path, project.path)
     monkeypatch.chdir(project.path)

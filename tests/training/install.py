@@ -1,7 +1,7 @@
 """Install the frameworks of the extra `training` into this environment, one after the other.
 
-What `make training` does. One that cannot be had does not keep the others away. It is pip that
-installs them, not uv, so that builds which a machine keeps for pip are taken.
+`make training` runs this. A framework that cannot be installed does not affect the others. The
+script uses pip, not uv, so that local builds of the machine for pip are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 
 def main() -> int:
-    # PyTorch first: whatever else needs it would bring the build with CUDA.
+    # PyTorch first: other packages that need it would install the build with CUDA.
     ordered = sorted(wanted(), key=lambda each: each.name != "torch")
     missing = [each.name for each in ordered if not install(each)]
     if missing:
@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def wanted() -> Iterator[Requirement]:
-    """What the extra asks for on this machine."""
+    """The requirements of the extra on this machine."""
     for line in requires("windlass") or ():
         each = Requirement(line)
         always = each.marker is None or each.marker.evaluate({"extra": ""})
@@ -34,7 +34,7 @@ def wanted() -> Iterator[Requirement]:
 
 
 def install(requirement: Requirement) -> bool:
-    """Whether it is installed now; what pip said, if it is not."""
+    """Return whether the package is installed now. Print the output of pip if it is not."""
     began = time.monotonic()
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
@@ -54,7 +54,7 @@ def install(requirement: Requirement) -> bool:
 
 
 def pinned(requirement: Requirement) -> str:
-    """What to ask pip for: on Linux, the build of PyTorch that needs no gigabytes of CUDA."""
+    """The requirement for pip: on Linux, the build of PyTorch without gigabytes of CUDA."""
     plain = f"{requirement.name}{requirement.specifier}"
     return f"{plain}+cpu" if requirement.name == "torch" and sys.platform == "linux" else plain
 

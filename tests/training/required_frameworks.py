@@ -1,4 +1,4 @@
-"""Tests that need a framework which not everybody has installed."""
+"""Tests that need an optional framework."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def needs(framework: str) -> pytest.MarkDecorator:
-    """Skip what it marks where a framework is missing, and say how to have it."""
+    """Skip a test if a framework is missing, and explain how to install it."""
     is_missing = importlib.util.find_spec(framework) is None
     return pytest.mark.skipif(
         is_missing, reason=f"{framework} is missing: `make training` installs it"

@@ -1,4 +1,4 @@
-"""Processes that trained together end well, though a thread of PyTorch is not done yet."""
+"""Processes of distributed training exit cleanly, although a thread of PyTorch still runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from harness import PATIENCE, Project
 pytestmark = needs("torch")
 
 
-def test_a_process_whose_work_is_done_is_not_aborted_by_a_thread_of_gloo(
-    home: Path, project: Project
-) -> None:
-    # Rank 1 joins the last collective only as rank 0 leaves, whose thread then asks for Python's
-    # lock while the lock is held until Python ends. Without a parting that aborts the process.
+def test_a_finished_process_is_not_aborted_by_a_gloo_thread(home: Path, project: Project) -> None:
+    # Rank 1 joins the last collective only when rank 0 exits. A thread of rank 0 then requests the
+    # GIL, which Python holds until its end. Without the cleanup this aborts the process.
     project.write(
         "train.py",
         """
@@ -60,7 +58,7 @@ def test_a_process_whose_work_is_done_is_not_aborted_by_a_thread_of_gloo(
     assert trial.state == "SUCCEEDED", "\n".join(map(str, trial.logs()))
 
 
-def test_a_function_that_failed_parts_from_nobody(home: Path, project: Project) -> None:
+def test_a_failed_function_skips_the_cleanup(home: Path, project: Project) -> None:
     project.write(
         "train.py",
         """
@@ -89,7 +87,7 @@ def test_a_function_that_failed_parts_from_nobody(home: Path, project: Project) 
     assert "together: True" in done.stdout
 
 
-def test_a_script_that_failed_parts_from_nobody(home: Path, project: Project) -> None:
+def test_a_failed_script_skips_the_cleanup(home: Path, project: Project) -> None:
     project.write(
         "train.py",
         """

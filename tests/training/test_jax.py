@@ -1,4 +1,4 @@
-"""JAX for real: the processes of a job find each other."""
+"""Real JAX: the processes of a job find each other."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Keras for real: the callback reports, keeps checkpoints, goes on after a restart, and stops."""
+"""Real Keras: the callback reports, saves checkpoints, resumes after a restart, and stops."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from callbacks import LITTLE, run_until_asked_to_stop, steps, told
+from callbacks import LITTLE, output_of, run_until_asked_to_stop, steps
 from required_frameworks import needs
 
 import windlass as wl
@@ -29,7 +29,7 @@ MODEL = """
 
 
 @pytest.mark.parametrize("backend", ["torch"])
-def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_to(
+def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -51,21 +51,21 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
     """,
     )
     trial = run_until_asked_to_stop("train.py", 6, env={"KERAS_BACKEND": backend})
-    # Steps are epochs that are done. The second attempt begins after the checkpoint, where the
-    # first one was killed, with the optimizer that far.
+    # Steps are completed epochs. The second attempt starts after the checkpoint, where the first
+    # one was killed, with the restored optimizer.
     assert steps(trial, "loss", attempt=1) == [1, 2, 3]
     second = steps(trial, "loss", attempt=2)
     assert second == list(range(4, 4 + len(second)))
     assert steps(trial, "validation/mae", attempt=2) == second
-    assert "epoch 3 iterations 9\n" in told(trial)  # three batches of 48 in each
+    assert "epoch 3 iterations 9\n" in output_of(trial)  # three batches of 48 in each
     assert {"loss", "mae", "validation/loss", "validation/mae"} <= set(trial.summary_metrics)
     saved = [each.step for each in trial.list_checkpoints()]
     assert sorted(saved)[:3] == [1, 2, 3]
     assert max(saved) == second[-1]
-    assert told(trial).endswith("done")
+    assert output_of(trial).endswith("done")
 
 
-def test_a_saved_model_can_be_loaded_and_batches_are_steps_if_that_is_asked_for(
+def test_a_saved_model_can_be_loaded_and_batches_can_be_steps(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -81,9 +81,9 @@ def test_a_saved_model_can_be_loaded_and_batches_are_steps_if_that_is_asked_for(
     )
     job = wl.Job(wl.PythonScript("train.py"), executor=LITTLE, env={"KERAS_BACKEND": "torch"})
     trial = job.submit().wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", told(trial)
+    assert trial.state == "SUCCEEDED", output_of(trial)
     assert steps(trial, "loss", attempt=1) == [2, 4, 6, 8]
-    # The profiler: how long batches took, which operations, and a trace.
+    # The profiler: durations of batches, operations, and a trace.
     metrics = set(trial.summary_metrics)
     assert {"profiler/batch_ms", "profiler/batch_ms.max", "profiler/total cpu_ms"} <= metrics
     assert [name for name in metrics if name.startswith("profiler/aten::")]
@@ -91,7 +91,7 @@ def test_a_saved_model_can_be_loaded_and_batches_are_steps_if_that_is_asked_for(
     assert trace.size > 0
 
 
-def test_the_profiler_of_tensorflow_leaves_what_tensorboard_shows(
+def test_the_tensorflow_profiler_writes_files_for_tensorboard(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tensorflow", reason="tensorflow is missing: `make training` installs it")
@@ -106,7 +106,7 @@ def test_the_profiler_of_tensorflow_leaves_what_tensorboard_shows(
     )
     job = wl.Job(wl.PythonScript("train.py"), executor=LITTLE, env={"KERAS_BACKEND": "tensorflow"})
     trial = job.submit().wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", told(trial)
+    assert trial.state == "SUCCEEDED", output_of(trial)
     assert "profiler/batch_ms" in trial.summary_metrics
     assert [each.name for each in trial.list_artifacts("tensorboard/plugins/profile/*")]
     assert [each.step for each in trial.list_checkpoints()] == [1]

@@ -1,11 +1,11 @@
-"""PyTorch Lightning for real: the callback reports, keeps checkpoints, goes on, and stops."""
+"""Real PyTorch Lightning: the callback reports, saves checkpoints, resumes, and stops."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from callbacks import run_until_asked_to_stop, steps, told
+from callbacks import output_of, run_until_asked_to_stop, steps
 from required_frameworks import needs
 
 from harness import Project
@@ -13,7 +13,7 @@ from harness import Project
 pytestmark = needs("lightning")
 
 
-def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_to(
+def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -70,14 +70,14 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
         """,
     )
     trial = run_until_asked_to_stop("train.py", 18, replicas=2, framework="torch")
-    # Three batches an epoch: the checkpoint of the third is at step 9.
+    # Three batches per epoch: the checkpoint of the third epoch is at step 9.
     assert steps(trial, "loss", attempt=1) == [3, 6, 9]
     second = steps(trial, "loss", attempt=2)
-    assert second[:3] == [12, 15, 18], told(trial)
+    assert second[:3] == [12, 15, 18], output_of(trial)
     assert set(steps(trial, "validation/loss", attempt=2)) <= set(second)
     assert len(steps(trial, "validation/loss", attempt=2)) >= 2
     saved = sorted(each.step or 0 for each in trial.list_checkpoints())
     assert saved[:3] == [3, 6, 9]
     assert saved[-1] == second[-1]
     assert {point.index for point in trial.metrics("loss")} == {0}
-    assert told(trial).count("done in 2") == 2
+    assert output_of(trial).count("done in 2") == 2

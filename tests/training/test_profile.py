@@ -1,4 +1,4 @@
-"""`wl.profile` with the real PyTorch: traces kept, what took most reported."""
+"""`wl.profile` with the real PyTorch keeps traces and reports the slowest operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from callbacks import LITTLE, told
+from callbacks import LITTLE, output_of
 from required_frameworks import needs
 
 import windlass as wl
@@ -35,7 +35,7 @@ def test_steps_are_profiled_as_planned(
         """,
     )
     trial = wl.Job(wl.PythonScript("train.py"), executor=LITTLE).submit().wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", told(trial)
+    assert trial.state == "SUCCEEDED", output_of(trial)
     points = [(p.step, p.value) for p in trial.metrics("profiler/aten::mm calls")]
     assert points == [(5, 2), (10, 2)]  # of two steps each
     metrics = trial.summary_metrics

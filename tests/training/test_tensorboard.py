@@ -1,4 +1,4 @@
-"""`windlass tensorboard` with the real TensorBoard: live, several trials and replicas, ended."""
+"""`windlass tensorboard` with the real TensorBoard: live trials, several replicas, ended trials."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WRITER = """
 
 @pytest.fixture
 def board(project: Project, home: Path):  # type: ignore[no-untyped-def]
-    """Starts `windlass tensorboard`; whatever still runs is ended."""
+    """Starts `windlass tensorboard`, and ends it after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: str, **env: str) -> tuple[subprocess.Popen[str], str]:
@@ -79,7 +79,7 @@ def runs(url: str) -> set[str]:
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 
-def test_it_shows_trials_while_they_run_and_ends_with_ctrl_c(
+def test_running_trials_are_shown_until_ctrl_c(
     home: Path, project: Project, board: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -107,7 +107,7 @@ def test_it_shows_trials_while_they_run_and_ends_with_ctrl_c(
     both.wait(timeout=PATIENCE)
 
 
-def test_of_a_server_elsewhere_it_shows_copies(
+def test_copies_are_shown_for_a_remote_server(
     home: Path, project: Project, board: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -130,7 +130,7 @@ def test_of_a_server_elsewhere_it_shows_copies(
     assert events.stat().st_size == next(trial.list_artifacts("tensorboard/*")).size
 
 
-def test_a_port_that_is_taken_is_told_in_tensorboards_own_words(
+def test_a_taken_port_is_reported_in_the_words_of_tensorboard(
     home: Path, project: Project, board: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)

@@ -1,4 +1,4 @@
-"""TensorFlow for real: in step with MultiWorkerMirroredStrategy, and with a parameter server."""
+"""Real TensorFlow: MultiWorkerMirroredStrategy, and a parameter server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ pytestmark = needs("tensorflow")
 
 
 def found_trials(experiment: str) -> list[wl.Trial[None]]:
-    """The trials of an experiment, which may not be there yet."""
+    """The trials of an experiment, which may not exist yet."""
     return list(wl.list_trials(where=f"experiment = '{experiment}'"))
 
 
-def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> None:
+def test_a_chief_and_a_worker_train_synchronously(home: Path, examples: Project) -> None:
     done = examples.python("tf_multiworker.py")
     assert done.returncode == 0, done.stderr
     (trial,) = found_trials("tf_multiworker")
@@ -29,12 +29,12 @@ def test_a_chief_and_a_worker_train_in_step(home: Path, examples: Project) -> No
     )
     losses = [float(re.search(r"loss (\S+)  in 2 replicas", line)[1]) for line in chief]
     assert len(losses) == 5
-    assert worker[:4] == chief[:4]  # one model; the job may be over before a worker says it all
+    assert worker[:4] == chief[:4]  # one model; the job may end before a worker prints everything
     assert losses[-1] < losses[0] / 2
     assert f"the chief's loss: {losses[-1]:.4f}" in done.stdout
 
 
-def test_a_killed_worker_comes_back_and_servers_are_stopped_when_the_chief_is_done(
+def test_a_killed_worker_restarts_and_parameter_servers_stop_with_the_chief(
     home: Path, examples: Project, tmp_path: Path
 ) -> None:
     # The chief waits after its first epoch until the worker was killed.
@@ -83,4 +83,4 @@ def test_a_killed_worker_comes_back_and_servers_are_stopped_when_the_chief_is_do
     trial.wait(timeout=PATIENCE)
     assert (trial.state, trial.restarts) == ("SUCCEEDED", 1)
     assert [each.attempt for each in trial.replicas] == [1, 2, 1]  # chief, worker, ps
-    check_gone(trial)  # neither the worker nor the server, which would serve for ever
+    check_gone(trial)  # neither the worker nor the parameter server, which would serve forever

@@ -1,4 +1,4 @@
-"""PyTorch for real: DistributedDataParallel over gloo, killed and going on; torchrun."""
+"""Real PyTorch: DistributedDataParallel over gloo, killed and resumed; torchrun."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def losses(text: str) -> dict[int, float]:
 
 
 def printed(trial: wl.Trial[None], attempt: int) -> str:
-    """What rank 0 printed in one attempt."""
+    """The output of rank 0 in one attempt."""
     return "\n".join(map(str, trial.logs(role="worker", index=0, attempt=attempt)))
 
 
-def test_a_killed_rank_takes_all_down_and_they_go_on_from_the_checkpoint(
+def test_a_killed_rank_restarts_all_ranks_from_the_checkpoint(
     home: Path, examples: Project
 ) -> None:
-    # In the first attempt rank 1 stays at the start of the second epoch, where rank 0 waits for
-    # it in a collective: however slow the machine is, it is killed in the middle of things.
+    # In the first attempt rank 1 stays at the start of the second epoch, where rank 0 waits for it
+    # in a collective, so that the kill always happens in the middle of training.
     examples.write(
         "train.py",
         """
@@ -88,9 +88,7 @@ def test_a_killed_rank_takes_all_down_and_they_go_on_from_the_checkpoint(
     check_gone(trial)
 
 
-def test_a_script_is_run_in_two_replicas_from_the_command_line(
-    home: Path, examples: Project
-) -> None:
+def test_a_script_runs_in_two_replicas_from_the_command_line(home: Path, examples: Project) -> None:
     replicas = ("--replicas", "2", "--framework", "torch", "--cpus", "0.5")
     done = examples.run(BIN / "windlass", "run", *replicas, "torch_ddp.py", "--epochs", "3")
     assert done.returncode == 0, done.stderr

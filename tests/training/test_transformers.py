@@ -1,11 +1,11 @@
-"""Hugging Face `Trainer` for real: the callback reports, keeps checkpoints, goes on, and stops."""
+"""Real Hugging Face `Trainer`: the callback reports, saves checkpoints, resumes, and stops."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from callbacks import run_until_asked_to_stop, steps, told
+from callbacks import output_of, run_until_asked_to_stop, steps
 from required_frameworks import needs
 
 from harness import Project
@@ -13,7 +13,7 @@ from harness import Project
 pytestmark = needs("transformers")
 
 
-def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_to(
+def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
@@ -59,14 +59,14 @@ def test_training_is_recorded_goes_on_after_a_restart_and_ends_when_it_is_asked_
         """,
     )
     trial = run_until_asked_to_stop("train.py", 8, replicas=2, framework="torch")
-    # Killed after step 5, it goes on from the checkpoint of step 4.
+    # Killed after step 5, it resumes from the checkpoint of step 4.
     assert steps(trial, "loss", attempt=1) == [1, 2, 3, 4, 5]
     second = steps(trial, "loss", attempt=2)
-    assert second[:4] == [5, 6, 7, 8], told(trial)
+    assert second[:4] == [5, 6, 7, 8], output_of(trial)
     assert {"learning_rate", "grad_norm", "validation/loss"} <= set(trial.summary_metrics)
     assert steps(trial, "validation/loss", attempt=1) == [2, 4]
     saved = sorted(each.step or 0 for each in trial.list_checkpoints())
     assert saved[:2] == [2, 4]
-    assert saved[-1] >= second[-1] - 1  # it is saved when it ends
+    assert saved[-1] >= second[-1] - 1  # it is saved at the end
     assert {point.index for point in trial.metrics("loss")} == {0}
-    assert told(trial).count("done in 2") == 2
+    assert output_of(trial).count("done in 2") == 2

@@ -1,4 +1,4 @@
-"""The worker runs in any image with Python 3.9, which is not at hand here: what that lacks."""
+"""The worker runs in any image with Python 3.9. The tests check for features that it lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OLDEST = (3, 9)
 TYPES = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "None"}
 
 
-def test_the_worker_is_written_for_the_oldest_python_and_makes_no_unions_of_types() -> None:
+def test_the_worker_has_python_39_syntax_and_no_unions_of_types() -> None:
     offenders = [
         f"{file.name}:{line}"
         for file in sorted(WORKER.rglob("*.py"))
@@ -22,7 +22,7 @@ def test_the_worker_is_written_for_the_oldest_python_and_makes_no_unions_of_type
     assert offenders == []
 
 
-def test_the_rule_tells_one_from_the_other() -> None:
+def test_the_rule_detects_unions() -> None:
     text = """
 FLAGS = os.O_RDONLY | os.O_CLOEXEC
 def read(path: str | None) -> bytes | None: ...
@@ -36,7 +36,7 @@ isinstance(1, int | str)
 
 
 def _unions(tree: ast.Module) -> Iterator[int]:
-    """Where types are joined when the program runs: annotations are never looked at."""
+    """The expressions that join types at run time. Annotations are never evaluated."""
     for node in _run(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             sides = (node.left, node.right)
@@ -45,7 +45,7 @@ def _unions(tree: ast.Module) -> Iterator[int]:
 
 
 def _run(node: ast.AST) -> Iterator[ast.AST]:
-    """What is below a node, but for annotations and what is for type checkers alone."""
+    """The nodes below a node, except annotations and code for type checkers."""
     yield node
     is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     for field, value in ast.iter_fields(node):

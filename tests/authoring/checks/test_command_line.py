@@ -1,4 +1,4 @@
-"""Arguments: the one rule from a mapping to a command line, and what it refuses."""
+"""The rule that turns a mapping into command-line arguments, and the values it refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from windlass.authoring.checks.command_line import check_arguments, command_line, dropped_names
 
 
-def test_a_program_written_with_argparse_reads_what_was_meant() -> None:
+def test_argparse_reads_the_intended_values() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lr", type=float)
     parser.add_argument("--shift", type=int)
@@ -47,7 +47,7 @@ def test_a_program_written_with_argparse_reads_what_was_meant() -> None:
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(allow_nan=False)))
-def test_whatever_a_value_begins_with_it_stays_the_value_of_its_flag(value: Any) -> None:
+def test_a_value_with_any_prefix_stays_the_value_of_its_flag(value: Any) -> None:
     if check_arguments({"x": value}):
         return  # half a character, a NUL: refused
     parser = argparse.ArgumentParser()
@@ -55,20 +55,20 @@ def test_whatever_a_value_begins_with_it_stays_the_value_of_its_flag(value: Any)
     assert parser.parse_args(command_line({"x": value})).x == value
 
 
-def test_none_says_nothing_and_the_names_are_told() -> None:
+def test_none_adds_no_argument_and_its_names_are_returned() -> None:
     arguments = {"a": None, "b": 1, "c": {"d": None}}
     assert command_line(arguments) == ["--b=1"]
     assert dropped_names(arguments) == ["a", "c.d"]
     assert command_line({"empty": [], "also": {}}) == []
 
 
-def test_a_list_is_taken_as_it_stands() -> None:
+def test_a_list_is_used_as_it_is() -> None:
     words = ["train", "--lr", 0.1, 3, Path("data/x")]
     assert command_line(words) == ["train", "--lr", "0.1", "3", "data/x"]
     assert dropped_names(words) == []
 
 
-def test_paths_and_numbers_of_numpy_are_values_too() -> None:
+def test_paths_and_numpy_numbers_are_valid_values() -> None:
     arguments = {"out": Path("a/b"), "lr": np.float64(0.5), "n": np.int32(3)}
     assert not check_arguments(arguments)
     assert command_line(arguments) == ["--out=a/b", "--lr=0.5", "--n=3"]
@@ -95,7 +95,7 @@ def test_paths_and_numbers_of_numpy_are_values_too() -> None:
         (["a", ["b"]], ("args",), "args: ['b'] is neither a string nor a number"),
     ],
 )
-def test_what_no_command_line_can_be_made_of_is_told_with_its_place(
+def test_an_invalid_value_is_reported_with_its_position(
     arguments: Any, keys: tuple[str, ...], told: str
 ) -> None:
     [(found, text)] = check_arguments(arguments)
@@ -103,5 +103,5 @@ def test_what_no_command_line_can_be_made_of_is_told_with_its_place(
     assert told in text
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert len(check_arguments({"--a": 1, "b": object(), "c": {"d e": 1}, "f": 1})) == 3

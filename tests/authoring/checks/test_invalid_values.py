@@ -1,4 +1,4 @@
-"""Whatever is written where something else belongs: one error that can be read, never a crash."""
+"""Every value of a wrong type gives one readable error, never a crash."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusals(use: Callable[[Any], object]) -> Iterator[str]:
-    """The error that each odd value is refused with."""
+    """Return the error for each invalid value."""
     for kind, value in ODD.items():
         try:
             use(value)
@@ -71,7 +71,7 @@ def refusals(use: Callable[[Any], object]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", [*ROLE, *WHOLE])
-def test_every_field_refuses_every_odd_value_in_a_few_words(name: str) -> None:
+def test_every_field_refuses_every_invalid_value_briefly(name: str) -> None:
     script = wl.PythonScript("train.py")
     for told in refusals(lambda odd: check_job(wl.Job(**{"executable": script, name: odd}))):
         assert name in told
@@ -88,25 +88,25 @@ def test_every_field_refuses_every_odd_value_in_a_few_words(name: str) -> None:
         lambda value: wl.Command(["echo", value]),
     ],
 )
-def test_so_does_every_executable(make: Any) -> None:
+def test_every_executable_refuses_every_invalid_value_briefly(make: Any) -> None:
     for told in refusals(lambda odd: check_job(wl.Job(make(odd)))):
         assert "executable" in told
 
 
 @pytest.mark.parametrize("name", ["cpus", "memory", "accelerator"])
-def test_so_does_an_executor(name: str) -> None:
+def test_an_executor_refuses_every_invalid_value_briefly(name: str) -> None:
     command = wl.Command(["true"])
     for told in refusals(lambda odd: check_job(wl.Job(command, executor=wl.Local(**{name: odd})))):
         assert name in told
 
 
 @pytest.mark.parametrize("name", ["replicas", "framework", "timeout", "env"])
-def test_so_does_a_decorated_function(name: str) -> None:
+def test_a_decorated_function_refuses_every_invalid_value_briefly(name: str) -> None:
     for told in refusals(lambda odd: wl.run(**{name: odd})):
         assert name in told
 
 
-def test_of_thousands_of_problems_the_first_are_told() -> None:
+def test_only_the_first_of_thousands_of_problems_are_reported() -> None:
     many = {f"K{number}": number for number in range(10_000)}
     with pytest.raises(wl.InvalidArgument) as refused:
         check_job(wl.Job(wl.Command(["true"]), env=many))  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_of_thousands_of_problems_the_first_are_told() -> None:
     assert (len(told), told[-1]) == (102, "  and 9900 more")
 
 
-def test_what_no_program_can_be_given_is_refused_before_it_is_sent() -> None:
+def test_values_no_program_can_receive_are_refused_before_submission() -> None:
     job = wl.Job(
         wl.Command(["true"]),
         args=["x"] * 10_000,
@@ -135,6 +135,6 @@ def test_a_number_of_thousands_of_digits_on_a_command_line_is_a_text() -> None:
     assert read_params(["--id", digits, digits]) == {"id": digits, "args": [digits]}
 
 
-def test_a_choice_is_given_as_its_value() -> None:
+def test_an_enum_member_is_passed_as_its_value() -> None:
     assert command_line({"optimizer": Choice.ADAM}) == ["--optimizer=adam"]
     assert command_line([Choice.ADAM]) == ["adam"]

@@ -1,4 +1,4 @@
-"""What users say of a cluster becomes part of the job, and what makes no sense is told at once."""
+"""Options of a cluster become part of the job, and invalid options are reported at once."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def test_an_executor_of_a_cluster_becomes_part_of_each_role() -> None:
         queue="team", priority_class="high", volumes={"/data": "claim:datasets"},
         image_pull_secrets=("registry",), pod_patch={"hostNetwork": True},
     )  # fmt: skip
-    assert worker.kubernetes == KubernetesOptions(namespace="lab")  # it runs where the others do
+    assert worker.kubernetes == KubernetesOptions(
+        namespace="lab"
+    )  # same backend as the other roles
 
 
-def test_volumes_of_the_whole_job_are_seen_by_every_role() -> None:
+def test_every_role_sees_the_volumes_of_the_whole_job() -> None:
     job = wl.Job(
         SCRIPT,
         volumes={"/data": "claim:datasets"},
@@ -51,7 +53,7 @@ def test_volumes_of_the_whole_job_are_seen_by_every_role() -> None:
     assert role.kubernetes.volumes == {"/data": "claim:datasets", "/models": "claim:models:ro"}
 
 
-def test_what_a_role_sees_at_a_place_counts_however_the_place_is_written() -> None:
+def test_a_volume_of_a_role_overrides_one_at_the_same_path() -> None:
     job = wl.Job(
         SCRIPT,
         volumes={"/data/": "claim:datasets", "//models": "claim:models"},
@@ -89,7 +91,7 @@ def test_a_job_file_names_its_cluster(tmp_path: Path) -> None:
     )
 
 
-def test_a_job_file_says_which_backend_a_key_is_of(tmp_path: Path) -> None:
+def test_a_job_file_names_the_backend_of_a_key(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text('command = ["true"]\n[executor]\nnamespace = "lab"\n')
     with pytest.raises(wl.InvalidArgument, match='write backend = "kubernetes" beside it'):
@@ -133,13 +135,13 @@ def test_a_job_file_says_which_backend_a_key_is_of(tmp_path: Path) -> None:
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-def test_what_makes_no_sense_in_a_cluster_is_told(said: dict[str, Any], told: str) -> None:
+def test_an_invalid_cluster_option_is_reported(said: dict[str, Any], told: str) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.Job(SCRIPT, executor=wl.Kubernetes(**said)).submit()
     assert told in str(caught.value) and "executor: " in str(caught.value)
 
 
-def test_all_roles_of_a_job_run_in_one_place() -> None:
+def test_all_roles_of_a_job_run_on_one_backend_and_namespace() -> None:
     with pytest.raises(wl.InvalidArgument, match="need the same executor; these differ: a on"):
         wl.JobGroup(
             a=wl.Job(SCRIPT, executor=wl.Local()), b=wl.Job(SCRIPT, executor=wl.Kubernetes())
@@ -151,7 +153,7 @@ def test_all_roles_of_a_job_run_in_one_place() -> None:
         )
 
 
-def test_a_dry_run_shows_where_in_a_cluster_it_would_run(
+def test_a_dry_run_shows_the_cluster_and_the_namespace(
     project: Project, monkeypatch: pytest.MonkeyPatch, fresh_home: Path, capsys: Any
 ) -> None:
     monkeypatch.chdir(project.path)

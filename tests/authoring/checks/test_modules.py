@@ -1,4 +1,4 @@
-"""Modules of a project that are imported in a pod, whose Python has nothing of what we need."""
+"""Modules of a project can be imported in a pod without the dependencies of Windlass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import windlass
 
-BARE = [sys.executable, "-S", "-c"]  # without what is installed
+BARE = [sys.executable, "-S", "-c"]  # without installed packages
 
 
 def in_a_pod(program: str) -> subprocess.CompletedProcess[str]:
@@ -20,7 +20,7 @@ def in_a_pod(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*BARE, program], env=env, capture_output=True, text=True)
 
 
-def test_every_way_to_say_where_a_function_runs_can_be_imported_there() -> None:
+def test_every_option_for_where_a_function_runs_imports_in_a_pod() -> None:
     done = in_a_pod(
         """if True:
         import windlass as wl
@@ -38,7 +38,7 @@ def test_every_way_to_say_where_a_function_runs_can_be_imported_there() -> None:
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
-def test_every_public_name_can_be_named_there() -> None:
+def test_every_public_name_exists_in_a_pod() -> None:
     done = in_a_pod(
         """if True:
         import typing
@@ -55,7 +55,7 @@ def test_every_public_name_can_be_named_there() -> None:
     assert (done.stdout, done.stderr) == ("False wl.Trial\n", "")
 
 
-def test_what_cannot_be_had_there_is_told_when_it_is_used() -> None:
+def test_a_name_that_is_unavailable_in_a_pod_raises_on_use() -> None:
     for use in ("wl.get_trial(3)", "wl.Client()", "wl.Experiment.labels"):
         done = in_a_pod(f"import windlass as wl; {use}")
         name = use.removeprefix("wl.").split("(")[0].split(".")[0]

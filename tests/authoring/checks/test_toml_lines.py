@@ -1,4 +1,4 @@
-"""Lines of keys in TOML documents: every key that a reader finds, where it stands."""
+"""Line numbers of keys in TOML documents, for every key that the parser finds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ c = [] # 29
 
 
 def paths_of(value: Any, at: Keys = ()) -> set[Keys]:
-    """Every path of keys in a document as its reader sees it."""
+    """Every path of keys in a document as the parser sees it."""
     inner = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
         inner = ((str(index), each) for index, each in enumerate(value))
@@ -82,7 +82,7 @@ def test_every_key_of_a_document_has_its_line() -> None:
         assert lines[keys] == line, keys
 
 
-def test_line_breaks_of_windows_count_once() -> None:
+def test_windows_line_breaks_count_once() -> None:
     text = 'a = 1\r\nb = """x\r\ny"""\r\n[c]\r\nd = 2\r\n'
     assert key_lines(text) == {("a",): 1, ("b",): 2, ("c",): 4, ("c", "d"): 5}
 
@@ -97,7 +97,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, st.dictionaries(KEYS, VALUES, max_size=4), max_size=4))
-def test_documents_of_all_kinds_are_read_as_their_reader_reads_them(
+def test_all_kinds_of_documents_have_the_lines_that_the_parser_sees(
     data: dict[str, dict[str, Any]],
 ) -> None:
     text, expected = "", {}

@@ -1,4 +1,4 @@
-"""Arguments as they are kept: what is read again gives the very same command line."""
+"""Stored arguments give exactly the same command line when they are read again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ mappings = st.dictionaries(
 
 
 @given(st.one_of(mappings, st.lists(values, max_size=5)))
-def test_arguments_that_were_kept_come_to_the_same_command_line(arguments: Any) -> None:
+def test_stored_arguments_give_the_same_command_line(arguments: Any) -> None:
     if check_arguments(arguments):
         return
     kept = json.loads(json.dumps(words_as_json(arguments), allow_nan=False))
@@ -59,7 +59,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_what_json_says_exactly_is_kept_as_it_is(value: Any) -> None:
+def test_values_with_an_exact_json_form_are_stored_unchanged(value: Any) -> None:
     assert json.loads(json.dumps(exact_json(value))) == value
     assert json.loads(json.dumps(call_as_json({"x": value}))) == {"x": value}
 
@@ -67,11 +67,11 @@ def test_what_json_says_exactly_is_kept_as_it_is(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [(1, 2), {1: 2}, {1}, b"x", 2**60, float("nan"), "\ud800", object(), "x" * 2**21]
 )
-def test_what_json_would_change_is_not_kept_for_a_function(value: Any) -> None:
+def test_values_that_json_would_change_are_not_stored_for_a_function(value: Any) -> None:
     assert call_as_json({"x": value}) is None
 
 
-def test_values_that_hold_themselves_come_to_an_end() -> None:
+def test_values_that_contain_themselves_end() -> None:
     cyclic: list[Any] = []
     cyclic.append(cyclic)
     wide: list[Any] = [0]
@@ -83,6 +83,6 @@ def test_values_that_hold_themselves_come_to_an_end() -> None:
         assert call_as_json({"x": value}) is None
 
 
-def test_plain_values_of_other_kinds_are_kept_as_what_they_are() -> None:
+def test_numpy_numbers_paths_and_tuples_are_stored_as_plain_values() -> None:
     found = exact_json({"f": np.float64(0.5), "i": np.int32(3), "p": Path("a"), "t": (1,)})
     assert found == {"f": 0.5, "i": 3, "p": "a", "t": [1]}

@@ -1,4 +1,4 @@
-"""Executables: found where a user means them, refused early, run from the trial's folder."""
+"""Executables are found where a user expects, refused early, and run in the folder of the trial."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from windlass.packaging.draft import Call
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a script, a package and a program, and we in it."""
+    """A project with a script, a package and a program, as the working directory."""
     project = tmp_path / "project"
     for name in (
         "train.py",
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (project / "tool.sh").write_text("#!/bin/sh\n")
     (project / "tool.sh").chmod(0o755)
     (project / "plain.sh").touch()
-    (project / "round.sh").symlink_to("round.sh")  # which cannot even be looked at
+    (project / "round.sh").symlink_to("round.sh")  # which may not be read
     os.mkfifo(project / "pipe.py")
     monkeypatch.chdir(project)
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
@@ -75,7 +75,7 @@ def test_each_kind_becomes_the_command_line_that_a_user_would_type(folder: Path)
     assert argv(wl.Command(["/bin/echo"])) == ("/bin/echo",)
 
 
-def test_a_script_is_named_from_where_the_trial_runs(
+def test_the_path_of_a_script_is_relative_to_the_folder_of_the_trial(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder / "jobs")
@@ -84,7 +84,7 @@ def test_a_script_is_named_from_where_the_trial_runs(
     assert argv(wl.Command(["../tool.sh"])) == ("./../tool.sh",)
 
 
-def test_a_function_is_called_with_what_a_mapping_names_or_a_list_holds() -> None:
+def test_a_function_is_called_with_a_mapping_or_a_list() -> None:
     for function in (add, wl.run(add)):
         executable = wl.PythonFunction(function)
         place = find_call_site([executable])
@@ -94,7 +94,7 @@ def test_a_function_is_called_with_what_a_mapping_names_or_a_list_holds() -> Non
         assert executable_name(executable) == "add"
 
 
-def test_what_is_recorded_of_arguments_is_the_mapping_or_what_the_words_spell() -> None:
+def test_recorded_arguments_are_the_mapping_or_the_parsed_words() -> None:
     assert record_params(wl.PythonScript("train.py"), {"lr": None}) == {"lr": None}
     assert record_params(wl.PythonScript("train.py"), ["--lr", 0.1]) == {"lr": 0.1}
     assert record_params(wl.Command(["python", "-m", "pkg.train", "--lr", "1"]), ["x"]) == {
@@ -104,7 +104,7 @@ def test_what_is_recorded_of_arguments_is_the_mapping_or_what_the_words_spell() 
     assert record_params(wl.Command(["echo", "--lr", "1"]), {"depth": 2}) == {"lr": 1, "depth": 2}
 
 
-def test_a_job_is_called_by_what_it_runs() -> None:
+def test_the_name_of_a_job_comes_from_its_executable() -> None:
     named = {
         "train": wl.PythonScript("train.py"),
         "pkg.train": wl.PythonModule("pkg.train"),
@@ -129,7 +129,7 @@ def test_a_job_is_called_by_what_it_runs() -> None:
         wl.Command(("./tool.sh",)),
     ],
 )
-def test_what_can_be_run_has_no_flaw(executable: Any) -> None:
+def test_a_valid_executable_has_no_problem(executable: Any) -> None:
     assert executable_flaw(executable) == ""
 
 
@@ -178,23 +178,23 @@ def generate() -> Iterator[int]:
         (None, "None is not an executable"),
     ],
 )
-def test_what_cannot_be_run_says_why_and_what_was_meant(executable: Any, told: str) -> None:
+def test_an_invalid_executable_is_explained_with_a_suggestion(executable: Any, told: str) -> None:
     assert told in executable_flaw(executable)
 
 
-def test_a_module_of_packages_that_are_yet_to_be_installed_is_not_looked_for() -> None:
+def test_a_module_of_packages_not_yet_installed_is_not_checked() -> None:
     assert executable_flaw(wl.PythonModule("qqqqqq"), has_packages=True) == ""
 
 
 @pytest.mark.parametrize("program", ["run-of-an-image", "/opt/conda/bin/torchrun", "./tool.sh"])
-def test_a_program_of_an_image_is_not_looked_for_here(program: str) -> None:
+def test_a_program_of_an_image_is_not_checked_here(program: str) -> None:
     command = wl.Command([program, "train.py"])
     assert executable_flaw(command, is_elsewhere=True) == ""
     assert argv(command) == (program, "train.py")
     assert executable_flaw(wl.PythonModule("qqqqqq"), is_elsewhere=True) == ""
 
 
-def test_a_program_of_the_project_is_looked_for_wherever_it_runs() -> None:
+def test_a_program_of_the_project_is_checked_for_every_backend() -> None:
     command = wl.Command(["./tol.sh"])
     assert "Did you mean './tool.sh'?" in executable_flaw(command, is_elsewhere=True)
 
@@ -210,7 +210,7 @@ def test_a_script_outside_the_project_is_refused(tmp_path: Path) -> None:
     assert path_flaw(wl.PythonScript(stranger), find_call_site([wl.PythonScript(stranger)])) == ""
 
 
-def test_where_there_is_no_project_only_what_lies_beside_the_script_comes_along(
+def test_without_a_project_only_files_beside_the_script_are_included(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heap = tmp_path / "heap"

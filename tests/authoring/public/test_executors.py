@@ -1,4 +1,4 @@
-"""Executors are values; what no server has yet is refused before anything is done."""
+"""Executors are values, and unavailable backends are refused before anything else happens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ELSEWHERE = [
 
 @pytest.fixture
 def here(project: Project, monkeypatch: pytest.MonkeyPatch, fresh_home: Path) -> Path:
-    """A home without a server, and a project in which we stand."""
+    """A home without a server, and a project as the working directory."""
     project.write("train.py", "print('ran')")
     monkeypatch.chdir(project.path)
     return fresh_home
@@ -45,9 +45,7 @@ def test_an_executor_is_a_plain_value(executor: Any) -> None:
 
 
 @pytest.mark.parametrize("executor", ELSEWHERE[1:], ids=lambda each: type(each).__name__)
-def test_a_backend_that_is_not_there_is_refused_before_anything_is_done(
-    here: Path, executor: Any
-) -> None:
+def test_an_unavailable_backend_is_refused_first(here: Path, executor: Any) -> None:
     kind = type(executor).__name__
     script = wl.PythonScript("train.py")
     alone = wl.Job(script, executor=executor)
@@ -59,10 +57,10 @@ def test_a_backend_that_is_not_there_is_refused_before_anything_is_done(
             message = f"{where}executor: Windlass does not run jobs on wl.{kind} yet"
             assert caught.value.message == message
             assert "executor=wl.Local(" in (caught.value.hint or "")
-    assert not here.exists()  # no server was asked for, nothing was written
+    assert not here.exists()  # no server was started, and no file was written
 
 
-def test_a_container_is_refused_where_there_are_none(here: Path) -> None:
+def test_a_container_is_refused_on_backends_without_containers(here: Path) -> None:
     image = wl.Container("python:3.11", command=["python", "-V"])
     for job in (wl.Job(image), wl.Job(image, executor=wl.Local(cpus=1))):
         with pytest.raises(wl.Unsupported, match="runs plain processes, not containers") as caught:
@@ -73,7 +71,7 @@ def test_a_container_is_refused_where_there_are_none(here: Path) -> None:
     assert not here.exists()
 
 
-def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) -> None:
+def test_invalid_options_are_reported_before_unavailable_backends(here: Path) -> None:
     with pytest.raises(wl.InvalidArgument, match="executor: cpus: -1 is out of range"):
         wl.Job(wl.PythonScript("train.py"), executor=wl.Kubernetes(cpus=-1)).submit()
     for image, command, flaw in (
@@ -86,7 +84,7 @@ def test_what_makes_no_sense_is_told_before_what_is_not_there_yet(here: Path) ->
     assert not here.exists()
 
 
-def test_a_function_runs_where_its_executor_says() -> None:
+def test_a_function_runs_on_its_executor() -> None:
     executor = wl.Kubernetes(namespace="lab", queue="team", cpus=4, accelerator="a100x2")
     spec = Options(executor=executor, volumes={"/data": "claim:data"}).outline()
     [role] = spec.roles
@@ -98,7 +96,7 @@ def test_a_function_runs_where_its_executor_says() -> None:
     assert Options(executor=executor).job(print).executor is executor
 
 
-def test_what_an_executor_says_is_not_said_beside_it() -> None:
+def test_an_option_of_the_executor_is_refused_as_a_job_option() -> None:
     executor = wl.Kubernetes(cpus=2)
     with pytest.raises(wl.InvalidArgument) as why:
         wl.run(executor=executor, cpus=4, backend="local", container_image="lab/train")
@@ -130,7 +128,7 @@ def test_what_an_executor_says_is_not_said_beside_it() -> None:
         ({}, "Write wl.Job(wl.PythonFunction(...), priority=...).submit()"),
     ],
 )
-def test_who_gives_a_function_a_priority_is_told_what_says_it(
+def test_a_priority_of_a_function_is_refused_with_the_right_option(
     options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
@@ -139,7 +137,7 @@ def test_who_gives_a_function_a_priority_is_told_what_says_it(
     assert told in str(caught.value)
 
 
-def test_a_priority_is_refused_where_the_cluster_says_who_waits(here: Path) -> None:
+def test_a_priority_is_refused_where_the_cluster_orders_the_queue(here: Path) -> None:
     script, there = wl.PythonScript("train.py"), wl.Kubernetes(namespace="research")
     alone = wl.Job(script, executor=there, priority=5)
     roles = {"a": wl.Job(script), "b": wl.Job(script, executor=there)}

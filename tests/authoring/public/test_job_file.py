@@ -1,4 +1,4 @@
-"""Job files: the same jobs as in Python, and everything wrong in them told with its line."""
+"""Job files define the same jobs as Python, and every problem is reported with its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.authoring.public.job_file import read_job
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with jobs in a folder of their own, and we at its top."""
+    """A project with jobs in a subfolder; the working directory is the project."""
     project = tmp_path / "project"
     for name in ("train.py", "jobs/other.py", "pkg/__init__.py", "pkg/train.py"):
         path = project / name
@@ -37,7 +37,7 @@ def write(text: str, name: str = "jobs/job.toml") -> str:
 
 
 def refused(text: str) -> list[str]:
-    """What is told of a file: each problem, without the head that counts them."""
+    """The problems of a file, without the header that counts them."""
     with pytest.raises(wl.InvalidArgument) as error:
         read_job(write(text))
     told = str(error.value).splitlines()
@@ -120,7 +120,7 @@ def test_a_job_with_roles_has_a_table_for_each() -> None:
     )
 
 
-def test_a_function_is_found_beside_the_file_and_its_arguments_are_checked() -> None:
+def test_a_function_beside_the_file_is_found_and_its_arguments_are_checked() -> None:
     job = read_job(write('function = "steps_of_a_job:add"\nargs = { a = 1 }'))
     assert isinstance(job, wl.Job)
     assert isinstance(job.executable, wl.PythonFunction)
@@ -130,7 +130,7 @@ def test_a_function_is_found_beside_the_file_and_its_arguments_are_checked() -> 
     ]
 
 
-def test_commands_of_the_machine_are_left_as_they_are() -> None:
+def test_commands_of_the_machine_stay_unchanged() -> None:
     assert read_job(write('command = ["echo", "x"]')) == wl.Job(wl.Command(["echo", "x"]))
     assert read_job(write('command = ["tool.sh"]')) == wl.Job(wl.Command(["jobs/tool.sh"]))
     beside = write('command = ["./tool.sh"]', "job.toml")
@@ -138,7 +138,7 @@ def test_commands_of_the_machine_are_left_as_they_are() -> None:
     assert read_job(beside) == wl.Job(wl.Command(["./tool.sh"]))
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_lines(folder: Path) -> None:
     text = """
         # a comment
         frameworkk = "x"
@@ -284,12 +284,12 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines(folder: Path
         ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is the name of an option"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_line(text: str, told: str) -> None:
+def test_a_problem_is_reported_with_file_and_line(text: str, told: str) -> None:
     [found] = refused(text)
     assert told in found
 
 
-def test_a_file_that_cannot_be_read_is_told() -> None:
+def test_an_unreadable_file_is_reported() -> None:
     write("script = 'other.py'")
     with pytest.raises(
         wl.InvalidArgument, match=r"no job file 'jbo.toml' in /.*/jobs\.\n.*job.toml'\?"
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
         read_job("latin.toml")
 
 
-def test_a_function_whose_module_leaves_or_has_none_such_is_told(folder: Path) -> None:
+def test_a_module_that_exits_or_lacks_the_function_is_reported(folder: Path) -> None:
     (folder / "jobs" / "leaving_steps.py").write_text("raise SystemExit(3)\n")
     assert refused("function = 'leaving_steps:add'") == [
         "jobs/job.toml:1: function: leaving_steps cannot be imported: SystemExit: 3"
@@ -315,7 +315,7 @@ def test_a_function_whose_module_leaves_or_has_none_such_is_told(folder: Path) -
 @pytest.mark.parametrize(
     "value", ["9" * 5000, "[" * 5000 + "]" * 5000, "{a=" * 3000 + "1" + "}" * 3000]
 )
-def test_what_python_cannot_read_is_told_as_well(value: str) -> None:
+def test_invalid_python_is_reported(value: str) -> None:
     path = write(f"script = 'other.py'\nargs = {{ x = {value} }}\n")
     with pytest.raises(
         wl.InvalidArgument, match="cannot be read: it contains a number with thousands"
@@ -323,11 +323,11 @@ def test_what_python_cannot_read_is_told_as_well(value: str) -> None:
         read_job(path)
 
 
-def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+def test_an_endless_file_is_not_read_to_its_end() -> None:
     with pytest.raises(wl.InvalidArgument, match="'/dev/zero' is larger than 1000 KB"):
         read_job("/dev/zero")
 
 
-def test_the_mark_that_some_editors_begin_a_file_with_is_none_of_it() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     job = read_job(write("\ufeffscript = 'other.py'\n"))
     assert job == wl.Job(wl.PythonScript("jobs/other.py"))

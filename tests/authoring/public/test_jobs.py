@@ -1,4 +1,4 @@
-"""Jobs and groups: values that say what they come to, and everything that is wrong with them."""
+"""Jobs and groups are values with a known spec, and every problem with them is reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = wl.PythonScript("train.py")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a script, and we in it. There is no server, and none is started."""
+    """A project with a script, as the working directory. No server exists or is started."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "pyproject.toml").touch()
@@ -38,13 +38,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refusal(make: Any) -> str:
-    """What is told of a job that makes no sense, and that nothing was done about it."""
+    """Return the error for an invalid job, and check that it had no effect."""
     with pytest.raises(wl.InvalidArgument) as refused:
         make()
     return str(refused.value)
 
 
-# -- what they come to ----------------------------------------------------------------
+# -- specs ----------------------------------------------------------------------------
 
 
 def test_a_plain_job_runs_once_and_has_the_defaults() -> None:
@@ -60,7 +60,7 @@ def test_a_plain_job_runs_once_and_has_the_defaults() -> None:
     assert (spec.suspend, spec.priority) == (False, 0)
 
 
-def test_a_job_of_a_framework_or_of_several_replicas_starts_again_when_it_fails() -> None:
+def test_a_job_with_a_framework_or_several_replicas_restarts_on_failure() -> None:
     torch = build_outline(wl.Job(SCRIPT, framework="torch"))
     assert (torch.roles[0].name, torch.restart_scope) == ("worker", RestartScope.JOB)
     several = build_outline(wl.Job(SCRIPT, replicas=2))
@@ -102,7 +102,7 @@ def test_every_field_reaches_the_spec(folder: Path) -> None:
     assert spec.volumes == (Volume(target="data", source=str(folder)),)
 
 
-def test_a_group_keeps_the_order_of_its_roles_and_knows_which_serve_the_others() -> None:
+def test_a_group_keeps_the_order_of_its_roles_and_marks_services() -> None:
     group = wl.JobGroup(
         {"ps": wl.Job(SCRIPT)},
         chief=wl.Job(SCRIPT),
@@ -123,7 +123,7 @@ def test_a_group_keeps_the_order_of_its_roles_and_knows_which_serve_the_others()
     assert spec.ttl_after_finished == 0
 
 
-def test_arguments_are_recorded_by_role_unless_all_that_train_have_the_same() -> None:
+def test_arguments_are_recorded_by_role_unless_all_training_roles_share_them() -> None:
     def recorded(**args: Any) -> object:
         roles = {name: wl.Job(SCRIPT, args=given) for name, given in args.items()}
         return prepare_job(wl.JobGroup(roles, framework="tensorflow")).params
@@ -154,7 +154,7 @@ def test_jobs_are_values() -> None:
             value.name = "other"  # type: ignore[union-attr, misc]
 
 
-def test_values_of_secrets_are_neither_shown_nor_pickled() -> None:
+def test_secret_values_are_neither_shown_nor_pickled() -> None:
     secret = {"TOKEN": "swordfish"}
     for job in (wl.Job(SCRIPT, secrets=secret), wl.JobGroup(a=wl.Job(SCRIPT), secrets=secret)):
         assert "swordfish" not in repr(job)
@@ -162,7 +162,7 @@ def test_values_of_secrets_are_neither_shown_nor_pickled() -> None:
         assert pickle.loads(pickle.dumps(job)).secrets == ("TOKEN",)
 
 
-def test_a_job_and_a_group_have_the_same_options_but_for_those_of_a_role() -> None:
+def test_a_group_has_all_options_of_a_job_except_those_of_a_role() -> None:
     import inspect
 
     of_job = set(inspect.signature(wl.Job).parameters)
@@ -172,7 +172,7 @@ def test_a_job_and_a_group_have_the_same_options_but_for_those_of_a_role() -> No
     assert all(f"    {name}: " in (wl.Job.__doc__ or "") for name in of_job)
 
 
-# -- what can be wrong ----------------------------------------------------------------
+# -- problems -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ def test_a_job_and_a_group_have_the_same_options_but_for_those_of_a_role() -> No
     ],
     ids=repr,
 )
-def test_a_field_that_makes_no_sense_is_told(fields: dict[str, Any], told: str) -> None:
+def test_an_invalid_field_is_reported(fields: dict[str, Any], told: str) -> None:
     found = refusal(wl.Job(SCRIPT, **fields).submit)
     assert found.startswith("wl.Job: ")
     assert told in found
     assert "problems" not in found
 
 
-def test_all_that_is_wrong_with_a_job_is_told_at_once() -> None:
+def test_all_problems_of_a_job_are_reported_at_once() -> None:
     job = wl.Job(
         wl.PythonScript("trian.py"),
         args={"--lr": 1},
@@ -255,7 +255,7 @@ def test_all_that_is_wrong_with_a_job_is_told_at_once() -> None:
         assert f"- {field}: " in told
 
 
-def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() -> None:
+def test_all_problems_of_a_group_are_reported_at_once_with_role_and_field() -> None:
     def make() -> object:
         return wl.JobGroup(
             chef=wl.Job(SCRIPT, framework="torch"),
@@ -318,7 +318,7 @@ def test_all_that_is_wrong_with_a_group_is_told_at_once_with_role_and_field() ->
         ),
     ],
 )  # fmt: skip
-def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
+def test_an_invalid_group_is_reported(make: Any, told: str) -> None:
     assert told in refusal(make)
 
 
@@ -345,15 +345,13 @@ def test_a_group_that_makes_no_sense_is_told(make: Any, told: str) -> None:
         ),
     ],
 )
-def test_a_role_that_the_framework_does_not_know_joins_nobody(
-    framework: str, role: str, told: str
-) -> None:
+def test_a_role_unknown_to_the_framework_is_refused(framework: str, role: str, told: str) -> None:
     roles = {"worker": wl.Job(SCRIPT), role: wl.Job(SCRIPT)}
     assert refusal(lambda: wl.JobGroup(roles, framework=framework)) == f"wl.JobGroup: {told}"
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
+def test_a_service_has_any_name_and_no_rank(framework: str) -> None:
     board = wl.Job(SCRIPT, service=True)
     group = wl.JobGroup(board=board, worker=wl.Job(SCRIPT, replicas=2), framework=framework)
     cluster = build_cluster(build_outline(group), {})
@@ -364,14 +362,14 @@ def test_what_only_serves_has_any_name_and_no_rank(framework: str) -> None:
     ]
 
 
-def test_what_serves_would_be_a_task_of_tensorflow_and_so_has_one_of_its_names() -> None:
+def test_a_service_of_a_tensorflow_group_has_a_tensorflow_role_name() -> None:
     board = wl.Job(SCRIPT, service=True)
     told = refusal(lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow"))
     assert "tensorflow has no role 'board'" in told
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
-def test_a_field_of_the_whole_job_is_refused_in_a_role(name: str, folder: Path) -> None:
+def test_a_job_wide_field_is_refused_in_a_role(name: str, folder: Path) -> None:
     value = {
         "priority": 3,
         "suspend": True,
@@ -393,7 +391,7 @@ def test_roles_of_different_projects_are_refused(tmp_path: Path) -> None:
     far.touch()
     told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT), b=wl.Job(wl.PythonScript(far))))
     assert f"wl.JobGroup: b: executable: {str(far)!r} is outside the project" in told
-    check_job(wl.Job(wl.PythonScript(far)))  # alone, it has a project of its own
+    check_job(wl.Job(wl.PythonScript(far)))  # alone, it has its own project
 
 
 def test_arguments_that_a_function_does_not_take_are_refused() -> None:
@@ -411,7 +409,7 @@ def test_arguments_that_a_function_does_not_take_are_refused() -> None:
     check_job(wl.Job(wl.PythonFunction(train), args={"lr": object()}))
 
 
-def test_a_secret_is_not_taken_where_it_would_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_refused_where_it_would_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "swordfish")
     for fields in ({"args": ["--token=swordfish"]}, {"env": {"COPY": "swordfish"}}):
         told = refusal(wl.Job(SCRIPT, secrets=["TOKEN"], **fields).submit)  # type: ignore[arg-type]
@@ -446,13 +444,11 @@ def test_a_secret_is_not_taken_where_it_would_be_recorded(monkeypatch: pytest.Mo
         ),
     ],
 )
-def test_a_field_that_there_is_not_is_told_with_the_one_that_was_meant(
-    make: Any, told: str
-) -> None:
+def test_an_unknown_field_is_reported_with_a_suggestion(make: Any, told: str) -> None:
     assert refusal(make) == told
 
 
-def test_options_of_run_for_several_replicas_are_checked_with_the_others() -> None:
+def test_run_options_for_several_replicas_are_checked_with_the_others() -> None:
     told = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
     assert told.startswith("wl.run: 3 problems:")
     assert "replicas: 0 is not a valid number of replicas" in told

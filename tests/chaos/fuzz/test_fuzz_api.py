@@ -1,6 +1,6 @@
-"""Every operation of the OpenAPI document of a real server, asked in all the ways it allows.
+"""Every operation of the OpenAPI document of a real server, with all kinds of valid requests.
 
-Whatever is asked: an answer in time, never a fault of the server's own, as the document says.
+Every response arrives in time, is not an internal error, and conforms to the document.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes.remote_attempt import ask_for
 from windlass.server.web.agent_token import agent_token
 
-_LIMIT = 30.0  # seconds that an answer may take; a log is followed for ten
+_LIMIT = 30.0  # seconds for a response; a log is followed for ten
 _GROWTH = 150 << 20
 _CHECKS = [
     not_a_server_error,
@@ -73,7 +73,7 @@ _OF_AGENTS = (
 
 
 class Asker:
-    """Asks a server what the document lets it ask, about things that exist as often as not."""
+    """Sends requests that the document allows, half of them about existing objects."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -89,7 +89,7 @@ class Asker:
         self.begin()
 
     def begin(self) -> None:
-        """Start to count requests and memory anew."""
+        """Reset the counts of requests and memory."""
         self.asked = 0
         self._size = self._process.memory_info().rss
 
@@ -108,12 +108,12 @@ class Asker:
         self.asked += 1
 
     def _token_for(self, case: Case) -> str:
-        """An agent has a token of its own, which is of its trial."""
+        """Return the token of an agent, which belongs to its trial."""
         uid = (case.path_parameters or {}).get("uid")
         return self.server.token if uid is None else agent_token(self.server.token, str(uid))
 
     def _read_stream(self, answer: requests.Response) -> None:
-        """One event is there at once; when the next comes is the trial's own affair."""
+        """Read one event, which is available at once. Later events depend on the trial."""
         data = b""
         for chunk in answer.iter_content(None):
             data += chunk
@@ -133,7 +133,7 @@ class Asker:
 
 @pytest.fixture(scope="module")
 def filled_home(module_home: Path) -> Iterator[Path]:
-    """The home of these tests, in which something happened."""
+    """The home of these tests, filled with some objects."""
 
     @wl.run(cpus=0.1)
     def work(fail: bool) -> list[int]:
@@ -164,7 +164,7 @@ def filled_home(module_home: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def shared_asker(filled_home: Path) -> Asker:
-    """The document is read once: there is a lot of it."""
+    """Read the large document only once."""
     return Asker(filled_home)
 
 
@@ -254,8 +254,8 @@ def test_these_tests_cover_every_operation_of_the_schema(asker: Asker) -> None:
     assert asker.operations.keys() == set(operations())
 
 
-# One of each kind, for `make test`: about one thing and about many, with and without a body, a
-# stream, and those of agents.
+# One of each kind, for `make test`: about one object and about many, with and without a body, a
+# stream, and operations of agents.
 SAMPLE = {
     f"GET {API}/trials",
     f"GET {API}/trials/{{trial_id}}/stream",
@@ -279,7 +279,7 @@ def test_every_response_conforms_to_the_schema(chaos: Chaos, asker: Asker, opera
     found = asker.operations[operation]
     right = found.as_strategy(generation_mode=GenerationMode.POSITIVE)
     cases = right
-    if found.query.items or found.body.items:  # there is something to get wrong
+    if found.query.items or found.body.items:  # operations with parameters or a body
         cases = right | found.as_strategy(generation_mode=GenerationMode.NEGATIVE)
     known = _known_names(asker)
 
@@ -308,7 +308,7 @@ def test_every_response_conforms_to_the_schema(chaos: Chaos, asker: Asker, opera
 def _known_names(asker: Asker) -> dict[str, list[Any]]:
     """Return the names of objects that exist on the server."""
     trials = [*wl.list_trials(), *wl.list_commands(), *wl.list_shells()]
-    for trial in wl.list_trials():  # each has another attempt, which runs elsewhere
+    for trial in wl.list_trials():  # each has another attempt, which runs on an agent
         record = trial.record
         job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
         if trial.is_finished:
@@ -332,7 +332,7 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
 
 
 def _tame(case: Case) -> None:
-    """A trial is let ask for anything but ten thousand processes of this machine."""
+    """Limit the replicas of a trial, so that no request starts ten thousand processes."""
     sizes = case.body.get("replicas") if isinstance(case.body, dict) else None
     for name, size in sizes.items() if isinstance(sizes, dict) else []:
         if isinstance(size, int):
@@ -344,7 +344,7 @@ def _tame(case: Case) -> None:
             role["replicas"] = min(role["replicas"], 2)
 
 
-def test_the_stream_of_a_trial_that_has_ended_ends(asker: Asker) -> None:
+def test_the_stream_of_a_finished_trial_ends(asker: Asker) -> None:
     for trial in wl.list_trials():
         status, told = asker.server.ask("GET", f"{API}/trials/{trial.id}/stream")
         assert status == 200

@@ -1,4 +1,4 @@
-"""Files that anyone may have written: log segments, manifests, the files of an attempt."""
+"""Files with arbitrary contents: log segments, manifests, the files of an attempt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ segments = st.binary(max_size=300) | mutated(SEGMENT) | st.lists(
 
 
 def searched(path: Path, pattern: Pattern) -> list[segment_reader.Line]:
-    """All lines of a segment that match."""
+    """All matching lines of a segment."""
     search = SegmentSearch(str(path), pattern)
     found: list[segment_reader.Line] = []
     for line in search:
@@ -59,7 +59,7 @@ def searched(path: Path, pattern: Pattern) -> list[segment_reader.Line]:
 
 
 def search_all(store: FileLogStore, pattern: Pattern) -> list[str]:
-    """All lines of a log that match, page by page: a page may be empty when its time was over."""
+    """All matching lines of a log, page by page. A page may be empty after its time limit."""
     texts: list[str] = []
     cursor, has_more = None, True
     while has_more:
@@ -70,7 +70,7 @@ def search_all(store: FileLogStore, pattern: Pattern) -> list[str]:
     return texts
 
 
-def test_a_segment_of_any_bytes_is_read_searched_and_tailed_alike(
+def test_a_segment_of_any_bytes_has_the_same_lines_when_read_searched_or_tailed(
     chaos: Chaos, tmp_path: Path
 ) -> None:
     path = tmp_path / "log"
@@ -111,14 +111,14 @@ def test_a_log_with_arbitrary_bytes_is_read_to_its_end(
         (attempt / "log").write_bytes(whole)
         cursor, texts, has_more = None, [], True
         while has_more:
-            page = store.read(1, cursor, size=512)  # what 256 KiB are to a real log
+            page = store.read(1, cursor, size=512)  # corresponds to 256 KiB of a real log
             assert page.cursor != cursor or not page.has_more
             cursor, has_more = page.cursor, page.has_more
             texts += [part.text for part in page.parts]
             msgspec.json.encode(page.parts)
         assert texts[-1] == "the last line"
         assert parse_cursor(cursor) == {("main", 0, 1): len(whole)}
-        # Of a line that what was damaged had begun, it is the end.
+        # The end of a line whose beginning was damaged.
         assert search_all(store, Pattern("the last line"))[-1].endswith("the last line")
 
     examine(chaos, check, segments)
@@ -146,10 +146,10 @@ def test_a_hole_in_a_log_from_a_lost_disk_does_not_hide_later_lines(
         assert [part.text for part in store.tail(1, 5).parts] == ["before", "after"]
 
 
-def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(
+def test_the_time_for_a_line_of_many_pieces_depends_only_on_its_length(
     chaos: Chaos, tmp_path: Path
 ) -> None:
-    """A progress bar of dots: each a record of its own, all of them one line."""
+    """A progress bar of dots: each dot is a record, and all of them are one line."""
     path = tmp_path / "log"
     dots = chaos.pick(50_000, 900_000)
     path.write_bytes(encode_open(1763244000.0, STDOUT, b".") * dots)
@@ -162,7 +162,7 @@ def test_a_line_of_very_many_pieces_takes_no_more_time_than_its_length(
             assert [line.text for line in lines] == [b"." * dots]
 
 
-def test_the_tail_of_one_stream_below_much_of_the_other_is_found_in_time(
+def test_the_tail_of_one_stream_is_found_in_time_below_much_of_the_other(
     chaos: Chaos, tmp_path: Path
 ) -> None:
     path = tmp_path / "log"
@@ -186,7 +186,7 @@ def test_cursors_of_a_log_are_read_back_or_refused(chaos: Chaos) -> None:
             check_places(places)
 
     def check_places(places: dict[Key, int]) -> None:
-        newest = newest_attempts(places)  # of each replica a cursor names that one alone
+        newest = newest_attempts(places)  # a cursor of a replica names only that replica
         kept = {key: at for key, at in places.items() if key[2] == newest[key[:2]]}
         assert parse_cursor(format_cursor(places)) == kept
 
@@ -222,7 +222,7 @@ MANIFEST = encode_manifest(TREE)  # type: ignore[arg-type]
 def test_a_manifest_of_any_bytes_is_refused_or_stays_inside_its_tree(
     chaos: Chaos, tmp_path: Path
 ) -> None:
-    """On the server and in the supervisor, which reads it by code of its own."""
+    """Both on the server and in the supervisor, which has its own parser."""
     blobs, outside, work = tmp_path / "blobs", tmp_path / "outside", tmp_path / "outside" / "work"
     (blobs / DIGEST[:2]).mkdir(parents=True)
     (blobs / DIGEST[:2] / DIGEST).write_bytes(CONTENT)
@@ -246,7 +246,7 @@ def test_a_manifest_of_any_bytes_is_refused_or_stays_inside_its_tree(
         try:
             restore(tree, str(work), str(blobs))
         except (RestoreError, OSError):
-            pass  # content that is not there; names the file system has no room for
+            pass  # missing content; names that are too long for the file system
         assert os.listdir(outside) == ["work"]
         for folder, _, names in os.walk(work):
             for name in names:
@@ -277,7 +277,7 @@ LAUNCH = {
     "tree": None, "blobs": "/nowhere/blobs", "env": {}, "private": None, "secret_names": [],
     "volumes": [], "environment": None, "deadline": None, "server_file": "/nowhere/server.json",
 }  # fmt: skip
-# Nobody has this process id with this identity: nothing may ever be signalled by these files.
+# No process has this pid with this identity, so these files never cause a signal.
 NOBODY = {"pid": 4_000_000, "identity": "never"}
 STATE = {
     "stage": "running", "message": "", "supervisor": NOBODY, "process": NOBODY, "started": 1.0
@@ -293,7 +293,7 @@ def encoded(value: object) -> bytes:
 
 
 def files_of_an_attempt() -> st.SearchStrategy[dict[str, bytes | None]]:
-    """Each file right, wrong or not there."""
+    """Each file is valid, invalid or missing."""
     return st.fixed_dictionaries(
         {
             name: st.just(encoded(value)) | anything_but(encoded(value)) | st.none()
@@ -308,7 +308,7 @@ def files_of_an_attempt() -> st.SearchStrategy[dict[str, bytes | None]]:
 
 
 def test_the_files_of_an_attempt_may_hold_anything(chaos: Chaos, tmp_path: Path) -> None:
-    """It is seen as something that can be stored, and one whose end is on record has ended."""
+    """The attempt has a storable state, and a recorded end counts."""
     path = tmp_path / "1"
     path.mkdir()
 
@@ -336,13 +336,13 @@ def test_the_files_of_an_attempt_may_hold_anything(chaos: Chaos, tmp_path: Path)
 
 
 def storable(replica: Replica) -> None:
-    """Whether it comes back from the database as it went in."""
+    """Return whether the database returns the value unchanged."""
     data = msgspec.json.encode(replica)
     assert msgspec.json.decode(data, type=Replica) == replica
     assert replica.exit_code is None or abs(replica.exit_code) < 2**31
 
 
-def test_no_json_file_is_a_fault_to_read(chaos: Chaos, tmp_path: Path) -> None:
+def test_reading_any_json_file_raises_no_unexpected_error(chaos: Chaos, tmp_path: Path) -> None:
     path = tmp_path / "file.json"
 
     def check(data: bytes) -> None:
@@ -353,7 +353,7 @@ def test_no_json_file_is_a_fault_to_read(chaos: Chaos, tmp_path: Path) -> None:
     examine(chaos, check, anything_but(encoded(STATE)))
 
 
-# Nudges
+# Notifications
 
 NUDGE: dict[str, Any] = {**KEY, "about": "state"}
 
@@ -376,7 +376,7 @@ def test_invalid_datagrams_do_not_stop_the_notification_listener(
             speaker.sendto(encoded(NUDGE), listener.path)
             eventually(lambda: "c0ffee" in heard, "the true nudge is heard")
             for uid in heard:
-                uid.encode()  # what the database can be asked for
+                uid.encode()  # an id that the database accepts
 
         examine(chaos, check, anything_but(encoded(NUDGE)), short=100, long=3000)
     finally:

@@ -21,12 +21,12 @@ from harness import eventually
 from server_requests import API, Server
 
 MEGABYTE = 1 << 20
-_GROWTH = 80 * MEGABYTE  # more than any of these could need, less than what any of them sends
-_LIMIT = 30.0  # seconds for an answer that takes milliseconds
+_GROWTH = 80 * MEGABYTE  # more than any of these requests needs, less than any of them sends
+_LIMIT = 30.0  # seconds for a response that takes milliseconds
 
 
 class Line:
-    """A bare connection to a server, and how much that server has grown since."""
+    """A raw connection to a server, and the growth of the server since then."""
 
     def __init__(self, home: Path) -> None:
         self.server = Server(home)
@@ -48,7 +48,7 @@ class Line:
         return int(self._process.num_fds())
 
     def head(self, method: str, path: str, *more: str) -> bytes:
-        """The head of a request that would be let in."""
+        """The head of an authorized request."""
         lines = [
             f"{method} {API}{path} HTTP/1.1",
             "Host: localhost",
@@ -61,11 +61,11 @@ class Line:
         """Send bytes and return the server's response until the server stops sending."""
         answer = b""
         with self.connect() as connection:
-            # It may hang up on us at any time.
+            # The server may close the connection at any time.
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 for piece in pieces:
                     connection.sendall(piece)
-            self.assert_small()  # while it still holds what we sent
+            self.assert_small()  # while the server still holds unread data
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
@@ -77,7 +77,7 @@ class Line:
         assert self._process.memory_info().rss - self._size < _GROWTH
 
     def assert_well(self) -> None:
-        """It answers others, has not grown, and met no an internal error."""
+        """Check that the server answers, has not grown, and logged no internal error."""
         began = time.monotonic()
         assert self.server.ask("GET", f"{API}/health")[0] == 200
         assert self.server.ask("GET", f"{API}/trials")[0] == 200
@@ -171,8 +171,10 @@ def test_a_request_with_bad_framing_is_refused_and_reads_no_data(line: Line, sen
     ],
     ids=["value", "name", "headers", "url", "method", "extension", "trailer", "body"],
 )
-def test_a_stranger_cannot_fill_the_servers_memory(line: Line, first: bytes, piece: bytes) -> None:
-    """Before the token is checked anyone may be sending, and may go on for ever."""
+def test_an_unauthenticated_client_cannot_fill_the_servers_memory(
+    line: Line, first: bytes, piece: bytes
+) -> None:
+    """Before the token check any client may send data without an end."""
     answer = line.exchange(first, *[piece] * 100)
     assert b" 200 " not in answer.split(b"\r\n", 1)[0]
 
@@ -186,7 +188,7 @@ def test_a_body_without_an_end_is_refused(line: Line, path: str) -> None:
 
 
 def test_a_blob_that_never_arrives_leaves_nothing_behind(line: Line, home: Path) -> None:
-    size = 3 << 20  # more than is taken in at once
+    size = 3 << 20  # more than is read at once
     pack = bytes(32) + size.to_bytes(8, "big") + b"x" * (size // 2)
     with line.connect() as connection:
         connection.sendall(line.head("POST", "/blobs", f"Content-Length: {size + 40}") + pack)
@@ -209,13 +211,13 @@ def test_hundreds_of_unfinished_requests_do_not_block_other_clients(
         for connection in slow:
             connection.sendall(request[: chaos.random.randrange(len(request) - 4)])
         line.assert_well()
-        for connection in slow[::7]:  # and some go on, a byte at a time
+        for connection in slow[::7]:  # and some continue, a byte at a time
             connection.sendall(b"x")
         line.assert_well()
     eventually(lambda: line.open_files <= before + 10, "the connections are let go")
 
 
-def test_a_request_in_drops_is_answered_like_any_other(line: Line) -> None:
+def test_a_request_in_single_bytes_gets_a_normal_response(line: Line) -> None:
     with line.connect() as connection:
         for byte in line.head("GET", "/trials"):
             connection.sendall(bytes([byte]))
@@ -267,7 +269,7 @@ def test_the_server_closes_abandoned_streams(chaos: Chaos, line: Line) -> None:
         trial.stop(grace=0).wait()
 
 
-def test_requests_with_anything_wrong_in_them_do_no_harm(chaos: Chaos, line: Line) -> None:
+def test_a_request_with_any_defect_does_no_harm(chaos: Chaos, line: Line) -> None:
     body = json.dumps({"key": "0" * 32, "experiment": "e", "spec": {"roles": []}}).encode()
     whole = [
         line.head("GET", "/trials?limit=5"),
@@ -281,7 +283,7 @@ def test_requests_with_anything_wrong_in_them_do_no_harm(chaos: Chaos, line: Lin
             spoil(sent, chaos.random)
         with line.connect() as connection:
             connection.settimeout(0.02)
-            with contextlib.suppress(OSError):  # no answer to half a request is an answer
+            with contextlib.suppress(OSError):  # no response to half a request is correct
                 connection.sendall(sent)
                 first = connection.recv(65536).split(b"\r\n", 1)[0]
                 assert b" 5" not in first, bytes(sent)

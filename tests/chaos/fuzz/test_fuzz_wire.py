@@ -74,7 +74,7 @@ EXAMPLES: list[msgspec.Struct] = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: type(each).__name__)
-def test_bytes_become_a_struct_that_goes_back_and_forth_or_a_fault_of_ours(
+def test_bytes_become_a_struct_that_survives_a_round_trip_or_a_windlass_error(
     chaos: Chaos, example: msgspec.Struct
 ) -> None:
     kind = type(example)
@@ -84,7 +84,7 @@ def test_bytes_become_a_struct_that_goes_back_and_forth_or_a_fault_of_ours(
     def check(data: bytes) -> None:
         try:
             value = msgspec.json.decode(data, type=kind)
-        except Exception as error:  # whatever it is: this is what the two ends make of it
+        except Exception as error:  # in any case: the result that both ends compute
             assert to_fault(error, Path.cwd()).code == "invalid_argument", repr(error)
             with pytest.raises(wl.ServerError, match="not Windlass"):
                 decode(data, kind)
@@ -95,7 +95,7 @@ def test_bytes_become_a_struct_that_goes_back_and_forth_or_a_fault_of_ours(
     examine(chaos, check, anything_but(valid), short=60)
 
 
-def test_requests_that_were_right_once_are_refused_or_run(chaos: Chaos, home: Path) -> None:
+def test_mutated_valid_requests_are_refused_or_run(chaos: Chaos, home: Path) -> None:
     wl.Client().server_info()
     server = Server(home)
     seen: set[int] = set()
@@ -115,7 +115,7 @@ def test_requests_that_were_right_once_are_refused_or_run(chaos: Chaos, home: Pa
     assert "Traceback" not in (home / "server.log").read_text()
 
 
-def test_a_pack_of_blobs_in_any_pieces_is_taken_whole_or_refused(
+def test_a_pack_of_blobs_in_any_chunks_is_accepted_whole_or_refused(
     chaos: Chaos, tmp_path: Path
 ) -> None:
     store = FileBlobStore(tmp_path / "blobs")
@@ -146,11 +146,11 @@ def test_a_pack_of_blobs_in_any_pieces_is_taken_whole_or_refused(
     examine(chaos, check, packs, st.lists(st.integers(0, 400), max_size=6))
 
 
-# A server that is none of ours
+# A foreign server
 
 
 class Stranger:
-    """Something that listens where a server should be, and says the same to everyone."""
+    """A foreign server that sends the same response to every client."""
 
     def __init__(self) -> None:
         self.says = b""

@@ -1,4 +1,4 @@
-"""A program is killed while it calls or waits: its trial goes on, and its value can be had."""
+"""If a program is killed while it calls or waits, its trial continues and keeps its value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_value_of_a_call_outlives_the_program_that_waited_for_it(
 ) -> None:
     program = project.write("train.py", PROGRAM)
     names = [f"c{n}" for n in range(chaos.pick(3, 25))]
-    # One while it surely waits, the others anywhere from their first instruction on.
+    # Kill one while it waits for certain, and the others at any point from their first instruction.
     for name in names:
         client = project.start(program, name, folder)
         if name == names[0]:

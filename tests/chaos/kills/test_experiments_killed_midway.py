@@ -1,4 +1,4 @@
-"""The server dies before or after any write while an experiment is built: all of it is, once."""
+"""An experiment is complete and has no duplicates if the server dies before or after any write."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_a_server_killed_at_any_write_of_an_experiment_loses_and_repeats_no_tria
             stop_server(home)
             server.wait(PATIENCE)
         if not was_killed:
-            break  # there are not so many steps: all of them were tried
+            break  # fewer steps than this number: all of them were tried
     assert was_killed or step > FEWEST_STEPS
 
 
 def _steps(chaos: Chaos) -> Iterator[int]:
-    """All there are in a long night, some of them on other days."""
+    """Return all steps in long runs, some of them in short runs."""
     if chaos.long:
         return itertools.count(1)
     return iter(sorted(chaos.random.sample(range(1, FEWEST_STEPS + 1), 4)))

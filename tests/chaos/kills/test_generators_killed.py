@@ -1,4 +1,4 @@
-"""Servers and authors are killed while generators build: each trial is what its generator made."""
+"""Servers and authors are killed while generators add trials. Each trial stays as generated."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def marks(folder: Path, number: int) -> list[int]:
     return [len(path.read_text().split()) for path in sorted(folder.glob(f"{number}.*"))]
 
 
-def test_generators_build_all_of_their_trials_once_though_the_server_is_killed(
+def test_a_killed_server_makes_generators_neither_lose_nor_repeat_trials(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     generators, kills = chaos.pick(3, 10), chaos.pick(3, 20)
@@ -62,14 +62,14 @@ def test_generators_build_all_of_their_trials_once_though_the_server_is_killed(
 
     def strike() -> int:
         eventually(lambda: world.server() is not None, "somebody started a server")
-        time.sleep(next(moments))  # at no moment in particular
+        time.sleep(next(moments))  # at a random moment
         return world.kill_server()
 
     building = author(folder, generators)
     eventually(lambda: len(parents()) == generators, "all are being built")
     killer = Killer(strike, chaos.random, longest=0, most=kills)
     killer.start()
-    while killer.is_alive():  # who asks starts a server for the next kill
+    while killer.is_alive():  # a request starts the server for the next kill
         with contextlib.suppress(wl.ServerUnreachable):
             wl.Client().server_info()
         killer.join(0.05)
@@ -97,7 +97,7 @@ def test_the_trials_of_a_killed_author_end_and_record_the_kill(
         trial.wait(PATIENCE)
         children = [child.wait(PATIENCE) for child in trial.children]
         assert {child.state for child in children} <= {"SUCCEEDED"}
-        if trial.state == "SUCCEEDED":  # it was done before
+        if trial.state == "SUCCEEDED":  # the trial ended before
             assert len(children) == 6
         else:
             assert (trial.state, trial.record.reason) == ("FAILED", "GeneratorLost")

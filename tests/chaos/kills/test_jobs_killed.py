@@ -1,4 +1,4 @@
-"""Jobs under fire: no replica runs twice, no restart counts twice, every end is right.
+"""Under random kills, no replica runs twice, no restart counts twice, every end is correct.
 
 Server, supervisors and processes are killed at random. The plan of each job and the kills determine
 its correct result.
@@ -36,7 +36,7 @@ def test_jobs_end_correctly_and_run_nothing_twice_under_random_kills(
     for plan in plans:
         fates.submit(plan)
     until = time.monotonic() + chaos.pick(3.0, 20.0)
-    while time.monotonic() < until:  # who asks starts a server for the next kill
+    while time.monotonic() < until:  # a request starts the server for the next kill
         with contextlib.suppress(wl.ServerUnreachable):
             wl.Client().server_info()
         time.sleep(0.05)

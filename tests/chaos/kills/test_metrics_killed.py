@@ -16,7 +16,7 @@ from harness import PATIENCE, eventually, kill_server, stop_server
 from job_requests import role, submit
 from server_with_faults import start_rigged
 
-# Each replica reports its numbers, and one of them dies in the middle, once.
+# Each replica reports its numbers, and one replica dies once in the middle.
 PROGRAM = """
 import random
 import windlass as wl
@@ -37,7 +37,7 @@ def _submit(chaos: Chaos, points: int) -> wl.Trial[None]:
 
 
 def _check(trial: wl.Trial[None], points: int) -> None:
-    """Both ways of looking at it find each point once, of each attempt."""
+    """Check that both queries return each point of each attempt once."""
     assert trial.state == "SUCCEEDED", trial.message
     half = points // 2 + 1
     expected = {(0, 1): points, (1, 1): half, (1, 2): points, (2, 1): points}
@@ -45,7 +45,7 @@ def _check(trial: wl.Trial[None], points: int) -> None:
     for point in trial.metrics("n"):
         told.setdefault((point.index, point.attempt), []).append(point.value)
     assert told == {key: list(range(count)) for key, count in expected.items()}
-    # The second attempt of one of them began anew, so that nothing of the first counts.
+    # The second attempt of one replica started from the beginning, so no point of its first counts.
     summary = trial.summary_metrics["n"]
     assert summary.count == 3 * points
     assert summary.mean == (points - 1) / 2
@@ -53,9 +53,7 @@ def _check(trial: wl.Trial[None], points: int) -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_killed_again_and_again_counts_each_point_once(
-    fresh_home: Path, chaos: Chaos
-) -> None:
+def test_a_repeatedly_killed_server_counts_each_point_once(fresh_home: Path, chaos: Chaos) -> None:
     points = chaos.pick(400, 5000)
     trial = _submit(chaos, points)
     for _ in range(chaos.pick(4, 40)):
@@ -64,7 +62,7 @@ def test_a_server_killed_again_and_again_counts_each_point_once(
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             kill_server(fresh_home)
         with contextlib.suppress(wl.ServerUnreachable):
-            trial.refresh()  # starts the next
+            trial.refresh()  # starts the next server
     trial.wait(timeout=PATIENCE)
     _check(trial, points)
 

@@ -1,4 +1,4 @@
-"""The server is killed again and again under its trials: nothing is lost, nothing runs twice."""
+"""If the server is killed repeatedly, no trial is lost and none runs twice."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import windlass as wl
 from harness import PATIENCE, eventually
 
 
-def test_a_server_killed_over_and_over_loses_nothing_and_runs_nothing_twice(
+def test_a_repeatedly_killed_server_loses_nothing_and_runs_nothing_twice(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     count, kills = chaos.pick(8, 30), chaos.pick(3, 25)
     chance = chaos.random
     plans = [Plan.draw(f"n{n}.", chance, lines=60, longest=0.1) for n in range(count)]
-    # Some right after its start, some when it has been there for a while.
+    # Some kills hit a starting server, some a server that has run for a while.
     moments = iter([chance.uniform(0, chance.choice([0.1, 0.5, 2])) for _ in range(kills)])
     early = chance.randrange(count)
 
@@ -39,7 +39,7 @@ def test_a_server_killed_over_and_over_loses_nothing_and_runs_nothing_twice(
     killer.start()
     for plan in plans[early:]:
         sweep.submit(plan)
-    while killer.is_alive():  # who asks starts a server for the next kill
+    while killer.is_alive():  # a request starts the server for the next kill
         with contextlib.suppress(wl.ServerUnreachable):
             wl.Client().server_info()
         killer.join(0.05)
@@ -51,7 +51,7 @@ def test_a_server_killed_over_and_over_loses_nothing_and_runs_nothing_twice(
 
 
 @pytest.mark.thorough
-def test_a_home_is_good_though_its_first_servers_were_killed_while_they_made_it(
+def test_a_home_works_after_servers_were_killed_while_creating_it(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
     killer = Killer(

@@ -1,4 +1,4 @@
-"""The server dies between deciding and doing, at every step of the way: nothing is done twice."""
+"""If the server dies at any step between a decision and its execution, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from server_with_faults import start_rigged
 
 pytestmark = pytest.mark.thorough
 
-# Each process writes down which attempt it is; one of three fails at first, and starts again.
+# Each process writes its attempt. One of three fails at first, and starts again.
 MARK = 'echo "$WINDLASS_ROLE-$WINDLASS_INDEX.$WINDLASS_ATTEMPT" >> "$1"; '
 FAIL_ONCE = "[ $WINDLASS_INDEX.$WINDLASS_ATTEMPT != 1.1 ] || exit 143"
 # Each of four attempts is recorded before and after its start, and three changes of the status are
@@ -56,12 +56,12 @@ def test_a_server_killed_at_any_step_from_decision_to_process_starts_nothing_twi
             stop_server(home)
             server.wait(PATIENCE)
         if not was_killed:
-            break  # there are not so many steps: all of them were tried
+            break  # fewer steps than this number: all of them were tried
     assert was_killed or step > FEWEST_STEPS
 
 
 def _steps(chaos: Chaos) -> Iterator[int]:
-    """All there are in a long night, some of them on other days."""
+    """Return all steps in long runs, some of them in short runs."""
     if chaos.long:
         return itertools.count(1)
     return iter(sorted(chaos.random.sample(range(1, FEWEST_STEPS + 1), 4)))

@@ -1,4 +1,4 @@
-"""Supervisors, processes and launchers are killed: ends are true, and nothing stays behind."""
+"""If supervisors, processes or launchers are killed, ends are correct and no process stays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Victim:
     """A trial that runs until its gate opens, and the processes of it that the test kills."""
 
     name: str
-    whom: tuple[str, ...]  # in that order, at once
+    whom: tuple[str, ...]  # in that order, without a pause
     daemons: int
     retries: int
 
@@ -52,9 +52,9 @@ class Victim:
 
     @property
     def ends(self) -> set[tuple[int | None, str]]:
-        """Exit code and signal of the attempt that was killed."""
+        """Return the exit code and signal of the killed attempt."""
         lost, killed = (None, ""), (137, "SIGKILL")
-        if self.whom == ("process", "supervisor"):  # whether it was in time to write it down
+        if self.whom == ("process", "supervisor"):  # it may have recorded the end in time
             return {lost, killed}
         return {killed} if self.whom == ("process",) else {lost}
 
@@ -85,7 +85,7 @@ def test_a_trial_survives_the_kill_of_any_of_its_processes(
         victims = [Victim.draw(f"{prefix}-{n}", chaos.random) for n in range(count)]
         trials = [victim.start(world, folder) for victim in victims]
         states = [world.state(trial.id) for trial in trials]
-        if not is_server_there:  # then the next one finds out
+        if not is_server_there:  # then the next server detects it
             world.kill_server()
         for victim, state in zip(victims, states, strict=True):
             kill_all([psutil.Process(state[who]["pid"]) for who in victim.whom])
@@ -94,7 +94,7 @@ def test_a_trial_survives_the_kill_of_any_of_its_processes(
             victim.check(trial.wait(timeout=PATIENCE), folder)
         world.check_idle()
         if is_server_there:
-            warm_up()  # the first were started anew, the others are forks
+            warm_up()  # the first attempts are new processes, the others are forks
 
 
 @pytest.mark.thorough
@@ -106,7 +106,7 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
     eventually(lambda: bool(marks(folder, "after")), "a fork runs")
     kill_all(world.launchers())
     plan = Plan.draw("before", chaos.random, lines=5, longest=0)
-    first = plan.submit(folder)  # the one it would have been forked from is dead
+    first = plan.submit(folder)  # the launcher it would have been forked from is dead
     (folder / "after.go").touch()
     assert forked.result(timeout=PATIENCE) == "after"
     assert len(marks(folder, "after")) == 1
@@ -128,10 +128,10 @@ def test_launchers_killed_before_during_and_after_a_fork_harm_no_trial(
 
 
 @pytest.mark.thorough
-def test_in_anarchy_every_trial_ends_once_and_nothing_stays(
+def test_under_random_kills_of_any_process_every_trial_ends_once(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:
-    """Any process of ours may be killed at any moment, from the first of its life."""
+    """Any Windlass process may be killed at any moment of its life."""
     chance = chaos.random
     count = chaos.pick(8, 80)
     plans = [Plan.draw(f"n{n}.", chance, lines=30, longest=0.1) for n in range(count)]
@@ -148,13 +148,14 @@ def test_in_anarchy_every_trial_ends_once_and_nothing_stays(
 
 
 def _kill_one(world: HomeWorld, chance: random.Random) -> int:
-    """Kill one of a kind that chance names; how many that was."""
+    """Kill a process of a random kind, and return the number of killed processes."""
     kind = chance.choice(["server", "launcher", "youngest", "any", "any"])
     server, launchers = world.server(), world.launchers()
-    # Of trials. A server that is about to be is spared: with nothing else there, it never were.
+    # Processes of trials. A starting server is spared: without other targets, none would ever
+    # start.
     spared = {server, *launchers, *world.servers()}
     others = [each for each in world.processes() if each not in spared]
-    if kind == "youngest":  # much is decided in the first moments of a life
+    if kind == "youngest":  # the first moments of a process are the most interesting
         others.sort(key=_birth)
         others = others[-1:]
     of_kind = {"server": [server] if server else [], "launcher": launchers}.get(kind, others)
@@ -170,7 +171,7 @@ def _birth(process: psutil.Process) -> float:
 
 def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
     """Check that the trial ended as planned or as killed, and that its earlier output is there."""
-    was_killed = trial.exit_code in (None, 137)  # by us, or by itself
+    was_killed = trial.exit_code in (None, 137)  # by the test, or by itself
     if not was_killed:
         plan.check(trial, folder, told)
         return

@@ -34,7 +34,7 @@ DELETE FROM colors WHERE name = 'green';
 FEWEST_STEPS = 14  # the statements of both, with BEGIN, COMMIT and the rows of the history
 
 
-def test_an_upgrade_killed_before_any_statement_has_done_all_or_nothing(tmp_path: Path) -> None:
+def test_an_upgrade_killed_before_any_statement_is_complete_or_absent(tmp_path: Path) -> None:
     folder, path = tmp_path / "migrations", tmp_path / "windlass.db"
     shutil.copytree(MIGRATIONS, folder)
     with upgrading() as upgrader:

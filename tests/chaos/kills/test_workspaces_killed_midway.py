@@ -1,4 +1,4 @@
-"""The server dies before or after any write while things are renamed, moved and registered."""
+"""The server dies before or after any write of renaming, moving and registering objects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ lab.create_project("nothing").delete()
 """
 
 
-def test_a_server_killed_at_any_write_leaves_each_change_whole_and_done_once(
+def test_a_server_killed_at_any_write_completes_each_change_once(
     tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch, chaos: Chaos
 ) -> None:
     project.write("author.py", AUTHOR)
@@ -71,12 +71,12 @@ def test_a_server_killed_at_any_write_leaves_each_change_whole_and_done_once(
             stop_server(home)
             server.wait(PATIENCE)
         if not was_killed:
-            break  # there are not so many steps: all of them were tried
+            break  # fewer steps than this number: all of them were tried
     assert was_killed or step > FEWEST_STEPS
 
 
 def _check(step: int) -> None:
-    """All of it was done, once, whenever the server died."""
+    """Check that every change was made once."""
     assert [each.name for each in wl.list_workspaces()] == ["default", "hall"], step
     places = {each.place: each for each in wl.list_projects()}
     assert sorted(places) == ["default", "hall/sound", "sight"], step
@@ -106,7 +106,7 @@ def _check(step: int) -> None:
 
 
 def _steps(chaos: Chaos) -> Iterator[int]:
-    """All there are in a long night, some of them on other days."""
+    """Return all steps in long runs, some of them in short runs."""
     if chaos.long:
         return itertools.count(1)
     return iter(sorted(chaos.random.sample(range(1, FEWEST_STEPS + 1), 4)))

@@ -1,4 +1,4 @@
-"""The clock is set while trials run: nothing is an hour late, an hour early, or out of order."""
+"""Setting the clock while trials run makes nothing late, early, or out of order."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 
 class World:
-    """A server and trials whose clock we can set."""
+    """A server and trials with a settable clock."""
 
     def __init__(self, project: Project, clock: SettableClock, folder: Path) -> None:
         project.write("work.py", WORK)
@@ -89,13 +89,13 @@ def world(project: Project, fresh_home: Path, tmp_path: Path) -> World:
 
 
 def look_again(home: Path, trial: wl.Trial[object]) -> None:
-    """Have the server look at a trial, and at others after it."""
+    """Make the server reconcile a trial, and other trials after it."""
     key = {"trial_id": trial.id, "uid": trial.record.uid, "role": "main", "index": 0, "attempt": 1}
     Nudger(str(home / "server.json"), key).nudge(STATE)
 
 
 def check_times(trial: wl.Trial[object], began: float) -> None:
-    """It took as long as it took, whatever the clock said in between."""
+    """Check that recorded durations are correct, independent of the clock."""
     passed = time.monotonic() - began
     record = trial.record
     [attempt] = record.attempts
@@ -107,7 +107,7 @@ def check_times(trial: wl.Trial[object], began: float) -> None:
     assert 0 <= attempt.ended - attempt.started <= passed + 1
 
 
-def test_a_clock_that_is_set_stops_no_trial_and_turns_nothing_around(
+def test_setting_the_clock_stops_no_trial_and_keeps_the_order_of_events(
     world: World, fresh_home: Path, chaos: Chaos
 ) -> None:
     began = time.monotonic()
@@ -116,7 +116,8 @@ def test_a_clock_that_is_set_stops_no_trial_and_turns_nothing_around(
     world.submit("turn", str(world.folder), "1")
     ahead = 0
     for number in range(2, chaos.pick(4, 12)):
-        # Forth, back, and forth again: a deadline of 20 minutes is passed at once, or never.
+        # Forward, back, and forward again: with a wrong clock, a deadline of 20 minutes would pass
+        # at once or never.
         ahead = HOUR if ahead <= 0 else -HOUR
         ahead += chaos.random.randrange(-600, 600)
         world.clock.set_ahead(ahead)
@@ -129,7 +130,7 @@ def test_a_clock_that_is_set_stops_no_trial_and_turns_nothing_around(
         assert abs(quick.record.created - now) < PATIENCE
         assert patient.refresh().state == "RUNNING"
 
-    # Deadlines and delays are as long as they were asked for.
+    # Deadlines and delays have their full length.
     late.wait(timeout=PATIENCE)
     assert (late.state, late.record.reason) == ("FAILED", "DeadlineExceeded")
     (world.folder / "fail").touch()

@@ -1,4 +1,4 @@
-"""The clock is set while a job is suspended and resumed: its time goes on as it passes."""
+"""Setting the clock while a job is suspended does not change its elapsed time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(job.submit().id)
 """
 
 
-def test_a_job_resumed_after_the_clock_was_set_starts_at_once_and_has_its_time(
+def test_a_job_resumed_after_a_clock_change_starts_at_once_and_keeps_its_time(
     project: Project, fresh_home: Path, tmp_path: Path
 ) -> None:
     clock, go = SettableClock(tmp_path / "clock"), tmp_path / "go"
@@ -38,7 +38,7 @@ def test_a_job_resumed_after_the_clock_was_set_starts_at_once_and_has_its_time(
     assert trial.suspend().state == "SUSPENDED"
     eventually(lambda: all(each.ended for each in trial.refresh().attempts), "nothing of it runs")
     trial.resume()
-    # By the new time it would start in an hour, or be out of time by the old one.
+    # By the new time the job would start in an hour, or by the old time it would be out of time.
     eventually(
         lambda: trial.refresh().state in ("RUNNING", "FAILED"), "it runs again, or is out of time"
     )

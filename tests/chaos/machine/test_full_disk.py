@@ -50,7 +50,7 @@ for name in names:
 
 @pytest.fixture
 def author(project: Project) -> Project:
-    """A project that submits work by name."""
+    """A project that submits trials by name."""
     project.write("work.py", WORK)
     project.write("submit.py", SUBMIT)
     return project
@@ -66,7 +66,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def home_on(disk: Path, **limits: str) -> Iterator[Path]:
-    """A home on a small disk; in the end it is sound, and nothing runs there."""
+    """A home on a small disk. At the end it is consistent, and nothing runs in it."""
     home = disk / "home"
     with small_disk(disk, **limits):
         try:
@@ -90,7 +90,7 @@ def submit(author: Project, gate: Path | str, *names: str) -> tuple[dict[str, in
 
 
 def check_is_clear(told: str, home: Path) -> None:
-    """It says what is wrong, where, and what to do."""
+    """Check that the error names the problem, the path, and the remedy."""
     assert "disk is full" in told
     assert str(home) in told
     assert "Free some space" in told
@@ -116,9 +116,9 @@ def test_a_full_disk_refuses_new_trials_and_running_trials_finish(
         assert author.run(BIN / "windlass", "ls").stdout.count("RUNNING") == 1
         assert "Free some space" in author.run(BIN / "windlass", "doctor").stdout
 
-        # A server that is replaced meanwhile cannot start; the trial does not care.
+        # A server that is replaced meanwhile cannot start. The trial is not affected.
         assert author.run(BIN / "windlass", "server", "stop").returncode == 0
-        take(disk)  # what the server gave back
+        take(disk)  # the reserve of the server
         check_is_clear(author.run(BIN / "windlass", "ls").stderr, home)
         gate.touch()
 
@@ -148,18 +148,18 @@ def test_a_trial_that_fills_the_disk_can_be_stopped(
         give_back(disk)
         trial.wait(timeout=PATIENCE)
         assert (trial.exit_code, trial.record.signal) == (143, "SIGTERM")
-        assert trial.state in ("STOPPED", "FAILED")  # as its end or the order was recorded first
+        assert trial.state in ("STOPPED", "FAILED")  # its end or the stop was recorded first
 
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
+def test_at_any_point_without_space_a_trial_is_accepted_whole_or_refused(
     author: Project, disk: Path, chaos: Chaos
 ) -> None:
     """A refused trial does not exist. An accepted trial ends with its value or names its missing
     resource.
 
-    Its code may have found no room: then it never began.
+    If there is no space for its code, the trial never starts.
     """
     expected: dict[int, str] = {}
     with home_on(disk, size="32m"):
@@ -180,7 +180,7 @@ def test_wherever_the_space_runs_out_each_trial_is_taken_whole_or_refused(
                 assert "No space left on device" in trial.message
         known = {trial.id: trial.params["name"] for trial in wl.list_trials()}
         assert known == {1: "first", **expected}
-        # All have ended: nobody's environment or secrets are left, of the refused least of all.
+        # After all ends, no environment or secret is left, least of all of refused trials.
         eventually(lambda: not os.listdir(disk / "home" / "private"), "private files are gone")
 
 

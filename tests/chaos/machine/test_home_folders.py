@@ -39,7 +39,7 @@ print(work.submit(sys.argv[1]).id)
 
 
 @pytest.mark.thorough
-def test_many_clients_that_start_at_once_get_one_server_and_all_get_their_value(
+def test_many_clients_starting_at_once_share_one_server_and_all_get_values(
     project: Project, fresh_home: Path, chaos: Chaos
 ) -> None:
     project.write("square.py", SQUARE)
@@ -54,7 +54,7 @@ def test_many_clients_that_start_at_once_get_one_server_and_all_get_their_value(
 
 
 def servers_of(home: Path) -> list[int]:
-    """The processes that serve a home."""
+    """The server processes of a home."""
     serving = []
     for process in psutil.process_iter():
         try:
@@ -92,7 +92,7 @@ def test_a_read_only_home_refuses_new_trials_and_recovers_later(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be set on Linux")
-def test_a_server_that_may_open_no_file_goes_on_when_it_may(
+def test_a_server_without_free_file_descriptors_recovers(
     project: Project, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the home is writable again, the server records missed ends and starts queued trials."""

@@ -1,4 +1,4 @@
-"""Trials that do their worst: the server, and every trial beside them, take no harm."""
+"""Hostile trials harm neither the server nor other trials."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ if __name__ == "__main__":
 
 
 class World:
-    """A server with a good trial running, beside which others do their worst."""
+    """A server with a normal trial, beside hostile trials."""
 
     def __init__(self, project: Project, home: Path, folder: Path) -> None:
         project.write("worst.py", WORST)
@@ -138,7 +138,7 @@ class World:
         return Path(trial.refresh().directory) / "main-0" / "1"
 
     def check_unharmed(self) -> None:
-        """The server is the one it was, no larger than it needs to be; the neighbour ends well."""
+        """Check that the server did not restart or grow, and that the normal trial succeeds."""
         assert wl.Client().server_info().pid == self.server.pid
         peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.server.pid}/status").read_text())
         if peak is not None:
@@ -162,7 +162,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.thorough
-def test_floods_of_output_are_kept_whole_and_cost_the_server_no_memory(
+def test_floods_of_output_are_stored_whole_without_server_memory(
     world: World, chaos: Chaos
 ) -> None:
     megabytes = chaos.pick(50, 1000)
@@ -198,7 +198,7 @@ def test_log_lines_with_invalid_utf_8_are_shown_with_replacement_characters(
     world.check_unharmed()
 
 
-def test_daemons_and_the_deaf_are_gone_when_their_trial_is(
+def test_daemons_and_processes_that_ignore_signals_end_with_their_trial(
     world: World, tmp_path: Path, chaos: Chaos
 ) -> None:
     count = chaos.pick(5, 100)
@@ -219,7 +219,7 @@ def test_daemons_and_the_deaf_are_gone_when_their_trial_is(
     world.check_unharmed()
 
 
-def test_one_without_output_streams_returns_its_value(world: World) -> None:
+def test_a_function_without_output_streams_returns_its_value(world: World) -> None:
     mute = world.submit("mute")
     assert mute.result(timeout=PATIENCE) == "quietly"
     assert list(mute.logs()) == []
@@ -234,7 +234,7 @@ def test_a_fork_bomb_can_be_stopped(world: World, tmp_path: Path, chaos: Chaos) 
     crowd = world.submit("crowd", note, mine + more, more + 100)
     eventually(lambda: note.exists() and note.read_text() != "", "it has forked all it may")
     family = family_of(world, crowd)
-    if note.read_text() == "no limit\n":  # as for a root that is only called otherwise
+    if note.read_text() == "no limit\n":  # as for root under another name
         print("this system does not hold the limit: a crowd, but no fork failed")
         assert len(family) > more
     assert len(family) > 2, "it forked"
@@ -265,6 +265,6 @@ def pids(note: Path) -> list[int]:
 
 
 def family_of(world: World, trial: wl.Trial[Any]) -> list[psutil.Process]:
-    """All processes of a trial, with those that left their parents."""
+    """Return all processes of a trial, including orphans."""
     state = json.loads((world.directory(trial) / "state.json").read_text())
     return list(psutil.Process(state["supervisor"]["pid"]).children(recursive=True))

@@ -1,4 +1,4 @@
-"""The machine goes down with all that runs, and comes back with others at the old numbers."""
+"""The machine reboots, and other processes get the old pids."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_after_a_reboot_lost_trials_are_recorded_and_queued_trials_run(
     (folder / "queued.go").touch()
     (folder / "retried.go").touch()
 
-    # Asked to stop, a server that is gone is not mistaken for who has its number.
+    # A stop of a dead server does not signal the process that has its pid.
     subprocess.run([BIN / "windlass", "server", "stop"], check=True, capture_output=True)
     assert queued.result(timeout=PATIENCE) == "queued"
     for trial in running:
@@ -81,7 +81,7 @@ def test_after_a_reboot_lost_trials_are_recorded_and_queued_trials_run(
     assert ended.refresh().result() == "ended"
     assert len(marks(folder, "ended")) == len(marks(folder, "queued")) == 1
     for trial in begun:
-        trial.stop(grace=0)  # of no use by now, and no harm to anyone
+        trial.stop(grace=0)  # outdated by now, and harmless
     world.check_idle()
     harmed = [stranger.number for stranger in strangers.all if not stranger.is_unharmed]
     assert not harmed, f"taken for ours: {harmed} of {[each.number for each in strangers.all]}"
@@ -94,7 +94,7 @@ def _usurp(
     chaos: Chaos,
     is_family: bool | None = None,
 ) -> None:
-    """Let a stranger have the number of a process that a file tells of."""
+    """Give a foreign process the pid of a process that a file names."""
     if is_family is None:
         is_family = chaos.random.random() < 0.75
     stranger = strangers.take_over(told, is_family=is_family)

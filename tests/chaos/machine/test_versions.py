@@ -1,4 +1,4 @@
-"""Two versions of Windlass meet in one home: a clear word, a clean handover, nothing lost."""
+"""Two versions of Windlass in one home: a clear error, a clean handover, nothing lost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 
 class Version:
-    """One of the versions, as its users use it."""
+    """One of the versions, with the commands of its users."""
 
     def __init__(self, number: str, project: Project, folder: Path, path: Path | None) -> None:
         self.number = number
@@ -90,25 +90,25 @@ def this(project: Project, fresh_home: Path, folder: Path) -> Version:
 
 @pytest.fixture
 def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iterator[Version]:
-    """The very same code, but for its number."""
+    """The same code with another version number."""
     own = tmp_path / "newer"
     [source] = windlass.__path__
     shutil.copytree(source, own / "windlass")
     (own / "windlass" / "version.py").write_text(f'__version__ = "{NEWER}"\n')
     version = Version(NEWER, project, folder, own)
     yield version
-    version.windlass("server", "stop")  # else this version would have to
+    version.windlass("server", "stop")  # otherwise this version would have to
 
 
 def check_refusal(told: str, server: Version, client: Version) -> None:
-    """Both versions are named, and the way out."""
+    """Check that the error names both versions and the remedy."""
     assert "VersionMismatch" in told or told.startswith("Error")
     assert f"is version {server.number}" in told
     assert f"this is Windlass {client.number}" in told
     assert "windlass server stop (running trials continue)" in told
 
 
-def test_servers_and_clients_of_two_versions_refuse_each_other_and_can_replace_each_other(
+def test_servers_and_clients_of_two_versions_refuse_and_can_replace_each_other(
     this: Version, newer: Version, fresh_home: Path, folder: Path
 ) -> None:
     turns = ((this, newer), (newer, this))
@@ -122,7 +122,7 @@ def test_servers_and_clients_of_two_versions_refuse_each_other_and_can_replace_e
         check_refusal(refused.stderr, server, client)
         eventually(server.lists_a_running_trial, "it goes on")
 
-        # As it says: and the trial of the one ends in the care of the other.
+        # The advice works, and the trial of one version ends under the server of the other.
         assert client.windlass("server", "stop").returncode == 0
         assert client.windlass("server", "start").returncode == 0
         assert json.loads((fresh_home / "server.json").read_text())["version"] == client.number
@@ -138,7 +138,7 @@ def test_a_waiting_client_gets_an_error_when_a_server_of_another_version_starts(
 ) -> None:
     waiting = this.call("a")
     eventually((folder / "a.begun").exists, "it runs")
-    os.kill(waiting.pid, signal.SIGSTOP)  # a laptop that was closed meanwhile
+    os.kill(waiting.pid, signal.SIGSTOP)  # such as a laptop that was closed meanwhile
     assert newer.windlass("server", "stop").returncode == 0
     eventually(newer.lists_a_running_trial, "it goes on")
     os.kill(waiting.pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""`windlass command`: something small beside the trials."""
+"""`windlass command`: small commands beside the trials."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def shell(module_shell: Shell) -> Shell:
     return module_shell
 
 
-def test_a_command_shows_what_it_prints_and_ends_with_its_exit_code(shell: Shell) -> None:
+def test_a_command_prints_its_output_and_exits_with_its_code(shell: Shell) -> None:
     assert shell.good("command", "echo", "hello") == "hello\n"
     done = shell("command", "run", "--", "sh", "-c", "echo oh; exit 4")
     assert (done.returncode, done.stdout) == (4, "oh\n")
     assert "failed: exit code 4" in done.stderr
 
 
-def test_what_is_named_like_a_command_of_ours_is_run_after_two_dashes(shell: Shell) -> None:
+def test_a_program_named_like_a_windlass_command_runs_after_two_dashes(shell: Shell) -> None:
     shell.write("here.txt", "here\n")
     assert shell.good("command", "--code", "--", "ls").split() == ["here.txt"]
     told = shell("command", "ls", "-la").stderr
@@ -29,7 +29,7 @@ def test_what_is_named_like_a_command_of_ours_is_run_after_two_dashes(shell: She
     assert "Did you mean '--json'?" in shell("command", "ls", "--jsn").stderr
 
 
-def test_commands_are_listed_and_trials_are_not_among_them(shell: Shell) -> None:
+def test_commands_are_listed_without_trials(shell: Shell) -> None:
     trial = shell.submit("--", "true")
     shell("command", "sh", "-c", "exit 3")
     listed = shell.good("command", "ls")
@@ -43,7 +43,7 @@ def test_commands_are_listed_and_trials_are_not_among_them(shell: Shell) -> None
     assert "" not in named
 
 
-def test_a_command_that_is_not_waited_for_is_read_and_stopped(shell: Shell) -> None:
+def test_a_detached_command_can_be_read_and_stopped(shell: Shell) -> None:
     told = shell.good("command", "-d", "sh", "-c", "echo begun; sleep 1000")
     found = re.match(r"Command (\d+) \(sh\) is submitted\.\n", told)
     assert found, told
@@ -53,7 +53,7 @@ def test_a_command_that_is_not_waited_for_is_read_and_stopped(shell: Shell) -> N
     assert "sleep 1000" in shell.good("command", "show", found[1])
 
 
-def test_what_makes_no_sense_is_told_in_the_words_of_the_command_line(shell: Shell) -> None:
+def test_invalid_options_are_reported_in_terms_of_the_command_line(shell: Shell) -> None:
     done = shell("command", "--cpus", "-1", "--timeout", "soon", "true")
     assert done.returncode == 1
     assert "--cpus: -1.0 is out of range" in done.stderr

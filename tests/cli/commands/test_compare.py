@@ -1,4 +1,4 @@
-"""`windlass diff`, `windlass compare` and `windlass code`, as somebody types them."""
+"""`windlass diff`, `windlass compare` and `windlass code`, as a user types them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAIN = """
 
 @pytest.fixture(scope="module")
 def ids(module_shell: Shell) -> tuple[int, int, int]:
-    """Three trials: two of a program that was edited in between, one of another."""
+    """Three trials: two of a program that was edited in between, and one of another program."""
     shell = module_shell
     found = []
     for depth, words in (("1", ["--lr", "0.1"]), ("2", ["--lr", "0.25"])):
@@ -30,7 +30,7 @@ def ids(module_shell: Shell) -> tuple[int, int, int]:
     return found[0], found[1], shell.newest().id
 
 
-def test_what_differs_is_printed_and_lines_of_code_if_asked_for(
+def test_differences_are_printed_with_lines_of_code_on_request(
     module_shell: Shell, ids: tuple[int, int, int]
 ) -> None:
     one, two = str(ids[0]), str(ids[1])
@@ -59,7 +59,7 @@ def test_what_differs_is_printed_and_lines_of_code_if_asked_for(
     ]
 
 
-def test_programs_get_json(module_shell: Shell, ids: tuple[int, int, int]) -> None:
+def test_diff_and_compare_print_json(module_shell: Shell, ids: tuple[int, int, int]) -> None:
     diff = module_shell.json("diff", str(ids[0]), str(ids[1]))
     assert diff["is_same"] is False
     assert diff["arguments"] == [{"name": "lr", "kind": "changed", "before": 0.1, "after": 0.25}]
@@ -69,7 +69,9 @@ def test_programs_get_json(module_shell: Shell, ids: tuple[int, int, int]) -> No
     assert "epochs" not in rows[0]
 
 
-def test_trials_stand_side_by_side_sorted(module_shell: Shell, ids: tuple[int, int, int]) -> None:
+def test_trials_are_shown_side_by_side_and_sorted(
+    module_shell: Shell, ids: tuple[int, int, int]
+) -> None:
     one, two, other = map(str, ids)
     lines = module_shell.good("compare", one, two, other, "--sort=-lr").splitlines()
     assert lines[0].split() == ["ID", "NAME", "STATE", "TOOK", "lr", "epochs"]
@@ -80,9 +82,7 @@ def test_trials_stand_side_by_side_sorted(module_shell: Shell, ids: tuple[int, i
     assert module_shell.good("compare", "-e", "train").splitlines()[0].split()[-1] == "lr"
 
 
-def test_experiments_are_compared_by_their_names(
-    module_shell: Shell, ids: tuple[int, int, int]
-) -> None:
+def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, int, int]) -> None:
     name = module_shell.trial(ids[2]).experiment
     lines = module_shell.good("diff", "train", name).splitlines()
     assert lines[0].startswith("Experiment 1  train  SUCCEEDED  2 trials, 2 different versions")
@@ -121,7 +121,7 @@ def test_experiments_are_compared_by_their_names(
         (["code", "9999"], 1, "There is no trial 9999."),
     ],
 )
-def test_what_makes_no_sense_is_told_with_a_way_out(
+def test_an_invalid_comparison_is_refused_with_a_remedy(
     module_shell: Shell, ids: tuple[int, int, int], words: list[str], code: int, told: str
 ) -> None:
     done = module_shell(*[word.format(*ids) for word in words])
@@ -154,7 +154,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     assert (elsewhere / "TRIALS.txt").read_text().count("trial ") == 2
 
 
-def test_in_a_terminal_it_is_coloured_and_fits(
+def test_in_a_terminal_the_output_has_colours_and_fits(
     module_shell: Shell, ids: tuple[int, int, int]
 ) -> None:
     one, two, other = map(str, ids)
@@ -179,7 +179,7 @@ def test_in_a_terminal_it_is_coloured_and_fits(
     assert all(width_of(line) <= 50 for line in narrow.lines[:-2]), narrow.lines
 
 
-def test_where_an_arrow_cannot_be_printed_there_is_another(
+def test_a_terminal_without_unicode_gets_plain_arrows(
     module_shell: Shell, ids: tuple[int, int, int]
 ) -> None:
     told = module_shell.good("diff", str(ids[0]), str(ids[1]), PYTHONIOENCODING="ascii")
@@ -199,7 +199,7 @@ def test_a_shell_completes_ids_and_experiments(
     assert one in module_shell.complete("windlass code ")
 
 
-def test_help_says_what_they_do(module_shell: Shell) -> None:
+def test_the_help_describes_each_command(module_shell: Shell) -> None:
     for name in ("diff", "compare", "code"):
         told = module_shell.good(name, "--help")
         assert re.match(rf"Usage: windlass {name} ", told)

@@ -13,11 +13,11 @@ from windlass.worker.common.process_identity import process_identity
 
 
 def levels(shell: Shell, **env: str) -> dict[str, str]:
-    """What was looked at, and how it is."""
+    """Return the checks and their levels."""
     return {finding["check"]: finding["level"] for finding in shell.json("doctor", **env)}
 
 
-def test_all_is_well_where_nothing_has_run(own_shell: Shell) -> None:
+def test_a_new_home_passes_all_checks(own_shell: Shell) -> None:
     told = own_shell.good("doctor")
     assert "not running; the first command that needs it starts it" in told
     assert "created when it is first needed" in told
@@ -27,7 +27,7 @@ def test_all_is_well_where_nothing_has_run(own_shell: Shell) -> None:
     assert not own_shell.home.exists()
 
 
-def test_a_home_that_others_can_read_is_a_warning_with_the_way_out(own_shell: Shell) -> None:
+def test_a_home_that_others_can_read_is_a_warning_with_a_remedy(own_shell: Shell) -> None:
     own_shell.home.mkdir()
     own_shell.home.chmod(0o755)
     told = own_shell.good("doctor")
@@ -35,7 +35,7 @@ def test_a_home_that_others_can_read_is_a_warning_with_the_way_out(own_shell: Sh
     assert levels(own_shell)["home"] == "warning"
 
 
-def test_a_home_that_is_none_is_an_error(own_shell: Shell) -> None:
+def test_a_home_that_is_not_a_folder_is_an_error(own_shell: Shell) -> None:
     own_shell.home.write_text("a file")
     done = own_shell("doctor")
     assert done.returncode == 1
@@ -45,7 +45,7 @@ def test_a_home_that_is_none_is_an_error(own_shell: Shell) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_a_home_that_cannot_be_written_to_is_an_error(own_shell: Shell) -> None:
+def test_a_home_without_write_permission_is_an_error(own_shell: Shell) -> None:
     own_shell.home.mkdir(mode=0o500)
     done = own_shell("doctor")
     assert done.returncode == 1
@@ -53,7 +53,7 @@ def test_a_home_that_cannot_be_written_to_is_an_error(own_shell: Shell) -> None:
     own_shell.home.chmod(0o700)
 
 
-def test_a_server_that_answers_is_well_and_one_that_was_killed_is_noticed(
+def test_a_running_server_passes_and_a_killed_server_is_detected(
     own_shell: Shell,
 ) -> None:
     own_shell.good("server", "start")
@@ -72,17 +72,17 @@ def test_a_server_that_answers_is_well_and_one_that_was_killed_is_noticed(
     assert own_shell.good("server", "stop") == "No server was running.\n"
 
 
-def test_a_server_that_is_named_and_away_is_an_error(own_shell: Shell) -> None:
+def test_an_unreachable_configured_server_is_an_error(own_shell: Shell) -> None:
     done = own_shell("doctor", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert done.returncode == 1
     assert "http://127.0.0.1:9 cannot be reached" in done.stdout
 
 
-def test_what_is_missing_is_named(own_shell: Shell) -> None:
+def test_missing_tools_are_named(own_shell: Shell) -> None:
     assert levels(own_shell, PATH="/nonexistent")["git"] == "warning"
     told = own_shell.good("doctor", PATH="/nonexistent")
     assert "Install git" in told
 
 
-def test_marks_are_plain_where_others_cannot_be_printed(own_shell: Shell) -> None:
+def test_marks_are_plain_where_unicode_cannot_be_printed(own_shell: Shell) -> None:
     assert own_shell.good("doctor", PYTHONIOENCODING="ascii").startswith("ok Python")

@@ -1,4 +1,4 @@
-"""Trials of generators at the command line: what they consist of, and what that wrote."""
+"""Trials of generators at the command line: their child trials and their output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def built(name: str) -> wl.Trial[Any]:
     return trial.wait()
 
 
-def test_show_lists_what_a_trial_consists_of(home: Path, project: Project) -> None:
+def test_show_lists_the_children_of_a_trial(home: Path, project: Project) -> None:
     trial = built("shown")
     first, second = trial.children
     shown = windlass(project, "show", trial.id)
@@ -56,7 +56,7 @@ def test_show_lists_what_a_trial_consists_of(home: Path, project: Project) -> No
     assert told["parent_id"] == trial.id
 
 
-def test_show_tells_what_a_generator_raised(home: Path, project: Project) -> None:
+def test_show_prints_the_exception_of_a_generator(home: Path, project: Project) -> None:
     def flawed(trial: wl.Trial[Any]) -> None:
         raise ValueError("no such data")
 
@@ -69,7 +69,7 @@ def test_show_tells_what_a_generator_raised(home: Path, project: Project) -> Non
     assert "  none\n" in shown
 
 
-def test_logs_are_those_of_its_trials_with_their_names(home: Path, project: Project) -> None:
+def test_logs_show_the_lines_of_child_trials_with_their_names(home: Path, project: Project) -> None:
     trial = built("logged")
     first, second = trial.children
     lines = [f"echo-{first.id} | seed 1", f"echo-{second.id} | seed 2"]
@@ -103,7 +103,7 @@ def test_logs_follow_trials_that_are_added_later(
     assert trial.wait().state == "SUCCEEDED"
 
 
-def test_ls_lists_parents_and_children_and_a_stop_of_one_stops_the_others(
+def test_ls_lists_parents_and_children_and_stopping_a_parent_stops_its_children(
     home: Path, project: Project
 ) -> None:
     def wait(trial: wl.Trial[Any], long: bool) -> None:
@@ -122,9 +122,7 @@ def test_ls_lists_parents_and_children_and_a_stop_of_one_stops_the_others(
     assert child.refresh().state == "STOPPED"
 
 
-def test_what_a_failed_generator_added_is_stopped_with_its_trial(
-    home: Path, project: Project
-) -> None:
+def test_trials_added_by_a_failed_generator_are_stopped(home: Path, project: Project) -> None:
     def flawed(trial: wl.Trial[Any]) -> None:
         trial.add(wl.Job(wl.Command(["sleep", "600"]), executor=LITTLE, name="sleep"))
         raise ValueError("too late")

@@ -1,4 +1,4 @@
-"""`windlass kubernetes check` without a cluster: what it prints, and what this shell means."""
+"""`windlass kubernetes check` without a cluster: its output, and the settings of this shell."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from cli.shells import Shell
 from kube.kubeconfig_files import write_kubeconfig
 
-INDENT = " " * 15  # where the text of a finding begins
+INDENT = " " * 15  # the column in which the text of a finding begins
 
 
 @pytest.fixture
 def nowhere(own_shell: Shell, tmp_path: Path) -> Shell:
-    """A shell that knows no cluster."""
+    """A shell without a cluster."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         own_shell.env.pop(name, None)
     own_shell.env["HOME"] = str(tmp_path)
@@ -24,7 +24,7 @@ def nowhere(own_shell: Shell, tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def served(nowhere: Shell, tmp_path: Path) -> Shell:
-    """The same, whose server was started by another shell, and knows one that is away."""
+    """The same shell with a server that another shell started, whose cluster is unreachable."""
     config = write_kubeconfig(tmp_path / "of-the-server", "lab")
     config.write_text(config.read_text().replace("lab.example:6443", "127.0.0.1:1"))
     nowhere.good("server", "start", KUBECONFIG=str(config))
@@ -32,17 +32,17 @@ def served(nowhere: Shell, tmp_path: Path) -> Shell:
 
 
 def this_shell(shell: Shell, **env: str) -> list[dict[str, str]]:
-    """What is found of this shell."""
+    """Return the findings about this shell."""
     found = json.loads(shell("kubernetes", "check", "--json", **env).stdout)
     return [each for each in found if each["check"] == "this shell"]
 
 
 def unbroken(lines: list[str]) -> str:
-    """The words of findings, however their lines were broken."""
+    """Return the text of findings without line breaks."""
     return " ".join(" ".join(lines).split())
 
 
-def test_findings_are_broken_under_their_text_to_fit_a_terminal(nowhere: Shell) -> None:
+def test_findings_wrap_under_their_text_to_fit_a_terminal(nowhere: Shell) -> None:
     terminal = nowhere.terminal("kubernetes", "check", columns=80, NO_COLOR="1")
     assert terminal.end() == 1
     first, *others = terminal.lines
@@ -56,7 +56,7 @@ def test_findings_are_broken_under_their_text_to_fit_a_terminal(nowhere: Shell) 
     assert unbroken(piped) == unbroken(terminal.lines)
 
 
-def test_a_command_to_be_copied_is_never_broken(nowhere: Shell) -> None:
+def test_a_command_to_copy_is_never_wrapped(nowhere: Shell) -> None:
     nowhere.home.mkdir()
     nowhere.home.chmod(0o755)
     terminal = nowhere.terminal("doctor", columns=40, NO_COLOR="1")
@@ -67,7 +67,7 @@ def test_a_command_to_be_copied_is_never_broken(nowhere: Shell) -> None:
     assert f"{INDENT}Make it private: chmod go-rwx {nowhere.home}" in piped
 
 
-def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_runs(
+def test_a_missing_kubeconfig_of_this_shell_is_reported_while_a_server_runs(
     served: Shell, tmp_path: Path
 ) -> None:
     assert this_shell(served) == [], "it says nothing of a cluster"
@@ -82,9 +82,7 @@ def test_a_kubeconfig_of_this_shell_that_is_not_there_is_told_while_a_server_run
     assert "Warning: this shell has no usable cluster: " in rights.stderr
 
 
-def test_a_kubeconfig_of_this_shell_that_cannot_be_read_is_told_as_well(
-    served: Shell, tmp_path: Path
-) -> None:
+def test_an_unreadable_kubeconfig_of_this_shell_is_reported(served: Shell, tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     torn.write_text("{")
     [found] = this_shell(served, KUBECONFIG=str(torn))
@@ -96,7 +94,7 @@ def test_a_kubeconfig_of_this_shell_that_cannot_be_read_is_told_as_well(
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_who_prints_a_manifest_is_told_of_it_beside_the_output(
+def test_a_manifest_comes_with_a_warning_about_an_unusable_kubeconfig(
     nowhere: Shell, tmp_path: Path, is_served: bool
 ) -> None:
     if is_served:

@@ -1,4 +1,4 @@
-"""`windlass kubernetes manifest`: what would be created, before anything is."""
+"""`windlass kubernetes manifest` prints the objects of a job without creating them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import BIN, PATIENCE, Project
 
 @pytest.fixture(autouse=True)
 def nowhere(fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cluster is known."""
+    """A shell without a cluster."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
@@ -29,7 +29,7 @@ def manifest(project: Project, *options: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_objects_of_a_job_are_printed_without_what_is_secret(project: Project) -> None:
+def test_the_objects_of_a_job_are_printed_without_secrets(project: Project) -> None:
     project.write(
         "job.toml",
         """
@@ -54,14 +54,14 @@ def test_the_objects_of_a_job_are_printed_without_what_is_secret(project: Projec
     assert others[1]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
 
 
-def test_a_job_of_this_machine_has_no_manifest(project: Project) -> None:
+def test_a_local_job_has_no_manifest(project: Project) -> None:
     project.write("job.toml", 'command = ["true"]')
     answer = manifest(project)
     assert answer.returncode != 0
     assert 'executor = { backend = "kubernetes" }' in answer.stderr
 
 
-def test_a_job_is_refused_where_no_cluster_is_known(project: Project) -> None:
+def test_a_job_is_refused_without_a_cluster(project: Project) -> None:
     project.write("job.toml", 'command = ["true"]\nexecutor = { backend = "kubernetes" }')
     answer = subprocess.run(
         [BIN / "windlass", "run", "-f", "job.toml"],

@@ -1,4 +1,4 @@
-"""`windlass logs` of several replicas: whose line it is, and those of some."""
+"""`windlass logs` of several replicas: the writer of each line, and filters by replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from job_requests import role
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.job import RestartPolicy
 
-# Attempt 1 of worker-1 fails; a role's name is in every line, and what it wrote to stderr.
+# Attempt 1 of worker-1 fails. Every line names its role, also on stderr.
 PROGRAM = """
 print("from", name, attempt)
 if role == "worker":
@@ -26,7 +26,7 @@ sys.exit((role, index, attempt) == ("worker", 1, 1))
 
 @pytest.fixture(scope="module")
 def job(shell: Shell) -> Trial[Any]:
-    """A chief and two workers, of which one was started again."""
+    """A chief and two workers, one of which restarted."""
     workers = role(PROGRAM, replicas=2, restart_policy=RestartPolicy.ON_FAILURE)
     return shell.submit_roles(role(PROGRAM, "chief"), workers).wait(timeout=PATIENCE)
 
@@ -46,7 +46,7 @@ def test_each_line_has_the_name_of_its_writer(shell: Shell, job: Trial[Any]) -> 
     ]
 
 
-def test_a_terminal_tells_writers_apart_by_colour(shell: Shell, job: Trial[Any]) -> None:
+def test_a_terminal_shows_each_writer_in_its_own_colour(shell: Shell, job: Trial[Any]) -> None:
     terminal = shell.terminal("logs", str(job.id), "--role", "worker", "--stdout")
     assert terminal.end() == 0
     prefixes = set(re.findall(r"^(\x1b\[\d+m)(worker-\d) \|", terminal.raw, re.MULTILINE))
@@ -69,7 +69,7 @@ def test_a_terminal_tells_writers_apart_by_colour(shell: Shell, job: Trial[Any])
         (["--role", "worker", "--index", "1", "--attempt", "1"], ["from worker-1 1"]),
     ],
 )
-def test_some_replicas_are_asked_for(
+def test_logs_of_some_replicas_can_be_selected(
     shell: Shell, job: Trial[Any], asked: list[str], lines: list[str], follow: list[str]
 ) -> None:
     told = shell.good("logs", str(job.id), "--stdout", *asked, *follow)
@@ -83,7 +83,7 @@ def test_json_names_the_writer_in_fields(shell: Shell, job: Trial[Any]) -> None:
     assert sorted(line["text"] for line in lines) == ["aside worker-1 2", "from worker-1 2"]
 
 
-def test_following_goes_on_with_the_replicas_asked_for(shell: Shell, tmp_path: Path) -> None:
+def test_following_continues_with_the_selected_replicas(shell: Shell, tmp_path: Path) -> None:
     gate = str(tmp_path / "go")
     program = f'print("begun", name)\nwait_for({gate!r})\nprint("ended", name)'
     job = shell.submit_roles(role(program, replicas=3))
@@ -94,7 +94,7 @@ def test_following_goes_on_with_the_replicas_asked_for(shell: Shell, tmp_path: P
     assert terminal.lines == ["begun worker-2", "ended worker-2"]
 
 
-def test_a_replica_that_is_not_there_is_an_error(shell: Shell, job: Trial[Any]) -> None:
+def test_an_unknown_replica_is_an_error(shell: Shell, job: Trial[Any]) -> None:
     done = shell("logs", str(job.id), "--role", "workr")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"Trial {job.id} (mnist) has no role 'workr'.\n  It has: chief, worker." in done.stderr
@@ -107,7 +107,7 @@ def test_a_replica_that_is_not_there_is_an_error(shell: Shell, job: Trial[Any]) 
     assert done.stderr == f"Trial {job.id} (mnist) wrote nothing like that.\n"
 
 
-def test_lines_that_match_from_either_end_and_how_many(shell: Shell, job: Trial[Any]) -> None:
+def test_matching_lines_can_be_limited_from_either_end(shell: Shell, job: Trial[Any]) -> None:
     told = shell.good("logs", str(job.id), "--search", "worker-[01] 1$", "--regex", "--stdout")
     assert sorted(told.splitlines()) == [
         "worker-0 | from worker-0 1",
@@ -127,7 +127,7 @@ def test_lines_that_match_from_either_end_and_how_many(shell: Shell, job: Trial[
     assert told == f"Trial {quiet.id} (echo) wrote nothing like that.\n"
 
 
-def test_many_trials_are_searched_and_each_line_says_whose_it_is(
+def test_many_trials_are_searched_and_each_line_names_its_trial(
     shell: Shell, job: Trial[Any]
 ) -> None:
     asked = ["logs", "--search", "aside worker-1 2"]
@@ -164,13 +164,13 @@ def test_many_trials_are_searched_and_each_line_says_whose_it_is(
         (["--search", "a", "--where", "lr <"], "where: "),
     ],
 )
-def test_what_cannot_be_searched_is_told(shell: Shell, asked: list[str], why: str) -> None:
+def test_an_invalid_search_is_reported(shell: Shell, asked: list[str], why: str) -> None:
     done = shell("logs", *asked)
     assert done.returncode != 0
     assert why in done.stderr
 
 
-def test_who_leaves_a_flood_is_told_that_it_goes_on(shell: Shell) -> None:
+def test_interrupting_a_flood_says_that_the_trial_continues(shell: Shell) -> None:
     job = shell.submit_roles(role('while True: print("flood of lines")'))
     try:
         with shell.terminal("logs", "-f", str(job.id)).closing() as terminal:

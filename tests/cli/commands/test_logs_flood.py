@@ -1,4 +1,4 @@
-"""Who follows a program that prints faster than anybody reads."""
+"""Following a program that prints faster than the reader reads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FLOOD = f"""
 for first in range(0, {LINES}, 1000):
     sys.stdout.write("".join(f"{{n}} {"x" * WIDTH}\\n" for n in range(first, first + 1000)))
 """
-ROOM = 32 << 10  # kilobytes; the log is three times that, and its pages more
+ROOM = 32 << 10  # kilobytes; the log is three times as large, and its pages more
 
 
-def test_who_follows_a_flood_through_a_pipe_misses_nothing(shell: Shell) -> None:
-    """However far behind it falls, neither it nor the server keeps what is not read yet."""
+def test_following_a_flood_through_a_pipe_loses_nothing(shell: Shell) -> None:
+    """A slow follower does not make the command or the server buffer unread lines."""
     job = shell.submit_roles(role(FLOOD))
     follower = subprocess.Popen(
         [WINDLASS, "logs", "-f", str(job.id)],
@@ -34,11 +34,12 @@ def test_who_follows_a_flood_through_a_pipe_misses_nothing(shell: Shell) -> None
         assert follower.stdout.readline().startswith(b"0 ")
         server = shell.json("server", "status")["pid"]
         before = {pid: peak_memory(pid) for pid in (server, follower.pid)}
-        # Nobody reads on until all is written: the follower is behind by the whole of it.
+        # The test reads nothing until the program has written everything, so the follower is far
+        # behind.
         assert job.wait(PATIENCE).state == "SUCCEEDED"
         for n, line in enumerate(follower.stdout, 1):
             assert line == b"%d %s\n" % (n, b"x" * WIDTH)
-            if n == LINES - 10_000:  # more than the pipe holds: the follower is still at it
+            if n == LINES - 10_000:  # more than the pipe holds: the follower still runs
                 after = {pid: peak_memory(pid) for pid in before}
         assert n == LINES - 1
         assert follower.wait(PATIENCE) == 0
@@ -51,7 +52,7 @@ def test_who_follows_a_flood_through_a_pipe_misses_nothing(shell: Shell) -> None
 
 
 def peak_memory(pid: int) -> int:
-    """The most memory that a process has had, in kilobytes."""
+    """Return the peak memory of a process in kilobytes."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1])

@@ -1,4 +1,4 @@
-"""`windlass metrics`: what a person sees of what a trial reported."""
+"""`windlass metrics`: tables and curves of reported metrics."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_curve_is_drawn_as_wide_as_the_terminal(
     assert all(len(line) <= 60 for line in curve)
     assert all("┤" in line for line in curve)
     spike = curve[0].index("┤") + 1 + (60 - curve[0].index("┤") - 1) // 2
-    # The spike is in the middle, and on every line.
+    # The spike is in the middle of every line.
     assert all(set(line[spike - 2 : spike + 2]) - {" "} for line in curve)
     assert below.split() == ["0", "199"]
     assert odd == "Not drawn, because they are NaN or infinite: 1 of the points"
@@ -91,7 +91,7 @@ def test_a_terminal_without_braille_gets_stars(module_shell: Shell, reported: Tr
     assert any(set(line.partition("|")[2]) == {" ", "*"} for line in plain.splitlines())
 
 
-def test_several_trials_and_metrics_are_told_together(
+def test_several_trials_and_metrics_are_printed_together(
     module_shell: Shell, reported: Trial[Any]
 ) -> None:
     program = "import windlass as wl\nfor step in range(3): wl.report(step, loss=step, rate=2.5)"
@@ -117,7 +117,7 @@ def test_several_trials_and_metrics_are_told_together(
     assert c.startswith(f"C  rate  trial {both[0]} (mnist)  nothing reported")
     assert d.startswith(f"D  rate  trial {both[1]} (other)  last 2.5")
     curves = "".join(line.partition("┤")[2] for line in drawn)
-    assert curves.count("A") > 2  # all along it
+    assert curves.count("A") > 2  # along the whole curve
     assert "B" in curves and "D" in curves and "C" not in curves
     plain = module_shell.good(
         "metrics", *both, "loss", "rate", "--plot", PYTHONIOENCODING="ascii", COLUMNS="70"
@@ -134,7 +134,7 @@ def test_several_trials_and_metrics_are_told_together(
         assert done.returncode == 2 and what in done.stderr
 
 
-def test_points_are_printed_as_they_come(module_shell: Shell, tmp_path: Path) -> None:
+def test_points_are_printed_as_they_arrive(module_shell: Shell, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     program = f"""
 import windlass as wl
@@ -155,7 +155,7 @@ wl.report(2, loss=0.25)
         assert "2          0.25  worker-0.1" in terminal.text
 
 
-def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) -> None:
+def test_a_missing_metric_is_reported(module_shell: Shell, reported: Trial[Any]) -> None:
     number = str(reported.id)
     for args in (["los"], ["los", "--plot"]):
         done = module_shell("metrics", number, *args)
@@ -175,13 +175,13 @@ def test_what_is_not_there_is_told(module_shell: Shell, reported: Trial[Any]) ->
     assert "has reported no metrics: there is no 'loss'" in done.stderr
 
 
-def test_few_points_are_as_many_as_asked_for(module_shell: Shell, reported: Trial[Any]) -> None:
+def test_the_number_of_points_is_as_requested(module_shell: Shell, reported: Trial[Any]) -> None:
     for count in (1, 2, 3, 5):
         lines = module_shell.good("metrics", str(reported.id), "loss", "-n", str(count))
         assert len(lines.splitlines()) == count
 
 
-def test_a_curve_of_nothing_but_nan_is_told_without_least_and_most(module_shell: Shell) -> None:
+def test_a_curve_of_only_nan_has_no_minimum_and_maximum(module_shell: Shell) -> None:
     program = 'import windlass as wl\nwl.report(1, loss=float("nan"))'
     odd = module_shell.submit_roles(role(program)).wait(timeout=PATIENCE)
     head, *rest = module_shell.good("metrics", str(odd.id), "loss", "--plot").splitlines()
@@ -189,7 +189,7 @@ def test_a_curve_of_nothing_but_nan_is_told_without_least_and_most(module_shell:
     assert "NaN or infinite: 1 of the points" in rest[-1]
 
 
-def test_the_metrics_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:
+def test_metric_names_of_the_trial_are_completed(module_shell: Shell, reported: Trial[Any]) -> None:
     words = f"windlass metrics {reported.id} val"
     done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
     assert done.stdout.splitlines()[:2] == ["plain", "validation/loss"]

@@ -18,13 +18,13 @@ ALL = Resources(cpus=16)
 
 @pytest.fixture
 def shell(module_shell: Shell) -> Shell:
-    """In a home of its own: what others left running would have some of the CPUs."""
+    """A shell with its own home, so that no other trials use the CPUs."""
     return module_shell
 
 
 @pytest.fixture
 def line(shell: Shell) -> Iterator[list[Trial[Any]]]:
-    """One trial that has all the CPUs, and two that wait for them."""
+    """One trial that has all CPUs, and two queued trials."""
     trials = [shell.submit_roles(role("signal.pause()", resources=ALL)) for _ in range(3)]
     eventually(lambda: trials[0].refresh().state == "RUNNING", "one has the machine")
     yield trials
@@ -60,7 +60,7 @@ def test_the_queue_is_shown_and_changed(shell: Shell, line: list[Trial[Any]]) ->
     assert f" {first.id} " in shell.good("queue", "-n", "1").splitlines()[-1]
 
 
-def test_what_cannot_be_moved_is_told(shell: Shell, line: list[Trial[Any]]) -> None:
+def test_a_trial_that_cannot_be_moved_is_reported(shell: Shell, line: list[Trial[Any]]) -> None:
     holder, first, _ = line
     refused = shell("queue", "move", str(holder.id), "--ahead-of", str(first.id))
     assert refused.returncode == 1
@@ -83,5 +83,5 @@ def test_tasks_are_listed(shell: Shell, line: list[Trial[Any]]) -> None:
     assert (known["role"], known["cpus"], known["state"]) == ("worker", 16.0, "Running")
 
 
-def test_an_empty_queue_says_so(shell: Shell) -> None:
+def test_an_empty_queue_is_reported(shell: Shell) -> None:
     assert shell("queue").stderr == "Nobody waits.\n"

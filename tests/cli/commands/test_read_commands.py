@@ -42,7 +42,7 @@ TRAIN, SHAPE, FAIL, COMMAND = "1", "2", "3", "4"
 
 @pytest.fixture(scope="module", autouse=True)
 def trials(module_shell: Shell) -> None:
-    """Four trials that ended, each in its own way."""
+    """Four finished trials with different ends."""
     shell = module_shell
     nothing = shell("ls")
     assert (nothing.returncode, nothing.stdout) == (0, "")
@@ -81,7 +81,7 @@ def test_ls_prints_plain_aligned_columns_newest_first(module_shell: Shell) -> No
     assert "exit code 3" in rows[0]
 
 
-def test_ls_keeps_what_is_asked_for(module_shell: Shell) -> None:
+def test_ls_filters_trials(module_shell: Shell) -> None:
     shell = module_shell
     assert [t["id"] for t in shell.json("ls", "--state", "failed")] == [4, 3]
     assert [t["id"] for t in shell.json("ls", "-s", "FAILED", "-s", "succeeded", "-n", "3")] == [
@@ -111,7 +111,7 @@ def test_ls_lists_experiments(module_shell: Shell) -> None:
     assert shell("ls", "--experiments", "--where", "id = 1").returncode == 2
 
 
-def test_records_have_the_same_fields_whatever_they_hold(module_shell: Shell) -> None:
+def test_records_always_have_the_same_fields(module_shell: Shell) -> None:
     shell = module_shell
     assert len({tuple(record) for record in shell.json("ls")}) == 1
 
@@ -119,7 +119,7 @@ def test_records_have_the_same_fields_whatever_they_hold(module_shell: Shell) ->
 # -- show -----------------------------------------------------------------------------
 
 
-def test_show_tells_all_of_a_call(module_shell: Shell) -> None:
+def test_show_prints_all_details_of_a_call(module_shell: Shell) -> None:
     shell = module_shell
     shown = shell.good("show", TRAIN)
     for text in (
@@ -131,14 +131,14 @@ def test_show_tells_all_of_a_call(module_shell: Shell) -> None:
     assert "\x1b" not in shown
 
 
-def test_show_tells_all_of_a_command(module_shell: Shell) -> None:
+def test_show_prints_all_details_of_a_command(module_shell: Shell) -> None:
     shell = module_shell
     shown = shell.good("show", COMMAND)
     for text in ("FAILED", "exit code 3", "sh -c 'echo out; exit 3'", "K=v"):
         assert text in shown, text
 
 
-def test_show_tells_what_was_raised(module_shell: Shell) -> None:
+def test_show_prints_the_exception(module_shell: Shell) -> None:
     shell = module_shell
     shown = shell.good("show", FAIL)
     assert shown.splitlines()[1:3] == [r"  ValueError: no \x1b[31mgood", ""], "and no exit code"
@@ -158,7 +158,7 @@ def test_show_as_json_has_the_record_the_events_and_the_packages(module_shell: S
     assert record["spec"]["roles"][0]["executable"]["type"] == "function"
 
 
-def test_a_trial_that_is_not_there_is_an_error(module_shell: Shell) -> None:
+def test_an_unknown_trial_is_an_error(module_shell: Shell) -> None:
     shell = module_shell
     for command in ("show", "logs", "result"):
         done = shell(command, "99")
@@ -169,14 +169,14 @@ def test_a_trial_that_is_not_there_is_an_error(module_shell: Shell) -> None:
 # -- logs -----------------------------------------------------------------------------
 
 
-def test_logs_go_where_they_went(module_shell: Shell) -> None:
+def test_logs_go_to_their_original_streams(module_shell: Shell) -> None:
     shell = module_shell
     done = shell("logs", TRAIN)
-    assert done.stdout == "begin\n\n10%\n20%\nlr 0.25\n"  # text=True makes each \r a line
+    assert done.stdout == "begin\n\n10%\n20%\nlr 0.25\n"  # text=True makes each \r a line break
     assert done.stderr == "careful\n"
 
 
-def test_logs_are_kept_to_the_byte(module_shell: Shell) -> None:
+def test_logs_keep_every_byte(module_shell: Shell) -> None:
     shell = module_shell
     out = shell.folder / "out.txt"
     with out.open("wb") as file:
@@ -186,7 +186,7 @@ def test_logs_are_kept_to_the_byte(module_shell: Shell) -> None:
     assert out.read_bytes() == b"begin\n\r10%\r20%\nlr 0.25\n"
 
 
-def test_logs_keep_what_is_asked_for(module_shell: Shell) -> None:
+def test_logs_filter_lines(module_shell: Shell) -> None:
     shell = module_shell
     assert shell("logs", TRAIN, "--stdout", "-n", "1").stdout == "lr 0.25\n"
     assert shell("logs", TRAIN, "--search", "egi").stdout == "begin\n"
@@ -196,14 +196,14 @@ def test_logs_keep_what_is_asked_for(module_shell: Shell) -> None:
     assert shell("logs", TRAIN, "--follow", "--search", "lr").stdout == "lr 0.25\n"
 
 
-def test_logs_can_have_the_time_before_each_line(module_shell: Shell) -> None:
+def test_logs_can_print_the_time_of_each_line(module_shell: Shell) -> None:
     shell = module_shell
     first, *_ = shell("logs", TRAIN, "--timestamps").stdout.splitlines()
     day, moment, text = first.split()
     assert (len(day), len(moment), text) == (10, 12, "begin")
 
 
-def test_logs_as_json_are_one_object_a_line(module_shell: Shell) -> None:
+def test_logs_as_json_are_one_object_per_line(module_shell: Shell) -> None:
     shell = module_shell
     done = shell("logs", TRAIN, "--json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -213,13 +213,13 @@ def test_logs_as_json_are_one_object_a_line(module_shell: Shell) -> None:
     assert done.stderr == ""
 
 
-def test_logs_that_are_empty_say_why(module_shell: Shell) -> None:
+def test_empty_logs_are_explained(module_shell: Shell) -> None:
     shell = module_shell
     assert "wrote nothing." in shell("logs", SHAPE).stderr
     assert "wrote nothing like that." in shell("logs", TRAIN, "--search", "zebra").stderr
 
 
-def test_logs_cut_off_by_head_end_quietly(module_shell: Shell) -> None:
+def test_logs_piped_to_head_exit_quietly(module_shell: Shell) -> None:
     shell = module_shell
     trial_id = shell.submit("--", "seq", "200000")
     shell.client.get_trial(trial_id).wait()
@@ -241,7 +241,7 @@ def test_result_reads_classes_of_the_project_from_anywhere(module_shell: Shell) 
     assert told == "{'square': Square(2), 1: inf}\n"
 
 
-def test_result_as_json_says_whether_json_has_all_of_it(module_shell: Shell) -> None:
+def test_result_as_json_tells_whether_json_is_complete(module_shell: Shell) -> None:
     shell = module_shell
     value = {"accuracy": 0.75, "history": [0.5, 0.75]}
     assert shell.json("result", TRAIN) == {"id": 1, "value": value, "exact": True}
@@ -265,7 +265,7 @@ def test_result_raw_is_the_pickle(module_shell: Shell, tmp_path: Path) -> None:
     assert "No such file or directory" in done.stderr
 
 
-def test_result_of_a_failure_is_its_error(module_shell: Shell) -> None:
+def test_result_of_a_failed_trial_is_its_error(module_shell: Shell) -> None:
     shell = module_shell
     done = shell("result", FAIL)
     assert (done.returncode, done.stdout) == (1, "")
@@ -277,7 +277,7 @@ def test_result_of_a_failure_is_its_error(module_shell: Shell) -> None:
     assert "    out\n" in done.stderr
 
 
-def test_what_was_raised_is_told_with_a_tip(shell: Shell) -> None:
+def test_an_exception_is_printed_with_a_tip(shell: Shell) -> None:
     shell.write("lacks.py", """
         import windlass as wl
 
@@ -295,7 +295,7 @@ def test_what_was_raised_is_told_with_a_tip(shell: Shell) -> None:
     assert [tip in text.splitlines() for text in told] == [True, True], told
 
 
-def test_result_of_what_has_none_says_why(module_shell: Shell) -> None:
+def test_result_of_a_trial_without_a_value_says_why(module_shell: Shell) -> None:
     shell = module_shell
     trial_id = str(shell.submit("--", "sleep", "600"))
     done = shell("result", trial_id)
@@ -311,7 +311,7 @@ def test_result_of_what_has_none_says_why(module_shell: Shell) -> None:
     assert "it is a command, not a function" in done.stderr
 
 
-def test_result_waits_when_told_to(module_shell: Shell) -> None:
+def test_result_waits_on_request(module_shell: Shell) -> None:
     shell = module_shell
     shell.write("later.py", """
         import windlass as wl
@@ -339,7 +339,7 @@ def test_result_waits_when_told_to(module_shell: Shell) -> None:
 # -- accelerators ---------------------------------------------------------------------
 
 
-def test_accelerators_lists_all_kinds_and_what_is_here(module_shell: Shell) -> None:
+def test_accelerators_lists_all_kinds_and_those_of_this_machine(module_shell: Shell) -> None:
     shell = module_shell
     table, machine = shell.good("accelerators").split("\n\n")
     head, *rows = table.splitlines()
@@ -359,7 +359,7 @@ def test_accelerators_as_json(module_shell: Shell) -> None:
     assert [device["kind"] for device in told["machine"]["devices"]] == ["a100", "a100"]
 
 
-# -- whatever is read -----------------------------------------------------------------
+# -- all of these commands ------------------------------------------------------------
 
 
 def test_output_that_cannot_be_written_is_an_error(module_shell: Shell) -> None:
@@ -369,7 +369,7 @@ def test_output_that_cannot_be_written_is_an_error(module_shell: Shell) -> None:
     assert done.stderr == "Error: The output cannot be written: No space left on device.\n"
 
 
-def test_a_server_that_cannot_be_reached_is_an_error(module_shell: Shell) -> None:
+def test_an_unreachable_server_is_an_error(module_shell: Shell) -> None:
     shell = module_shell
     done = shell("ls", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert (done.returncode, done.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""`windlass rerun`, and what `show` and `ls` tell of lineage, labels and notes."""
+"""`windlass rerun`, and the lineage, labels and notes in `show` and `ls`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def argv(shell: Shell, trial_id: int | str) -> tuple[str, ...]:
 
 
 def python(shell: Shell, name: str, text: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     import sys
 
     shell.write(name, text)
@@ -79,7 +79,7 @@ def python(shell: Shell, name: str, text: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_trial_is_run_again_as_run_would(shell: Shell) -> None:
+def test_rerun_works_like_run(shell: Shell) -> None:
     shell.write("tell.py", SCRIPT)
     trial_id = shell.submit("--env", "MOOD=fine", "tell.py", "--lr", "0.1")
     shell.write("tell.py", "print('another program')")
@@ -93,7 +93,7 @@ def test_a_trial_is_run_again_as_run_would(shell: Shell) -> None:
     assert "failed: exit code 3" in done.stderr
 
 
-def test_words_behind_a_command_are_its_arguments(shell: Shell) -> None:
+def test_words_after_a_command_are_its_arguments(shell: Shell) -> None:
     trial_id = str(shell.submit("--", "echo", "--lr", "0.1", "data"))
     assert shell.good("rerun", trial_id, "--", "--lr", "0.2") == "--lr 0.2\n"
     assert shell.good("rerun", trial_id, "--") == "\n"
@@ -103,7 +103,7 @@ def test_words_behind_a_command_are_its_arguments(shell: Shell) -> None:
     assert f"windlass rerun {trial_id} -- --lr=0.2 data" in done.stderr
 
 
-def test_detached_it_tells_which_trial_it_is(shell: Shell) -> None:
+def test_a_detached_rerun_prints_the_id_of_its_trial(shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "x")
     told = shell.good("rerun", str(trial_id), "--detach", "--name", "again", "--label", "a")
     newest = shell.newest()
@@ -114,7 +114,7 @@ def test_detached_it_tells_which_trial_it_is(shell: Shell) -> None:
     assert record["spec"]["roles"][0]["resources"]["cpus"] == 0.5
 
 
-def test_arguments_are_given_by_name(shell: Shell) -> None:
+def test_arguments_are_changed_by_name(shell: Shell) -> None:
     shell.write("tell.py", SCRIPT)
     shell.write("named.toml", JOB)
     trial_id = str(json.loads(shell.good("run", "-f", "named.toml", "-d", "--json"))["id"])
@@ -126,7 +126,7 @@ def test_arguments_are_given_by_name(shell: Shell) -> None:
     assert argv(shell, shell.newest().id) == expected
 
 
-def test_arguments_of_a_function_are_given_by_name(shell: Shell) -> None:
+def test_arguments_of_a_function_are_changed_by_name(shell: Shell) -> None:
     trial_id = python(shell, "function.py", FUNCTION)
     assert shell.good("rerun", trial_id, "--arg", "lr=0.5", "--arg", "layers=[1]") == (
         "trains with 0.5\n"
@@ -137,7 +137,7 @@ def test_arguments_of_a_function_are_given_by_name(shell: Shell) -> None:
     assert "there is no argument 'lrr'; did you mean 'lr'?" in done.stderr
 
 
-def test_of_several_roles_the_role_is_named_first(shell: Shell) -> None:
+def test_arguments_of_several_roles_are_prefixed_with_the_role(shell: Shell) -> None:
     trial_id = python(shell, "roles.py", ROLES)
     told = shell.good("rerun", trial_id, "--arg", "learner.lr=2", "--env", "actor.MOOD=x")
     assert "--lr=2" in told and "--eps=1" in told
@@ -159,16 +159,14 @@ def test_of_several_roles_the_role_is_named_first(shell: Shell) -> None:
         (["--json"], "--json needs --detach"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_told(
-    words: list[str], said: str, shell: Shell
-) -> None:
+def test_an_invalid_command_line_is_reported(words: list[str], said: str, shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "x")
     done = shell("rerun", str(trial_id), *words)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
 
 
-def test_advice_speaks_of_options(shell: Shell) -> None:
+def test_advice_names_command_line_options(shell: Shell) -> None:
     trial_id = str(shell.submit("--", "echo", "x"))
     done = shell("rerun", trial_id, "--environment", "recoded")
     assert done.returncode == 1
@@ -209,12 +207,12 @@ def test_show_draws_the_lineage(shell: Shell) -> None:
     assert f"  |  `- {third}  train  SUCCEEDED  layers [64, 32] -> [8]  <- this one" in plain
 
 
-def test_a_trial_that_nothing_repeats_has_no_lineage(shell: Shell) -> None:
+def test_a_trial_without_reruns_has_no_lineage(shell: Shell) -> None:
     trial_id = shell.submit("--", "true")
     assert "Lineage" not in shell.good("show", str(trial_id))
 
 
-def test_labels_are_shown_and_asked_for(own_shell: Shell) -> None:
+def test_labels_are_shown_and_filtered(own_shell: Shell) -> None:
     shell = own_shell
     plain = shell.submit("--", "true")
     assert "LABELS" not in shell.good("ls")
@@ -233,7 +231,7 @@ def test_labels_are_shown_and_asked_for(own_shell: Shell) -> None:
     assert shell.trial(plain).labels == ()
 
 
-def test_what_is_noted_on_an_experiment_is_shown(shell: Shell) -> None:
+def test_notes_of_an_experiment_are_shown(shell: Shell) -> None:
     python(shell, "noted.py", NOTED)
     shown = shell.good("show", "-e", "noted")
     head, told, *rest = shown.splitlines()
@@ -256,7 +254,7 @@ def test_what_is_noted_on_an_experiment_is_shown(shell: Shell) -> None:
     assert "There is no experiment 'notde'" in shell("show", "-e", "notde").stderr
 
 
-def test_in_a_terminal_a_rerun_is_watched(shell: Shell) -> None:
+def test_a_rerun_in_a_terminal_shows_its_progress(shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "hello")
     with shell.terminal("rerun", str(trial_id)).closing() as terminal:
         assert terminal.end() == 0

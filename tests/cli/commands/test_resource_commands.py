@@ -1,4 +1,4 @@
-"""`windlass workspace`, `project`, `model`, `template`, `edit`: what people keep, from a shell."""
+"""`windlass workspace`, `project`, `model`, `template` and `edit`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cli.shells import Shell
 
 
 def unique(what: str) -> str:
-    """A name that nothing else has."""
+    """Return a unique name."""
     return f"{what}-{uuid.uuid4().hex[:8]}"
 
 
-def test_workspaces_and_projects_are_made_changed_listed_and_deleted(shell: Shell) -> None:
+def test_workspaces_and_projects_are_created_changed_listed_and_deleted(shell: Shell) -> None:
     lab, hall = unique("lab"), unique("hall")
     assert f"Workspace {lab} is created." in shell.good("workspace", "create", lab)
     assert f"Project {lab}/vision is created." in shell.good("project", "create", f"{lab}/vision")
@@ -38,7 +38,7 @@ def test_workspaces_and_projects_are_made_changed_listed_and_deleted(shell: Shel
     assert hall not in shell.good("workspace", "ls")
 
 
-def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
+def test_an_experiment_is_moved_archived_and_annotated(shell: Shell) -> None:
     name, place = unique("noted"), unique("vision")
     trial_id = shell.submit("--experiment", name, "--", "true")
     shell.good("logs", str(trial_id), "-f")
@@ -65,7 +65,7 @@ def test_an_experiment_is_moved_archived_and_noted_on(shell: Shell) -> None:
     assert (experiment["labels"], experiment["archived"]) == ([], False)
 
 
-def test_how_many_fulfil_a_condition_is_said_before_they_are_deleted(shell: Shell) -> None:
+def test_the_number_of_matches_is_shown_before_they_are_deleted(shell: Shell) -> None:
     name = unique("several")
     ids = [shell.submit("--experiment", name, "--name", "it", "--", "true") for _ in range(2)]
     for trial_id in ids:
@@ -80,7 +80,7 @@ def test_how_many_fulfil_a_condition_is_said_before_they_are_deleted(shell: Shel
 
 @pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
 @pytest.mark.parametrize("what", ["trial", "workspace"])
-def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, key: str) -> None:
+def test_interrupting_the_confirmation_deletes_nothing(shell: Shell, what: str, key: str) -> None:
     if what == "trial":
         thing = str(shell.submit("--", "true"))
         shell.good("logs", thing, "-f")
@@ -111,15 +111,13 @@ def test_who_leaves_the_question_has_deleted_nothing(shell: Shell, what: str, ke
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_command_line_that_makes_no_sense_is_refused(
-    shell: Shell, args: list[str], why: str
-) -> None:
+def test_an_invalid_command_line_is_refused(shell: Shell, args: list[str], why: str) -> None:
     done = shell(*args)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
 
 
-def test_nothing_is_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
+def test_nothing_is_deleted_without_a_terminal_for_the_confirmation(shell: Shell) -> None:
     name = unique("kept")
     shell.good("workspace", "create", name)
     done = shell("workspace", "rm", name)
@@ -127,7 +125,7 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
     assert name in shell.good("workspace", "ls")
 
 
-def test_a_template_is_made_used_changed_and_deleted(shell: Shell) -> None:
+def test_a_template_is_created_used_changed_and_deleted(shell: Shell) -> None:
     name = unique("small")
     shell.good("template", "create", name, "cpus=0.5", "timeout=4h", "env.SEED=7", 'labels=["a"]')
     [record] = [each for each in shell.json("template", "ls") if each["name"] == name]
@@ -167,14 +165,14 @@ wl.save_checkpoint("model.txt", step=3)
     ("noun", "look"),
     [("workspace", "ls"), ("project", "ls"), ("model", "show twice"), ("template", "show twice")],
 )
-def test_a_name_that_is_taken_is_told_with_a_command(shell: Shell, noun: str, look: str) -> None:
+def test_a_taken_name_is_reported_with_a_command(shell: Shell, noun: str, look: str) -> None:
     shell.good(noun, "create", "twice")
     done = shell(noun, "create", "twice")
     assert done.returncode == 1
     assert f"To see the existing one, run: windlass {noun} {look}\n" in done.stderr
 
 
-def test_a_field_of_a_template_is_told_by_its_name(shell: Shell) -> None:
+def test_an_invalid_field_of_a_template_is_reported_by_name(shell: Shell) -> None:
     assert "Error: cpus: " in shell("template", "create", "odd", "cpus=lots").stderr
 
 
@@ -197,7 +195,7 @@ def test_checkpoints_and_templates_are_completed(shell: Shell) -> None:
         assert name in shell.complete(f"windlass {begun}small")
 
 
-def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
+def test_a_model_and_its_versions_are_annotated(shell: Shell) -> None:
     name, new = unique("noted"), unique("renamed")
     shell.write("save.py", SAVE)
     trial_id = shell.submit("save.py")
@@ -241,7 +239,7 @@ def test_a_model_and_its_versions_are_noted_on(shell: Shell) -> None:
         assert done.returncode == 2 and what in done.stderr
 
 
-def test_a_model_is_registered_named_shown_fetched_and_deleted(shell: Shell) -> None:
+def test_a_model_is_registered_named_shown_downloaded_and_deleted(shell: Shell) -> None:
     name = unique("net")
     shell.write("save.py", SAVE)
     trial_id = shell.submit("save.py")

@@ -39,7 +39,7 @@ def project(shell: Shell) -> None:
 
 
 def argv_of(trial: TrialRecord) -> tuple[str, ...]:
-    """The command line a trial runs."""
+    """The command line that a trial runs."""
     executable = trial.spec.roles[0].executable
     assert isinstance(executable, ProcessCall)
     return executable.argv
@@ -62,7 +62,7 @@ def test_a_script_gets_its_arguments_untouched_and_they_are_recorded(shell: Shel
     assert argv_of(trial) == ("python", "echo.py", *given)
 
 
-def test_a_script_runs_in_the_same_place_of_the_project(shell: Shell) -> None:
+def test_a_script_runs_in_the_same_subfolder_of_the_project(shell: Shell) -> None:
     told = json.loads(shell.good("run", "jobs/echo.py"))
     assert "pyproject.toml" in told["files"]
     assert told["argv"] == ["jobs/echo.py"]
@@ -87,7 +87,7 @@ def test_an_executable_file_of_the_project_runs_from_its_snapshot(shell: Shell) 
     assert shell.good("run", "--", "./go.sh", "on") == "went on\n"
 
 
-def test_the_exit_code_is_the_trials_own(shell: Shell) -> None:
+def test_the_exit_code_is_that_of_the_trial(shell: Shell) -> None:
     done = shell("run", "fail.py", "7")
     assert done.returncode == 7
     assert done.stdout == "last words\n"
@@ -98,13 +98,13 @@ def test_the_exit_code_is_the_trials_own(shell: Shell) -> None:
     )
 
 
-def test_a_death_by_signal_is_128_and_the_signal(shell: Shell) -> None:
+def test_a_death_by_signal_exits_with_128_plus_the_signal(shell: Shell) -> None:
     done = shell("run", "--", "sh", "-c", "kill -KILL $$")
     assert done.returncode == 128 + signal.SIGKILL
     assert "killed by SIGKILL" in done.stderr
 
 
-def test_advice_is_given_in_the_words_of_the_command_line(shell: Shell) -> None:
+def test_advice_names_command_line_options(shell: Shell) -> None:
     shell.write("needs.py", "import sklearn_of_nobody")
     done = shell("run", "needs.py")
     assert done.returncode == 1
@@ -112,13 +112,13 @@ def test_advice_is_given_in_the_words_of_the_command_line(shell: Shell) -> None:
     assert "packages=" not in done.stderr
 
 
-def test_time_that_runs_out_is_said(shell: Shell) -> None:
+def test_a_timeout_is_reported(shell: Shell) -> None:
     done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
     assert done.returncode != 0
     assert "ran out of time (deadline 100ms)" in done.stderr
 
 
-def test_detached_it_says_which_trial_it_is(shell: Shell) -> None:
+def test_a_detached_run_prints_the_id_of_its_trial(shell: Shell) -> None:
     told = shell.good("run", "--detach", "--name", "sleeper", "--", "sleep", "600")
     trial = shell.newest()
     assert trial.name == "sleeper"
@@ -127,13 +127,13 @@ def test_detached_it_says_which_trial_it_is(shell: Shell) -> None:
     assert f"windlass logs {trial.id} -f" in told
 
 
-def test_detached_it_prints_the_record_as_json(shell: Shell) -> None:
+def test_a_detached_run_prints_the_record_as_json(shell: Shell) -> None:
     told = json.loads(shell.good("run", "-d", "--json", "--experiment", "e", "--", "true"))
     assert (told["name"], told["experiment"]) == ("true", "e")
     assert shell.trial(told["id"]).uid == told["uid"]
 
 
-def test_its_experiment_and_its_labels_are_given_as_everywhere(shell: Shell) -> None:
+def test_the_experiment_and_the_labels_have_the_usual_options(shell: Shell) -> None:
     words = ("-e", "rates", "--label", "paper", "--label", "a, b", "--label", "paper")
     told = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
     assert (told["experiment"], told["labels"]) == ("rates", ["paper", "a, b"])
@@ -148,7 +148,9 @@ def test_its_experiment_and_its_labels_are_given_as_everywhere(shell: Shell) -> 
     assert "- --label: " in done.stderr and "- --cpus: " in done.stderr
 
 
-def test_variables_secrets_and_volumes_reach_it_and_secrets_nothing_else(shell: Shell) -> None:
+def test_variables_secrets_and_volumes_reach_the_trial_and_secrets_stay_secret(
+    shell: Shell,
+) -> None:
     shell.write("../data/rows.csv", "1,2")
     shell.write("look.py", """
         import os
@@ -166,13 +168,13 @@ def test_variables_secrets_and_volumes_reach_it_and_secrets_nothing_else(shell: 
     assert "swordfish" not in shown
 
 
-def test_a_secret_is_not_taken_where_it_would_be_recorded(shell: Shell) -> None:
+def test_a_secret_is_refused_where_it_would_be_recorded(shell: Shell) -> None:
     done = shell("run", "--secret", "TOKEN", "echo.py", "--token=swordfish-1", TOKEN="swordfish-1")
     assert (done.returncode, done.stdout) == (1, "")
     assert "The value of the secret TOKEN is on the command line" in done.stderr
 
 
-def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recorded(
+def test_all_invalid_options_are_reported_at_once_and_nothing_is_recorded(
     shell: Shell,
 ) -> None:
     shell.good("run", "--", "true")
@@ -204,13 +206,13 @@ def test_all_that_is_wrong_with_the_options_is_said_at_once_and_nothing_is_recor
     assert shell.newest().id == newest
 
 
-def test_what_can_never_fit_is_refused(shell: Shell) -> None:
+def test_resources_larger_than_the_machine_are_refused(shell: Shell) -> None:
     done = shell("run", "--accelerator", "a100x4", "echo.py")
     assert done.returncode == 1
     assert "windlass accelerators" in done.stderr
 
 
-def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
+def test_a_misspelled_name_gets_a_suggestion(shell: Shell) -> None:
     done = shell("run", "ehco.py", "--lr", "1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -234,12 +236,12 @@ def test_what_does_not_exist_gets_the_nearest_that_does(shell: Shell) -> None:
         ("\udcff.py", "is not UTF-8 text"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_a_way_out(
+def test_an_invalid_executable_is_refused_with_a_remedy(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, word: str, answer: str | None
 ) -> None:
     monkeypatch.chdir(shell.folder)
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
-    if answer is None:  # a command of the machine, although a script is called alike
+    if answer is None:  # a command of the machine, although a script has the same name
         assert find_executable([word, "x"]) == (Command([word]), ["x"])
         return
     with pytest.raises(InvalidArgument) as refused:
@@ -255,7 +257,7 @@ def test_what_cannot_be_run_is_refused_with_a_way_out(
         ("--image=x", "--container-image"),
     ],
 )
-def test_what_other_tools_call_an_option_is_told_with_what_it_is_here(
+def test_an_option_of_another_tool_is_refused_with_its_windlass_name(
     shell: Shell, given: str, meant: str
 ) -> None:
     done = shell("run", given, "echo.py")
@@ -263,7 +265,7 @@ def test_what_other_tools_call_an_option_is_told_with_what_it_is_here(
     assert f"Did you mean '{meant}" in done.stderr
 
 
-def test_a_command_of_an_image_is_not_looked_for_here(shell: Shell) -> None:
+def test_a_command_of_an_image_is_not_checked_here(shell: Shell) -> None:
     words = ("run", "--dry-run", "--backend", "kubernetes", "--", "nvidia-smi-of-an-image", "-L")
     assert "nvidia-smi-of-an-image -L" in shell.good(*words)
     assert "no script and no command" in shell("run", "--dry-run", "--", words[5]).stderr
@@ -275,7 +277,7 @@ def test_a_script_run_by_another_interpreter_gives_the_trial_its_name(shell: She
     assert (trial.name, trial.params) == ("echo", {"lr": 0.1})
 
 
-def test_a_command_line_that_makes_no_sense_is_a_usage_error(shell: Shell) -> None:
+def test_an_invalid_command_line_is_a_usage_error(shell: Shell) -> None:
     for args, why in (
         ([], "Name a script, a command after --, or a job file with --file."),
         (["--json", "echo.py"], "--json needs --detach"),

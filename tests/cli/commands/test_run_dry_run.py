@@ -1,4 +1,4 @@
-"""`windlass run --dry-run`: what would run, and nothing that does."""
+"""`windlass run --dry-run` shows the trial and runs nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALIKE = ("name", "experiment", "project", "params", "spec", "provenance")
 
 @pytest.fixture
 def lab(own_shell: Shell) -> Shell:
-    """A shell in a project with a script that leaves something behind, and a job file."""
+    """A shell in a project with a script that writes a file, and a job file."""
     own_shell.write("pyproject.toml", "")
     own_shell.write("train.py", "open('trained', 'x')")
     own_shell.write(
@@ -53,7 +53,7 @@ def test_a_job_file_is_shown_role_by_role(lab: Shell) -> None:
     assert os.listdir(lab.home) == ["cache"]
 
 
-def test_what_is_said_of_a_cluster_is_shown(lab: Shell) -> None:
+def test_options_of_a_cluster_are_shown(lab: Shell) -> None:
     said = {
         "namespace": "research",
         "container_image": "lab/train:7",
@@ -71,17 +71,17 @@ def test_what_is_said_of_a_cluster_is_shown(lab: Shell) -> None:
         assert f"  {label.ljust(11)}  {value}\n" in text
 
 
-def test_json_has_the_record_that_the_real_run_gets(lab: Shell) -> None:
+def test_json_has_the_record_of_the_real_run(lab: Shell) -> None:
     what = ("--env", "A=b c", "train.py", "--lr", "0.1")
     dry = json.loads(lab.good("run", "--dry-run", "--json", *what))
     assert (dry["id"], dry["state"]) == (None, "DRY")
     assert dry["commands"] == {"main": "python train.py --lr 0.1"}
     real = json.loads(lab.good("run", "--detach", "--json", *what))
-    dry["provenance"]["argv"] = real["provenance"]["argv"]  # which has other options of ours
+    dry["provenance"]["argv"] = real["provenance"]["argv"]  # which has other options
     assert {key: dry[key] for key in ALIKE} == {key: real[key] for key in ALIKE}
 
 
-def test_what_is_wrong_is_told_as_in_the_real_run(lab: Shell) -> None:
+def test_problems_are_reported_as_in_the_real_run(lab: Shell) -> None:
     for words in (["--cpus", "99", "train.py"], ["--replicas", "0", "trian.py"], ["--", "nope"]):
         dry, real = lab("run", "--dry-run", *words), lab("run", *words)
         assert dry.returncode == real.returncode != 0

@@ -1,4 +1,4 @@
-"""`windlass run` for jobs: replicas, frameworks, rules of restart, submitting them suspended."""
+"""`windlass run` for jobs: replicas, frameworks, restart rules, suspended submission."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def project(shell: Shell) -> None:
     shell.write("quit.py", "import sys; sys.exit(int(sys.argv[1]))")
 
 
-def test_a_script_runs_in_every_replica_and_knows_which_it_is(shell: Shell) -> None:
+def test_a_script_runs_in_every_replica_with_its_own_identity(shell: Shell) -> None:
     done = shell("run", "--replicas", "3", "--framework", "torch", "--cpus", "0.5", "who.py", "x")
     assert done.returncode == 0, done.stderr
     for index in range(3):
@@ -36,7 +36,7 @@ def test_a_script_runs_in_every_replica_and_knows_which_it_is(shell: Shell) -> N
     assert role.restart_policy is RestartPolicy.ON_FAILURE
 
 
-def test_every_rule_of_a_job_can_be_given(shell: Shell) -> None:
+def test_every_rule_of_a_job_is_an_option(shell: Shell) -> None:
     shell.good(
         "run", "--replicas", "2", "--framework", "tensorflow", "--restart-policy", "ExitCode",
         "--restart-scope", "job", "--backoff-limit", "2", "--priority", "5", "--timeout", "2m",
@@ -52,7 +52,7 @@ def test_every_rule_of_a_job_can_be_given(shell: Shell) -> None:
     assert spec.success_policy is SuccessPolicy.ALL_WORKERS
 
 
-def test_a_plain_script_is_what_it_was(shell: Shell) -> None:
+def test_a_script_without_job_options_has_plain_defaults(shell: Shell) -> None:
     shell.good("run", "who.py")
     spec = shell.newest().spec
     assert [(role.name, role.replicas) for role in spec.roles] == [("main", 1)]
@@ -68,7 +68,7 @@ def test_retries_are_restarts_after_a_failure(shell: Shell) -> None:
     assert trial.spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
-def test_no_retries_are_none_of_several_replicas_too(shell: Shell) -> None:
+def test_zero_retries_apply_to_several_replicas_too(shell: Shell) -> None:
     assert shell("run", "--replicas", "2", "--retries", "0", "quit.py", "7").returncode == 7
     trial = shell.newest()
     assert trial.restarts == 0
@@ -77,7 +77,7 @@ def test_no_retries_are_none_of_several_replicas_too(shell: Shell) -> None:
     assert shell.newest().spec.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
-def test_a_job_that_is_started_again_in_vain_says_how_to_fail_at_once(shell: Shell) -> None:
+def test_a_job_that_fails_after_restarts_explains_how_to_disable_them(shell: Shell) -> None:
     done = shell("run", "--replicas", "2", "--cpus", "0.5", "--backoff-limit", "1", "quit.py", "7")
     assert done.returncode == 7
     assert done.stderr.endswith(
@@ -106,7 +106,7 @@ def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
     assert shell.newest().restarts == 1
 
 
-def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> None:
+def test_a_suspended_job_waits_to_be_resumed_and_is_not_watched(shell: Shell) -> None:
     told = shell.good("run", "--suspend", "who.py")
     trial = shell.newest()
     assert told.splitlines()[:2] == [
@@ -121,7 +121,7 @@ def test_suspended_it_waits_to_be_resumed_and_nobody_watches(shell: Shell) -> No
     shell.good("stop", str(told["id"]))
 
 
-def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shell: Shell) -> None:
+def test_all_problems_are_reported_at_once_in_terms_of_the_command_line(shell: Shell) -> None:
     newest = shell.newest().id
     wrong = {
         "--replicas": ("0", "0 is not a valid number of replicas"),
@@ -150,7 +150,7 @@ def test_all_that_is_wrong_is_said_at_once_in_the_words_of_the_command_line(shel
     assert shell.newest().id == newest
 
 
-def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell) -> None:
+def test_a_missing_script_is_reported_together_with_other_problems(shell: Shell) -> None:
     done = shell("run", "--framework", "pytorch", "--restart-policy", "OnFailur", "woh.py")
     assert done.returncode == 1
     assert "3 problems" in done.stderr
@@ -192,7 +192,9 @@ def test_a_script_that_is_not_there_is_told_with_what_else_is_wrong(shell: Shell
         (["--secret", "NOT_SET"], "export NOT_SET=...)\n"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_way_out(shell: Shell, args: list[str], why: str) -> None:
+def test_impossible_combinations_are_refused_with_a_remedy(
+    shell: Shell, args: list[str], why: str
+) -> None:
     done = shell("run", *args, "who.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert why in done.stderr
@@ -216,7 +218,7 @@ def test_help_is_in_sections(shell: Shell) -> None:
     assert told.index("--replicas") > told.index("Replicas and restarts")
 
 
-# -- described in a file --------------------------------------------------------------
+# -- job files ------------------------------------------------------------------------
 
 JOB = """
     script = "who.py"
@@ -264,7 +266,7 @@ def test_a_file_describes_several_roles(shell: Shell) -> None:
     assert "  worker       2 x sh -c 'echo works'  (1 CPU)\n" in shown
 
 
-def test_with_a_file_go_its_name_and_how_it_is_submitted(shell: Shell) -> None:
+def test_a_file_can_be_combined_with_its_name_and_submission_options(shell: Shell) -> None:
     shell.write("job.toml", JOB)
     told = json.loads(
         shell.good(
@@ -275,7 +277,7 @@ def test_with_a_file_go_its_name_and_how_it_is_submitted(shell: Shell) -> None:
     assert shell.trial(told["id"]).name == "n"
 
 
-def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None:
+def test_a_file_cannot_be_combined_with_contradicting_options(shell: Shell) -> None:
     shell.write("job.toml", JOB)
     done = shell("run", "-f", "job.toml", "--cpus", "2", "--replicas", "1", "--spot", "who.py")
     assert (done.returncode, done.stdout) == (2, "")
@@ -285,7 +287,7 @@ def test_with_a_file_goes_nothing_that_would_contradict_it(shell: Shell) -> None
     )
 
 
-def test_advice_for_a_file_is_in_the_words_of_the_file(shell: Shell) -> None:
+def test_advice_for_a_file_names_keys_of_the_file(shell: Shell) -> None:
     rules = "replicas = 2\nbackoff_limit = 1\nexecutor = { cpus = 0.5 }\n"
     shell.write("fails.toml", f'script = "quit.py"\nargs = ["7"]\n{rules}')
     done = shell("run", "-f", "fails.toml")

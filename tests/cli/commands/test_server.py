@@ -11,7 +11,7 @@ from windlass.version import __version__
 from windlass.worker.common.process_identity import process_identity
 
 
-def test_it_is_started_looked_at_and_stopped(own_shell: Shell) -> None:
+def test_the_server_is_started_inspected_and_stopped(own_shell: Shell) -> None:
     shell = own_shell
     before = shell("server", "status")
     assert (before.returncode, before.stdout) == (1, "")
@@ -53,7 +53,7 @@ def test_it_is_started_looked_at_and_stopped(own_shell: Shell) -> None:
     assert json.loads(after.stdout)["running"] is False
 
 
-def test_trials_go_on_while_it_is_stopped(own_shell: Shell) -> None:
+def test_trials_continue_while_the_server_is_stopped(own_shell: Shell) -> None:
     shell = own_shell
     gate = shell.folder / "gate"
     shell.write("wait.py", f"""
@@ -65,12 +65,12 @@ def test_trials_go_on_while_it_is_stopped(own_shell: Shell) -> None:
     follower = shell.terminal("logs", "-f", trial_id).until("before")
     shell.good("server", "stop")
     gate.write_text("after")
-    assert follower.end() == 0  # it asks the next server
+    assert follower.end() == 0  # it connects to the next server
     assert follower.lines == ["before", "after"]
     assert shell.trial(trial_id).state.value == "SUCCEEDED"
 
 
-def test_one_of_another_version_is_named_and_can_be_stopped(own_shell: Shell) -> None:
+def test_a_server_of_another_version_is_named_and_can_be_stopped(own_shell: Shell) -> None:
     shell = own_shell
     shell.good("server", "start")
     file = shell.home / "server.json"
@@ -93,7 +93,7 @@ def test_one_of_another_version_is_named_and_can_be_stopped(own_shell: Shell) ->
     assert process_identity(described["pid"]) == ""
 
 
-def test_a_file_that_names_another_process_stops_nobody(own_shell: Shell) -> None:
+def test_a_file_that_names_another_process_stops_nothing(own_shell: Shell) -> None:
     shell = own_shell
     shell.home.mkdir()
     someone = {"pid": os.getpid(), "identity": "1@2", "url": "http://127.0.0.1:9", "version": "0"}
@@ -102,7 +102,7 @@ def test_a_file_that_names_another_process_stops_nobody(own_shell: Shell) -> Non
     assert shell.good("server", "stop") == "No server was running.\n"
 
 
-def test_another_server_that_is_named_is_not_touched(own_shell: Shell) -> None:
+def test_another_configured_server_is_not_stopped(own_shell: Shell) -> None:
     done = own_shell("server", "stop", WINDLASS_SERVER="http://127.0.0.1:9", WINDLASS_TOKEN="t")
     assert done.returncode == 1
     assert "WINDLASS_SERVER names http://127.0.0.1:9" in done.stderr

@@ -1,4 +1,4 @@
-"""`windlass shell`, as somebody sits at it: attached, left, come back to, killed."""
+"""`windlass shell` in a terminal: attach, detach, attach again, kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DETACH = "\x1d\x1d"  # Ctrl-] twice
 
 @pytest.fixture(scope="module", autouse=True)
 def started(module_shell: Shell) -> None:
-    """A shell that says little, and a server that runs."""
+    """A shell with a short prompt, and a running server."""
     module_shell.env |= {"SHELL": "/bin/sh", "PS1": "% ", "ENV": ""}
     module_shell.write("notes.py", "print('of the project')\n")
     module_shell.good("server", "start")
@@ -31,7 +31,7 @@ def shell(module_shell: Shell) -> Shell:
 
 
 def at_desk(shell: Shell, line: str) -> Terminal:
-    """A terminal in which `windlass` is typed, and then how the terminal is and the exit code."""
+    """A terminal that runs `windlass`, then prints the terminal settings and the exit code."""
     typed = f'stty -g; {line.replace("windlass", WINDLASS)}; echo "code=$?"; stty -g'
     return Terminal(["/bin/sh", "-c", typed], env=shell.env, cwd=shell.folder)
 
@@ -47,7 +47,7 @@ def shell_id(terminal: Terminal) -> str:
     return found[1]
 
 
-def test_sitting_at_a_shell_until_it_exits(shell: Shell) -> None:
+def test_an_attached_shell_ends_when_it_exits(shell: Shell) -> None:
     terminal = at_desk(shell, "windlass shell").until("Detach: Ctrl-] twice. End: exit.")
     terminal.until("% ").type("echo $((6 * 7))\r").until("42").type("exit 3\r").until("code=3")
     terminal.end()
@@ -64,10 +64,10 @@ def test_a_shell_has_the_code_of_a_trial_and_the_size_of_the_window(shell: Shell
         assert terminal.end() == 0
 
 
-def test_keys_that_are_signals_go_to_what_runs_in_the_shell(shell: Shell) -> None:
+def test_signal_keys_go_to_the_program_in_the_shell(shell: Shell) -> None:
     with shell.terminal("shell", "--", "bash", "--norc", "-i").closing() as terminal:
-        # What says that it has begun is what gets the key: not bash, about to start it, which
-        # may lose a Ctrl-C between its fork and the other program.
+        # Wait for output of the program itself. While bash is about to start it, a Ctrl-C between
+        # fork and exec may get lost.
         terminal.until("% ").type("sh -c 'echo be\"\"gun; exec sleep 1000'\r").until("begun")
         terminal.type(CTRL_C).type("echo '<'$?'>'\r").until("<130>")
         terminal.type("sh -c 'echo be\"\"gun again; exec cat'\r").until("begun again")
@@ -77,7 +77,7 @@ def test_keys_that_are_signals_go_to_what_runs_in_the_shell(shell: Shell) -> Non
         assert terminal.end() == 5
 
 
-def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
+def test_a_detached_shell_continues_and_can_be_attached_again(shell: Shell) -> None:
     terminal = at_desk(shell, "windlass shell").until("% ")
     terminal.type("kept=here; echo re''ady\r").until("ready").type(DETACH).until("code=0")
     terminal.end()
@@ -96,7 +96,7 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     assert "\x1b" not in shown
 
 
-def test_the_list_says_whose_code_a_shell_has(shell: Shell) -> None:
+def test_the_list_names_the_trial_whose_code_a_shell_has(shell: Shell) -> None:
     trial_id = shell.submit("--", "true")
     shell.good("logs", str(trial_id), "-f")
     shell.good("shell", str(trial_id), "--", "true")
@@ -104,14 +104,14 @@ def test_the_list_says_whose_code_a_shell_has(shell: Shell) -> None:
     assert re.search(rf"^ *\d+  +true +trial {trial_id} +exit 0", listed, re.MULTILINE), listed
 
 
-def test_one_press_of_the_key_is_a_key_like_any_other(shell: Shell) -> None:
+def test_a_single_press_of_the_detach_key_reaches_the_shell(shell: Shell) -> None:
     command = "stty raw -echo; echo ready; dd bs=1 count=2 2>/dev/null | od -An -tx1; exit 6"
     with shell.terminal("shell", "--", "sh", "-c", command).closing() as terminal:
         terminal.until("ready").type("\x1dx").until("1d 78")
         assert terminal.end() == 6
 
 
-def test_what_a_program_did_to_the_terminal_is_undone_when_it_is_left(shell: Shell) -> None:
+def test_detaching_resets_the_terminal_modes_of_a_program(shell: Shell) -> None:
     with shell.terminal("shell").closing() as terminal:
         terminal.until("% ").type("printf '\\033[?1049h\\033[?25lWHO''LE'\r").until("WHOLE")
         terminal.type(DETACH)
@@ -126,7 +126,7 @@ def test_what_a_program_did_to_the_terminal_is_undone_when_it_is_left(shell: She
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_to_the_command_leaves_the_shell_and_the_terminal_as_they_were(
+def test_a_signal_to_the_command_detaches_and_restores_the_terminal(
     shell: Shell, number: signal.Signals
 ) -> None:
     terminal = at_desk(shell, "windlass shell").until("% ")
@@ -143,14 +143,14 @@ def test_a_signal_to_the_command_leaves_the_shell_and_the_terminal_as_they_were(
     assert f"Shell {which} is killed." in shell.good("shell", "kill", which)
 
 
-def test_a_window_that_is_closed_leaves_the_shell(shell: Shell) -> None:
+def test_closing_the_window_detaches(shell: Shell) -> None:
     terminal = shell.terminal("shell").until("% ")
     which = shell_id(terminal)
     terminal.hang_up()
     assert f"Shell {which} is killed." in shell.good("shell", "kill", which)
 
 
-def test_whoever_sits_at_a_shell_that_is_killed_is_told(shell: Shell) -> None:
+def test_an_attached_terminal_reports_that_the_shell_was_killed(shell: Shell) -> None:
     terminal = at_desk(shell, "windlass shell").until("% ")
     which = shell_id(terminal)
     shell.good("shell", "kill", which)
@@ -160,7 +160,7 @@ def test_whoever_sits_at_a_shell_that_is_killed_is_told(shell: Shell) -> None:
     assert f"Shell {which} had already ended: killed." in shell.good("shell", "kill", which)
 
 
-def test_sitting_at_a_shell_survives_the_server(shell: Shell) -> None:
+def test_an_attached_terminal_survives_a_restart_of_the_server(shell: Shell) -> None:
     with shell.terminal("shell").closing() as terminal:
         terminal.until("% ").type("echo be''fore\r").until("before")
         os.kill(json.loads((shell.home / "server.json").read_text())["pid"], signal.SIGKILL)
@@ -178,20 +178,20 @@ def test_two_windows_on_one_shell(shell: Shell) -> None:
             assert (one.end(), two.end()) == (2, 2)
 
 
-def test_a_script_that_is_piped_in_is_run_without_a_terminal(shell: Shell) -> None:
+def test_a_piped_script_runs_without_a_terminal(shell: Shell) -> None:
     done = piped(shell, b"echo one; tty; exit 7\n", "shell")
     assert (done.returncode, done.stdout) == (7, b"one\nnot a tty\n")
     assert done.stderr == b""
 
 
-def test_a_large_script_is_piped_in_whole(shell: Shell) -> None:
+def test_a_large_piped_script_arrives_whole(shell: Shell) -> None:
     text = b"".join(b"%06d\n" % number for number in range(100_000))
     done = piped(shell, text, "shell", "--", "cat")
     assert done.returncode == 0
     assert done.stdout == text
 
 
-def test_what_is_piped_to_a_shell_that_goes_on_is_typed_there(shell: Shell) -> None:
+def test_input_piped_to_a_running_shell_is_typed_there(shell: Shell) -> None:
     found = re.search(r"Shell (\d+) is open", shell.good("shell", "-d"))
     assert found
     done = piped(shell, b"echo ty''ped\n", "shell", "attach", found[1])
@@ -200,7 +200,7 @@ def test_what_is_piped_to_a_shell_that_goes_on_is_typed_there(shell: Shell) -> N
     shell.good("shell", "kill", found[1])
 
 
-def test_ctrl_c_ends_a_script_that_is_piped_in(shell: Shell) -> None:
+def test_ctrl_c_ends_a_piped_script(shell: Shell) -> None:
     process = subprocess.Popen(
         [WINDLASS, "shell", "--", "sh", "-c", "echo begun; sleep 1000"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=shell.env, cwd=shell.folder,
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_a_script_that_is_piped_in(shell: Shell) -> None:
     assert newest.wait(timeout=PATIENCE).state == "STOPPED"
 
 
-def test_a_shell_that_waits_for_room_says_why_and_can_be_given_up(shell: Shell) -> None:
+def test_a_queued_shell_says_why_and_can_be_cancelled(shell: Shell) -> None:
     taking = shell.submit("--cpus", "16", "--", "sleep", "1000")
     with shell.terminal("shell", "--cpus", "1").closing() as terminal:
         terminal.until("waits: needs 1 CPU").type(CTRL_C).until("was stopped")
@@ -221,7 +221,7 @@ def test_a_shell_that_waits_for_room_says_why_and_can_be_given_up(shell: Shell) 
     shell.good("stop", "--grace", "0", str(taking))
 
 
-def test_what_cannot_be_opened_is_told(shell: Shell) -> None:
+def test_a_shell_that_cannot_open_is_reported(shell: Shell) -> None:
     for args, why in (
         (("shell", "99999"), "There is no trial 99999"),
         (("shell", "-e", "nobody"), "There is no experiment 'nobody'"),
@@ -239,7 +239,7 @@ def test_what_cannot_be_opened_is_told(shell: Shell) -> None:
     assert shell("shell", "7", "--trial", "8").returncode == 2
 
 
-def test_shells_are_listed_for_programs_too(shell: Shell) -> None:
+def test_shells_are_listed_as_json(shell: Shell) -> None:
     piped(shell, b"exit 3\n", "shell")
     newest, *_ = shell.json("shell", "ls", "--all")
     assert (newest["kind"], newest["exit_code"]) == ("shell", 3)

@@ -1,4 +1,4 @@
-"""`windlass show` of jobs with several replicas: what a person sees, at a terminal and piped."""
+"""`windlass show` of jobs with several replicas, in a terminal and piped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.client.resources.trial.trial import Trial
 from windlass.model.job import RestartPolicy, RestartScope
 from windlass.model.status import Pod
 
-# Once all of them run: the first time one is killed, the second time one fails, then all is well.
+# Once all of them run: at first one is killed, then one fails, then all succeed.
 UNLUCKY = """
 print("hello from", name, "attempt", attempt)
 touch(os.path.join(STAGE, f"{name}.{attempt}"))
@@ -36,7 +36,7 @@ signal.pause()
 
 @pytest.fixture(scope="module")
 def unlucky(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Trial[Any]:
-    """Four workers that start anew together, twice."""
+    """Four workers that restart together, twice."""
     program = f"STAGE = {str(tmp_path_factory.mktemp('stage'))!r}\n{UNLUCKY}"
     workers = role(program, replicas=4, restart_policy=RestartPolicy.ON_FAILURE)
     trial = shell.submit_roles(workers, restart_scope=RestartScope.JOB, backoff_limit=3)
@@ -44,7 +44,7 @@ def unlucky(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Trial[Any
 
 
 def timeline(shown: str) -> list[tuple[str, str]]:
-    """The signs and texts of the timeline on a page."""
+    """The marks and texts of the timeline on a page."""
     section = shown.replace("\r", "").partition("Timeline\n")[2].partition("\n\n")[0]
     rows = [re.fullmatch(r"  (\S.{7,}?|\s+)  (\S)  (.*)", line) for line in section.splitlines()]
     assert all(rows), section
@@ -68,7 +68,7 @@ STORY = [
 ]
 
 
-def test_restarts_are_told_as_a_story(shell: Shell, unlucky: Trial[Any]) -> None:
+def test_restarts_are_shown_as_a_timeline(shell: Shell, unlucky: Trial[Any]) -> None:
     shown = shell.good("show", str(unlucky.id))
     assert timeline(shown) == STORY
     assert "replicas     4 (worker)" in shown
@@ -100,9 +100,7 @@ def test_a_narrow_terminal_breaks_lines_under_their_text(shell: Shell, unlucky: 
     assert "\x1b[3" not in terminal.raw
 
 
-def test_where_there_are_no_such_signs_plain_ones_are_drawn(
-    shell: Shell, unlucky: Trial[Any]
-) -> None:
+def test_a_terminal_without_unicode_gets_plain_marks(shell: Shell, unlucky: Trial[Any]) -> None:
     shown = shell.good("show", str(unlucky.id), PYTHONIOENCODING="ascii")
     told = shown.partition("Timeline")[2]
     assert told.isascii()
@@ -111,9 +109,7 @@ def test_where_there_are_no_such_signs_plain_ones_are_drawn(
     assert "*  running: 4 replicas (worker-0 ... worker-3)" in told
 
 
-def test_a_failure_names_its_cause_with_its_last_lines_and_not_the_rest(
-    shell: Shell, tmp_path: Path
-) -> None:
+def test_a_failure_shows_its_cause_with_its_last_lines_only(shell: Shell, tmp_path: Path) -> None:
     program = f"""
 STAGE = {str(tmp_path)!r}
 if index != 1:
@@ -147,7 +143,7 @@ NODE = "ip-10-0-117-23.eu-central-1.compute.internal"
 
 @pytest.fixture(scope="module")
 def in_pods(module_shell: Shell) -> Trial[Any]:
-    """Two workers, recorded as in a cluster whose names are as long as those of clouds."""
+    """Two workers of a cluster with long node names, as in clouds."""
     trial = module_shell.submit_roles(role("pass", replicas=2)).wait(timeout=PATIENCE)
     module_shell.good("server", "stop")
     with sqlite3.connect(module_shell.home / "windlass.db") as database:
@@ -163,7 +159,7 @@ def in_pods(module_shell: Shell) -> Trial[Any]:
     return trial
 
 
-def test_where_replicas_ran_is_told_in_full_however_narrow_the_terminal(
+def test_node_names_are_shown_in_full_in_a_narrow_terminal(
     module_shell: Shell, in_pods: Trial[Any]
 ) -> None:
     terminal = module_shell.terminal("show", str(in_pods.id), columns=80, NO_COLOR="1")
@@ -182,7 +178,7 @@ def test_where_replicas_ran_is_told_in_full_however_narrow_the_terminal(
     ]
 
 
-def test_where_replicas_ran_stands_in_their_table_where_that_has_room(
+def test_node_names_are_part_of_the_table_if_they_fit(
     module_shell: Shell, in_pods: Trial[Any]
 ) -> None:
     terminal = module_shell.terminal("show", str(in_pods.id), columns=200, NO_COLOR="1")
@@ -194,7 +190,7 @@ def test_where_replicas_ran_stands_in_their_table_where_that_has_room(
         assert "\nPods" not in shown
 
 
-def test_a_script_that_fails_has_its_last_lines_and_no_table(shell: Shell) -> None:
+def test_a_failed_script_shows_its_last_lines_and_no_table(shell: Shell) -> None:
     shell.write("short.py", "import sys; print('last words'); sys.exit(4)")
     assert shell("run", "short.py").returncode == 4
     shown = shell.good("show", str(shell.newest().id))
@@ -204,7 +200,7 @@ def test_a_script_that_fails_has_its_last_lines_and_no_table(shell: Shell) -> No
     assert "Replicas" not in shown
 
 
-def test_the_deadline_of_a_job_is_called_the_same_as_in_its_error(shell: Shell) -> None:
+def test_the_deadline_of_a_job_has_the_same_name_as_in_its_error(shell: Shell) -> None:
     done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
     assert "ran out of time (deadline 100ms)" in done.stderr
     shown = shell.good("show", str(shell.newest().id))
@@ -214,7 +210,7 @@ def test_the_deadline_of_a_job_is_called_the_same_as_in_its_error(shell: Shell) 
     assert "  deadline     100ms\n" in shown
 
 
-def test_attempts_of_one_that_was_tried_again_are_listed_with_why(shell: Shell) -> None:
+def test_attempts_of_a_retried_trial_are_listed_with_reasons(shell: Shell) -> None:
     shell.write("again.py", """
         import os, sys
         sys.exit(0 if os.environ["WINDLASS_ATTEMPT"] == "2" else 1)
@@ -230,14 +226,14 @@ def test_attempts_of_one_that_was_tried_again_are_listed_with_why(shell: Shell) 
     assert rows[1].endswith("exit code 1")
 
 
-def test_json_has_all_of_it(shell: Shell, unlucky: Trial[Any]) -> None:
+def test_json_is_complete(shell: Shell, unlucky: Trial[Any]) -> None:
     told = shell.json("show", str(unlucky.id))
     assert len(told["attempts"]) == 12
     assert {"conditions", "events", "spec", "cause", "restarts"} <= set(told)
     assert "ReplicaRestarting" in [event["reason"] for event in told["events"]]
 
 
-def test_what_metrics_came_to_is_shown_as_a_table(shell: Shell) -> None:
+def test_summaries_of_metrics_are_a_table(shell: Shell) -> None:
     program = """
 import windlass as wl
 for step in range(3):

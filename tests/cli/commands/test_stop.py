@@ -15,14 +15,14 @@ STUBBORN = """
 """
 
 
-def test_trials_are_stopped_and_waited_for(shell: Shell) -> None:
+def test_stop_waits_for_the_end_of_trials(shell: Shell) -> None:
     first, second = (str(shell.submit("--", "sleep", "600")) for _ in range(2))
     told = shell.good("stop", first, second, first)
     assert told.splitlines() == [f"Trial {n} (sleep) is stopped." for n in (first, second)]
     assert {shell.trial(n).state.value for n in (first, second)} == {"STOPPED"}
 
 
-def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(shell: Shell) -> None:
+def test_a_trial_that_ignores_the_stop_is_killed_after_its_grace_period(shell: Shell) -> None:
     shell.write("stubborn.py", STUBBORN)
     trial_id = str(shell.submit("stubborn.py"))
     with shell.terminal("logs", "-f", trial_id).until("deaf").closing() as logs:
@@ -31,14 +31,14 @@ def test_one_that_does_not_listen_is_killed_when_its_grace_is_over(shell: Shell)
     assert shell.trial(trial_id).signal == "SIGKILL"
 
 
-def test_one_that_had_ended_stays_as_it_is(shell: Shell) -> None:
+def test_a_finished_trial_stays_unchanged(shell: Shell) -> None:
     shell.good("run", "--name", "done", "--", "true")
     trial_id = shell.newest().id
     told = shell.good("stop", str(trial_id))
     assert told == f"Trial {trial_id} (done) had already ended: it succeeded.\n"
 
 
-def test_one_that_is_not_there_does_not_keep_the_others_from_being_stopped(shell: Shell) -> None:
+def test_an_unknown_trial_does_not_prevent_other_stops(shell: Shell) -> None:
     trial_id = str(shell.submit("--", "sleep", "600"))
     done = shell("stop", "9999", trial_id)
     assert done.returncode == 1
@@ -46,7 +46,7 @@ def test_one_that_is_not_there_does_not_keep_the_others_from_being_stopped(shell
     assert done.stdout == f"Trial {trial_id} (sleep) is stopped.\n"
 
 
-def test_nobody_waits_who_does_not_want_to(shell: Shell) -> None:
+def test_stop_does_not_wait_without_the_option(shell: Shell) -> None:
     trial_id = str(shell.submit("--", "sleep", "600"))
     told = shell.good("stop", "--no-wait", trial_id)
     assert told in (
@@ -65,7 +65,7 @@ ASKING = """
 """
 
 
-def test_ls_tells_who_was_asked_to_stop_unless_something_came_of_it(shell: Shell) -> None:
+def test_ls_marks_trials_with_a_pending_request_to_stop(shell: Shell) -> None:
     shell.write("asked.py", """
         import time
         import windlass as wl

@@ -1,4 +1,4 @@
-"""`windlass suspend`, `resume` and `scale`, and how `windlass ls` tells of it."""
+"""`windlass suspend`, `resume` and `scale`, and their effect in `windlass ls`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOREVER = "signal.pause()"
 
 @pytest.fixture
 def job(shell: Shell) -> Trial[Any]:
-    """Two workers that run, and go on running."""
+    """Two workers that keep running."""
     trial = shell.submit_roles(role(FOREVER, replicas=2))
     until_running(trial, 2)
     return trial
@@ -53,7 +53,7 @@ def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None
     assert told == f"Trial {job.id} (mnist) was not suspended; it is running.\n"
 
 
-def test_one_that_cannot_be_suspended_does_not_keep_the_others_from_it(
+def test_a_trial_that_cannot_be_suspended_does_not_affect_the_others(
     shell: Shell, job: Trial[Any]
 ) -> None:
     shell.good("run", "--name", "done", "--", "true")
@@ -65,7 +65,7 @@ def test_one_that_cannot_be_suspended_does_not_keep_the_others_from_it(
     assert f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping." in done.stdout
 
 
-def test_what_never_started_is_told_nothing(shell: Shell) -> None:
+def test_suspending_a_queued_trial_stops_no_replica(shell: Shell) -> None:
     trial_id = shell.submit("--cpus", "16", "--", "sleep", "600")
     waiting = shell.submit("--cpus", "16", "--", "sleep", "600")
     told = shell.good("suspend", str(waiting))
@@ -90,7 +90,7 @@ def test_a_trial_is_scaled_by_a_number_if_it_has_one_role(shell: Shell, job: Tri
     assert "↕  scaled: worker 3 -> 1" in shown
 
 
-def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
+def test_scaling_several_roles_needs_the_name_of_a_role(shell: Shell) -> None:
     job = shell.submit_roles(role(FOREVER, "chief"), role(FOREVER, "worker"))
     done = shell("scale", str(job.id), "3")
     assert (done.returncode, done.stdout) == (1, "")
@@ -118,9 +118,7 @@ def test_of_several_roles_the_one_is_named(shell: Shell) -> None:
         ([], "Missing argument"),
     ],
 )
-def test_a_size_that_makes_no_sense_is_a_usage_error(
-    shell: Shell, sizes: list[str], why: str
-) -> None:
+def test_an_invalid_size_is_a_usage_error(shell: Shell, sizes: list[str], why: str) -> None:
     done = shell("scale", "1", *sizes)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr

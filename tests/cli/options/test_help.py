@@ -27,7 +27,7 @@ def test_help_lists_every_command(shell: Shell) -> None:
     assert shell.good() == listed
 
 
-def test_help_loads_no_command_and_none_of_what_commands_need(shell: Shell) -> None:
+def test_help_loads_no_command_and_no_dependency_of_commands(shell: Shell) -> None:
     program = """
         import sys
         sys.argv = ["windlass", "--help"]
@@ -45,7 +45,7 @@ def test_help_loads_no_command_and_none_of_what_commands_need(shell: Shell) -> N
     }  # fmt: skip
 
 
-def test_help_groups_the_commands_and_starts_with_those_for_every_day() -> None:
+def test_help_groups_the_commands_and_starts_with_common_ones() -> None:
     text = help_of(*next(commands(cli, "windlass")))
     positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
     assert positions == sorted(positions)
@@ -87,7 +87,7 @@ def test_help_all_lists_the_rare_options_too(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
+def test_the_table_and_the_help_of_a_command_agree(name: str) -> None:
     command = import_module(f"windlass.cli.commands.{name}").command
     assert command.short_help == COMMANDS[name]
     assert command.name == "command" or command.name == name
@@ -104,13 +104,13 @@ def test_a_mistyped_command_gets_the_nearest_one(shell: Shell) -> None:
     assert "Did you mean 'status'?" in shell("server", "statsu").stderr
 
 
-def test_what_other_tools_have_as_a_command_is_told_as_it_is_written_here(shell: Shell) -> None:
+def test_a_command_of_another_tool_gets_its_windlass_name(shell: Shell) -> None:
     done = shell("fork", "7")
     assert done.returncode == 2
     assert "There is no command 'fork'. Use: windlass continue ID --fork\n" in done.stderr
 
 
-def test_an_argument_of_a_trial_that_is_typed_as_an_option_is_told_how_it_is_written(
+def test_an_argument_of_a_trial_typed_as_an_option_is_explained(
     shell: Shell,
 ) -> None:
     for args, why in (
@@ -143,7 +143,7 @@ def test_a_mistyped_id_state_or_option_is_a_usage_error(shell: Shell) -> None:
         assert why in done.stderr
 
 
-def test_nothing_of_this_makes_a_home_or_starts_a_server(own_shell: Shell) -> None:
+def test_no_home_is_created_and_no_server_started(own_shell: Shell) -> None:
     for args in (["--help"], ["run", "--help"], ["completion", "bash"], ["--version"]):
         own_shell.good(*args)
     own_shell.good("doctor")
@@ -153,13 +153,13 @@ def test_nothing_of_this_makes_a_home_or_starts_a_server(own_shell: Shell) -> No
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_the_completion_script_says_where_to_put_it(shell: Shell, name: str) -> None:
+def test_the_completion_script_says_where_to_install_it(shell: Shell, name: str) -> None:
     script = shell.good("completion", SHELL=f"/usr/bin/{name}")
     assert f"windlass completion {name}" in script
     assert "_WINDLASS_COMPLETE" in script
 
 
-def test_completion_for_no_known_shell_names_those_there_are(shell: Shell) -> None:
+def test_completion_for_an_unknown_shell_lists_known_shells(shell: Shell) -> None:
     done = shell("completion", SHELL="/bin/tcsh")
     assert done.returncode == 2
     assert "Name a shell: bash, zsh, fish." in done.stderr
@@ -172,11 +172,11 @@ def test_commands_states_accelerators_and_files_are_completed(shell: Shell) -> N
     assert shell.complete("windlass server st") == ["start", "stop", "status"]
     assert shell.complete("windlass ls --state s")[:2] == ["starting", "suspended"]
     assert shell.complete("windlass run --accelerator h") == ["h100", "h200"]
-    assert shell.complete("windlass run tr") == ["tr"]  # of type file: the shell goes on
+    assert shell.complete("windlass run tr") == ["tr"]  # of type file: the shell completes it
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_bash_takes_the_script(shell: Shell) -> None:
+def test_bash_loads_the_script(shell: Shell) -> None:
     ask = (
         'eval "$(windlass completion bash)"; COMP_WORDS=(windlass l); COMP_CWORD=1;'
         ' _windlass_completion windlass; echo "${COMPREPLY[@]}"'

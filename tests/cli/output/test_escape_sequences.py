@@ -1,4 +1,4 @@
-"""Whatever stands in notes, names of files and metadata: it never steers the terminal."""
+"""Notes, file names and metadata never control the terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAKING = r"""
 
 @pytest.fixture(scope="module")
 def lab(module_shell: Shell) -> Shell:
-    """Where all that can be written is hostile."""
+    """A home in which every text contains escape sequences."""
     module_shell.write("making.py", MAKING)
     made = module_shell.start(sys.executable, "making.py")
     assert made.returncode == 0, made.stderr
@@ -56,18 +56,18 @@ def lab(module_shell: Shell) -> Shell:
         "model ls", "model show net", "template ls", "template show large", "workspace ls",
         "project ls", "command ls", "diff 1 2", "compare 1 2", "ls --json", "show 1 --json",
         "model show net --json", "artifacts 1 --json", "template show large --json",
-        # What was typed is told, too.
+        # Typed arguments are printed, too.
         "ls --where HOSTILE", "ls --where name=HOSTILE", "checkpoint show HOSTILE",
         "model show HOSTILE", "metrics 1 HOSTILE", "logs 1 --search HOSTILE( --regex",
         "gc --older-than HOSTILE", "template show HOSTILE", "show HOSTILE",
     ],
 )  # fmt: skip
-def test_nothing_that_is_shown_steers_the_terminal(lab: Shell, typed: str) -> None:
+def test_no_output_controls_the_terminal(lab: Shell, typed: str) -> None:
     done = lab(*(word.replace("HOSTILE", HOSTILE) for word in typed.split()))
     text = done.stdout + done.stderr
     assert "Traceback" not in text
     assert [c for c in text if not c.isprintable() and c not in "\n\t"] == []
 
 
-def test_json_says_exactly_what_was_written(lab: Shell) -> None:
+def test_json_has_the_exact_text(lab: Shell) -> None:
     assert lab.json("show", "1")["notes"] == HOSTILE

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees, and what Ctrl-C does there."""
+"""The output in a terminal, and the effect of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEAF = """
 
 @pytest.fixture(scope="module", autouse=True)
 def scripts(shell: Shell) -> None:
-    """A script that waits for a gate to open, and one that does not listen."""
+    """A script that waits for a file, and one that ignores signals."""
     shell.write("wait.py", WAIT)
     shell.write("deaf.py", DEAF)
     shell.good("server", "start")
@@ -35,16 +35,14 @@ def scripts(shell: Shell) -> None:
 
 @pytest.fixture
 def gate(shell: Shell) -> str:
-    """Something to wait for."""
+    """The file that a script waits for."""
     path = shell.folder.parent / "gate"
     if not path.exists():
         os.mkfifo(path)
     return str(path)
 
 
-def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
-    shell: Shell, gate: str
-) -> None:
+def test_output_appears_as_it_is_written_above_a_status_line(shell: Shell, gate: str) -> None:
     terminal = shell.terminal("run", "wait.py", gate)
     terminal.until("begun").until("more").until("(wait) running")
     with open(gate, "w"):
@@ -54,7 +52,7 @@ def test_output_comes_as_it_is_written_with_a_line_that_says_what_happens(
     assert "succeeded in" in terminal.lines[-1]
 
 
-def test_a_log_that_is_waited_for_says_what_the_trial_does(shell: Shell, gate: str) -> None:
+def test_following_a_log_shows_the_state_of_the_trial(shell: Shell, gate: str) -> None:
     shell.write("mute.py", "import sys; open(sys.argv[1]).read(); print('at last')")
     trial_id = str(shell.submit("--suspend", "mute.py", gate))
     follower = shell.terminal("logs", "-f", trial_id).until(f"trial {trial_id} (mute) suspended")
@@ -70,7 +68,7 @@ def test_a_log_that_is_waited_for_says_what_the_trial_does(shell: Shell, gate: s
     assert (piped.stdout, piped.stderr) == ("at last\n", "")
 
 
-def test_options_of_ours_behind_the_script_are_pointed_out(shell: Shell) -> None:
+def test_windlass_options_after_the_script_are_pointed_out(shell: Shell) -> None:
     shell.write("echoes.py", "import sys; print(sys.argv[1:])")
     after = ["--replicas", "2", "--spot", "--lr=1", "--cpus=3", "-f", "x", "--", "--memory", "1"]
     terminal = shell.terminal("run", "echoes.py", *after)
@@ -90,8 +88,8 @@ def test_options_of_ours_behind_the_script_are_pointed_out(shell: Shell) -> None
 WILD = "\x1b[31mcrimson\x1b[0m 10%\r20%\x1b[K "
 
 
-def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None:
-    """No title, no cleared screen, no question that the terminal would answer as if typed."""
+def test_output_may_use_colours_but_not_control_the_terminal(shell: Shell) -> None:
+    """No title, no cleared screen, no query that the terminal would answer as if typed."""
     moving = "\x1b[1A\x1b[1B\x1b[2E\x1b[F"
     title, clipboard = "\x1b]0;title\x07", "\x1b]52;c;cm0gLXJmIH4=\x07"
     tamed = f"{title}{clipboard}\x1b[2J\x1b[6n\x1b[?1049h\x1b[5;5H\x9b5n\x1bc\x00"
@@ -108,13 +106,13 @@ def test_output_may_colour_a_terminal_but_not_take_it_over(shell: Shell) -> None
         terminal = shell.terminal("logs", trial_id, *option)
         assert terminal.end() == 0
         assert f"{WILD}{moving}{tamed}\r\n" in terminal.raw
-    # Piped, it is what it was; `subprocess` reads all ends of lines as one.
+    # A pipe gets the original bytes. `subprocess` reads all kinds of line ends as one.
     written = (WILD + moving + tamed + "\n").replace("\r", "\n")
     assert shell.good("logs", trial_id) == written
     assert shell.good("logs", "--search", "crimson").count(written) == 1
 
 
-def test_what_one_runs_oneself_may_draw_bars_above_each_other(shell: Shell) -> None:
+def test_output_of_your_own_run_may_draw_several_progress_bars(shell: Shell) -> None:
     bars = f"{WILD}\x1b[1A\x1b[1B"
     shell.write("bars.py", f"print({bars!r}, end='\\n\\x1b]0;title\\x07')")
     terminal = shell.terminal("run", "bars.py")
@@ -123,8 +121,8 @@ def test_what_one_runs_oneself_may_draw_bars_above_each_other(shell: Shell) -> N
     assert "\x1b]" not in terminal.raw
 
 
-def test_a_colour_that_a_program_left_on_does_not_outlive_its_log(shell: Shell) -> None:
-    """Else a prompt would be red after it, or what is typed there could not be seen."""
+def test_colours_are_reset_after_a_log(shell: Shell) -> None:
+    """Otherwise the prompt would be red, or typed text would be invisible."""
     shell.write("hides.py", r"print('plain \x1b[0;8mhidden')")
     trial_id = str(shell.submit("hides.py"))
     shell.good("logs", "-f", trial_id)
@@ -133,7 +131,7 @@ def test_a_colour_that_a_program_left_on_does_not_outlive_its_log(shell: Shell) 
     assert terminal.raw == "plain \x1b[0;8mhidden\r\n\x1b[0m"
 
 
-def test_a_tip_repeats_nothing_that_takes_a_terminal_over(shell: Shell) -> None:
+def test_a_tip_contains_no_terminal_control_sequences(shell: Shell) -> None:
     shell.write("lacks.py", """raise ModuleNotFoundError("No module named 'a\\x1b]0;b'")""")
     terminal = shell.terminal("run", "lacks.py")
     assert terminal.end() == 1
@@ -141,14 +139,14 @@ def test_a_tip_repeats_nothing_that_takes_a_terminal_over(shell: Shell) -> None:
     assert "\x1b]" not in terminal.raw
 
 
-def test_without_colours_there_are_none(shell: Shell) -> None:
+def test_no_colour_disables_all_colours(shell: Shell) -> None:
     terminal = shell.terminal("run", "--", "echo", "plain", NO_COLOR="1")
     assert terminal.end() == 0
     assert "\x1b[3" not in terminal.raw
     assert "\x1b[2m" not in terminal.raw
 
 
-def test_ctrl_c_stops_the_trial_and_says_so(shell: Shell, gate: str) -> None:
+def test_ctrl_c_stops_the_trial_and_reports_it(shell: Shell, gate: str) -> None:
     terminal = shell.terminal("run", "wait.py", gate).until("begun").type(CTRL_C)
     assert terminal.end() == 130
     trial = shell.newest()
@@ -158,7 +156,7 @@ def test_ctrl_c_stops_the_trial_and_says_so(shell: Shell, gate: str) -> None:
     assert "Traceback" not in terminal.text
 
 
-def test_a_second_ctrl_c_leaves_at_once(shell: Shell) -> None:
+def test_a_second_ctrl_c_exits_at_once(shell: Shell) -> None:
     terminal = shell.terminal("run", "deaf.py").until("begun").type(CTRL_C)
     terminal.until("(deaf) stopping").type(CTRL_C)
     assert terminal.end() == 130
@@ -211,7 +209,7 @@ def test_a_table_fits_the_terminal(shell: Shell, columns: int) -> None:
         assert "…" in terminal.text
 
 
-def test_a_list_that_is_cut_says_so(shell: Shell) -> None:
+def test_a_truncated_list_is_marked(shell: Shell) -> None:
     shell.good("run", "--", "true")
     terminal = shell.terminal("ls", "-n", "1", NO_COLOR="1")
     assert terminal.end() == 0
@@ -219,7 +217,7 @@ def test_a_list_that_is_cut_says_so(shell: Shell) -> None:
     assert "\x1b[" not in terminal.raw
 
 
-def test_raw_bytes_are_kept_from_the_terminal(shell: Shell) -> None:
+def test_raw_bytes_are_not_written_to_a_terminal(shell: Shell) -> None:
     terminal = shell.terminal("result", "1", "--raw")
     assert terminal.end() == 2
     assert "--out value.pkl" in terminal.text

@@ -1,4 +1,4 @@
-"""The timeline that `windlass show` draws: from what is recorded to lines, without a server."""
+"""The timeline of `windlass show`: from records to lines, without a server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def attempt_of(
     index: int, attempt: int = 1, *, began: float | None = None, ended: float | None = None,
     code: int | None = None, reason: str = "",
 ) -> Attempt:  # fmt: skip
-    """One attempt of a worker, its times counted from the beginning."""
+    """One attempt of a worker, with times relative to the start."""
     phase = "Running" if ended is None else "Succeeded" if code == 0 else "Failed"
     return Attempt(
         role="worker", index=index, attempt=attempt, phase=phase, exit_code=code, reason=reason,
@@ -40,17 +40,17 @@ def attempt_of(
 
 
 def event_of(after: float, reason: str, message: str, *, warn: bool = False) -> Event:
-    """Something that happened so many seconds after the beginning."""
+    """An event at this many seconds after the start."""
     kind = EventKind.WARNING if warn else EventKind.NORMAL
     return Event(time=START + after, kind=kind, reason=reason, message=message)
 
 
-def told(record: TrialRecord, events: Sequence[Event] = ()) -> list[tuple[str, str]]:
+def timeline(record: TrialRecord, events: Sequence[Event] = ()) -> list[tuple[str, str]]:
     """The marks and texts of a timeline."""
     return [(each.mark.name, each.text) for each in build_timeline(record, events)]
 
 
-def test_a_call_that_succeeded_is_three_lines() -> None:
+def test_a_successful_call_is_three_lines() -> None:
     record = record_of(
         TrialState.SUCCEEDED, [attempt_of(0, began=0.1, ended=0.9, code=0)], replicas=1
     )
@@ -65,7 +65,7 @@ def test_a_call_that_succeeded_is_three_lines() -> None:
     ]
 
 
-def test_replicas_that_do_the_same_are_told_as_one_and_a_restart_names_who_is_to_blame() -> None:
+def test_replicas_with_equal_events_share_a_line_and_a_restart_names_its_cause() -> None:
     first = [attempt_of(i, began=1 + i / 10, ended=9.5, code=143, reason="Stopped") for i in (0, 2)]
     killed = attempt_of(1, began=1.1, ended=9, code=137, reason="Signal")
     again = [attempt_of(i, 2, began=11, ended=20, code=0) for i in range(3)]
@@ -79,7 +79,7 @@ def test_replicas_that_do_the_same_are_told_as_one_and_a_restart_names_who_is_to
         event_of(20.1, "Completed", "succeeded"),
     ]  # fmt: skip
     record = record_of(TrialState.SUCCEEDED, [*first, killed, *again], replicas=3)
-    assert told(record, events) == [
+    assert timeline(record, events) == [
         ("CREATED", "created"),
         ("STARTED", "running: 3 replicas (worker-0 … worker-2)"),
         ("FAILED", "worker-1 was killed by SIGKILL (exit code 137)"),
@@ -91,7 +91,7 @@ def test_replicas_that_do_the_same_are_told_as_one_and_a_restart_names_who_is_to
     ]
 
 
-def test_only_the_one_that_died_starts_again_where_that_is_the_scope() -> None:
+def test_only_the_failed_replica_restarts_with_that_scope() -> None:
     attempts = [
         attempt_of(0, began=1),
         attempt_of(1, began=1, ended=2, code=1),
@@ -103,7 +103,7 @@ def test_only_the_one_that_died_starts_again_where_that_is_the_scope() -> None:
         ),
     ]
     record = record_of(TrialState.RUNNING, attempts, replicas=2, together=False)
-    assert told(record, events)[2:] == [
+    assert timeline(record, events)[2:] == [
         ("FAILED", "worker-1 failed with exit code 1"),
         ("RESTART", "restart 1 of 6: worker-1"),
         ("STARTED", "running: worker-1, attempt 2"),
@@ -111,7 +111,7 @@ def test_only_the_one_that_died_starts_again_where_that_is_the_scope() -> None:
     ]
 
 
-def test_the_cause_of_a_failure_is_told_once() -> None:
+def test_the_cause_of_a_failure_is_shown_once() -> None:
     attempts = [attempt_of(0, began=1, ended=3, code=143, reason="Stopped"),
                 attempt_of(1, began=1, ended=2, code=1)]  # fmt: skip
     record = record_of(
@@ -120,26 +120,28 @@ def test_the_cause_of_a_failure_is_told_once() -> None:
     failed = event_of(
         2.1, "ReplicaFailed", "worker-1 (attempt 1) failed with exit code 1", warn=True
     )
-    assert told(record, [failed])[2:] == [
+    assert timeline(record, [failed])[2:] == [
         ("FAILED", "failed: worker-1 (attempt 1) failed with exit code 1"),
         ("NOTE", "worker-0 stopped"),
     ]
 
 
-def test_replicas_that_start_together_are_told_as_one_whatever_attempt_it_is() -> None:
+def test_replicas_that_start_together_share_a_line_in_any_attempt() -> None:
     attempts = [attempt_of(0, 2, began=5), attempt_of(1, 2, began=5.1), attempt_of(2, 1, began=5.2)]
-    assert told(record_of(TrialState.RUNNING, attempts, replicas=3))[1] == (
+    assert timeline(record_of(TrialState.RUNNING, attempts, replicas=3))[1] == (
         "STARTED", "running: 3 replicas (worker-0 … worker-2), attempts 1 and 2",
     )  # fmt: skip
 
 
-def test_a_restart_of_something_of_which_no_end_is_known_says_why() -> None:
+def test_a_restart_without_a_known_end_says_why() -> None:
     vanished = event_of(2, "ReplicaRestarting", "worker-1 (attempt 1) vanished; restart 1 of 6")
     record = record_of(TrialState.RESTARTING, [attempt_of(1, began=1)])
-    assert ("RESTART", "worker-1 (attempt 1) vanished; restart 1 of 6") in told(record, [vanished])
+    assert ("RESTART", "worker-1 (attempt 1) vanished; restart 1 of 6") in timeline(
+        record, [vanished]
+    )
 
 
-def test_suspending_resuming_scaling_and_what_is_unknown_stand_out() -> None:
+def test_suspensions_resumptions_scaling_and_unknown_events_stand_out() -> None:
     events = [
         event_of(1, "Suspended", "suspended"),
         event_of(2, "Resumed", "resumed"),
@@ -147,7 +149,7 @@ def test_suspending_resuming_scaling_and_what_is_unknown_stand_out() -> None:
         event_of(4, "SomethingNew", "that nobody here knows"),
         event_of(5, "SomethingBad", "", warn=True),
     ]
-    assert told(record_of(TrialState.SUSPENDED, message="by you"), events)[1:] == [
+    assert timeline(record_of(TrialState.SUSPENDED, message="by you"), events)[1:] == [
         ("SUSPENDED", "suspended"),
         ("RESUMED", "resumed"),
         ("SCALED", "scaled: worker 2 -> 4"),
@@ -157,20 +159,20 @@ def test_suspending_resuming_scaling_and_what_is_unknown_stand_out() -> None:
     ]
 
 
-def test_a_wait_for_room_is_told_if_it_was_one() -> None:
+def test_waiting_for_capacity_is_shown_if_it_took_time() -> None:
     def waited(seconds: float) -> list[tuple[str, str]]:
         moment = START + seconds
         queued = Condition(
             type=ConditionType.QUEUED, status=False, reason="Admitted", last_update=moment,
             last_transition=moment,
         )  # fmt: skip
-        return told(record_of(TrialState.STARTING, conditions=(queued,)))[1:-1]
+        return timeline(record_of(TrialState.STARTING, conditions=(queued,)))[1:-1]
 
     assert waited(75) == [("NOTE", "got capacity, after 1m 15s in the queue")]
     assert waited(0.01) == []
 
 
-def test_what_is_waited_for_is_the_present() -> None:
+def test_a_pending_state_is_shown_as_the_present() -> None:
     record = record_of(TrialState.QUEUED, message="needs 4 CPUs, 2 free; 1st in queue")
     lines = draw(build_timeline(record, []))
     assert [(line.when.strip(), line.text) for line in lines[1:]] == [
@@ -178,7 +180,7 @@ def test_what_is_waited_for_is_the_present() -> None:
     ]
 
 
-def test_starts_and_stops_are_told_until_something_comes_of_them() -> None:
+def test_starts_and_stops_are_shown_until_they_take_effect() -> None:
     events = [
         event_of(0.1 * i, "ReplicaStarting", f"starting worker-{i} attempt 1") for i in range(4)
     ]
@@ -187,14 +189,16 @@ def test_starts_and_stops_are_told_until_something_comes_of_them() -> None:
         for i in range(4)
     ]
     starting = record_of(TrialState.STARTING)
-    assert told(starting, events)[1:-1] == [("NOTE", "4 replicas (worker-0 … worker-3) starting")]
+    assert timeline(starting, events)[1:-1] == [
+        ("NOTE", "4 replicas (worker-0 … worker-3) starting")
+    ]
     stopping = record_of(TrialState.SUSPENDED, [attempt_of(i, began=1) for i in range(4)])
-    assert told(stopping, stops)[2:-1] == [
+    assert timeline(stopping, stops)[2:-1] == [
         ("NOTE", "4 replicas (worker-0 … worker-3) stopping: the job is suspended")
     ]
 
 
-def test_a_long_line_is_broken_where_there_is_no_room_and_nowhere_else() -> None:
+def test_a_line_wraps_only_if_it_is_too_long() -> None:
     moments = [
         Moment(START, Mark.CREATED, "created"),
         Moment(START + 1, Mark.FAILED, "worker-1 was killed by SIGKILL (exit code 137)"),
@@ -206,14 +210,14 @@ def test_a_long_line_is_broken_where_there_is_no_room_and_nowhere_else() -> None
     assert len(draw(moments)) == 3
 
 
-def test_a_plain_terminal_gets_plain_signs() -> None:
+def test_a_plain_terminal_gets_plain_marks() -> None:
     names = spell_names([("worker", 0), ("worker", 1), ("worker", 2)])
     moments = [Moment(START, mark, names) for mark in Mark]
     for line in draw(moments, plain=True):
         assert f"{line.sign}{line.text}".isascii()
 
 
-def test_of_a_very_long_story_the_middle_is_left_out() -> None:
+def test_the_middle_of_a_very_long_timeline_is_left_out() -> None:
     events = [event_of(i, "SomethingNew", f"event {i}") for i in range(1000)]
     moments = build_timeline(record_of(TrialState.RUNNING), events)
     assert len(moments) <= 61
@@ -223,6 +227,6 @@ def test_of_a_very_long_story_the_middle_is_left_out() -> None:
     assert int(gap.text.split()[0]) == 1002 - (len(moments) - 1)
 
 
-def test_the_same_moment_is_not_said_twice() -> None:
+def test_equal_times_are_printed_once() -> None:
     moments = [Moment(START, Mark.CREATED, "a"), *(Moment(START + 61, Mark.NOTE, t) for t in "bc")]
     assert [line.when.strip() for line in draw(moments)][1:] == ["+1m 1s", ""]

@@ -1,4 +1,4 @@
-"""Many blobs in one answer: as a pack, in bounds, and never silently fewer."""
+"""Many blobs in one response: as a pack, within limits, and never silently fewer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def transport(home: Path) -> Transport:
     return Client().transport
 
 
-def test_blobs_come_in_one_answer_and_those_that_are_not_there_are_left_out(
+def test_blobs_arrive_in_one_response_without_missing_ones(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [
@@ -49,7 +49,7 @@ def test_blobs_come_in_one_answer_and_those_that_are_not_there_are_left_out(
     assert fetch_blobs(transport, ["0" * 64]) == {}
 
 
-def test_small_lists_are_asked_for_once(transport: Transport, home: Path) -> None:
+def test_small_lists_need_one_request(transport: Transport, home: Path) -> None:
     [digest] = upload(b"numpy==2.1\n" + os.urandom(8).hex().encode())
     first = fetch_lists(transport, [digest])
     (home / "blobs" / digest[:2] / digest).unlink()
@@ -57,7 +57,7 @@ def test_small_lists_are_asked_for_once(transport: Transport, home: Path) -> Non
     assert len(blobs._kept) <= 64
 
 
-def test_what_is_asked_for_has_bounds_and_a_form(transport: Transport, home: Path) -> None:
+def test_requests_are_limited_in_size_and_form(transport: Transport, home: Path) -> None:
     transport.ask("GET", "/server", dict)  # the server runs
     server = Server(home)
 
@@ -75,9 +75,7 @@ def test_what_is_asked_for_has_bounds_and_a_form(transport: Transport, home: Pat
     assert code == 401
 
 
-def test_a_blob_that_is_cut_while_it_is_sent_is_an_error_and_not_a_shorter_one(
-    transport: Transport, home: Path
-) -> None:
+def test_a_blob_that_is_truncated_in_transfer_is_an_error(transport: Transport, home: Path) -> None:
     data = os.urandom(1000)
     [digest] = upload(data)
     place = home / "blobs" / digest[:2] / digest
@@ -88,7 +86,7 @@ def test_a_blob_that_is_cut_while_it_is_sent_is_an_error_and_not_a_shorter_one(
 
 
 @pytest.mark.parametrize("cut", [1, 31, 32, 39, 40, 44])
-def test_a_pack_that_is_cut_anywhere_is_refused(cut: int) -> None:
+def test_a_pack_that_is_truncated_anywhere_is_refused(cut: int) -> None:
     digest = hashlib.sha256(b"hello")
     pack = digest.digest() + (5).to_bytes(8, "big") + b"hello"
     with pytest.raises(wl.ServerError, match="is damaged"):

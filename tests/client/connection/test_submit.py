@@ -1,4 +1,4 @@
-"""Trees that change faster than they can be sent."""
+"""Trees that change faster than the client can upload them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.packaging.project_root import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 
-def test_a_tree_that_is_other_each_time_it_is_sent_is_told_with_the_remedy(
+def test_a_tree_that_changes_during_every_upload_is_reported_with_a_remedy(
     home: Path, tmp_path: Path
 ) -> None:
     tree, times = tmp_path / "tree", iter(range(100))

@@ -1,10 +1,10 @@
-"""Programs that ask the server from several threads."""
+"""Programs that send requests from several threads."""
 
 from __future__ import annotations
 
 from harness import Project
 
-# Threads take turns as often as they can, so that what can come in between does.
+# Threads switch as often as possible, so that races become likely.
 READ = """
 import sys
 import threading
@@ -29,7 +29,7 @@ print(len(pages))
 """
 
 
-def test_the_first_answers_may_be_read_by_many_threads_at_once(project: Project) -> None:
+def test_many_threads_can_read_the_first_responses_at_once(project: Project) -> None:
     project.write("read.py", READ)
     for _ in range(6):
         done = project.python("read.py")

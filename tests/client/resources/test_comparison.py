@@ -63,17 +63,17 @@ def test_the_same_call_twice_does_not_differ(home: Path, project: Project) -> No
     assert "Nothing differs" in str(diff)
 
 
-def test_trials_held_since_they_began_are_compared_as_they_stand_now(home: Path) -> None:
+def test_trials_held_since_their_start_are_compared_in_their_current_state(home: Path) -> None:
     job = wl.Job(wl.Command(["echo"]), executor=wl.Local(cpus=0.1))
     one, two, three, four = (job.submit() for _ in range(4))
     for trial in (one, two, three, four):
-        wl.get_trial(trial.id).wait()  # those in hand are not told
+        wl.get_trial(trial.id).wait()  # the objects in hand are not updated
     diff = one.diff(two)
     assert (diff.before.state, diff.after.state) == ("SUCCEEDED", "SUCCEEDED")
     assert list(wl.compare([three, four])["state"]) == ["SUCCEEDED", "SUCCEEDED"]
 
 
-def test_only_what_differs_is_fetched_in_two_requests(
+def test_only_differing_files_are_downloaded_in_two_requests(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = {f"same/{n}.py": b"same %d\n" % n for n in range(50)}
@@ -93,7 +93,7 @@ def test_only_what_differs_is_fetched_in_two_requests(
     assert [change.path for change in diff.code] == ["a.py", "come.py", "gone.py"]
     assert asked == [2, 4]  # both lists of files, then the four contents
     before.diff(after)
-    assert asked == [2, 4, 4]  # the lists are known by now
+    assert asked == [2, 4, 4]  # the lists are cached by now
     assert before.diff(submit(one)).code == ()
     assert asked == [2, 4, 4]
 
@@ -112,12 +112,12 @@ def test_files_of_every_kind_with_any_name_are_compared(home: Path) -> None:
     assert told["latin"][1] == ("@@ -1 +1 @@", "-\udce9", "+\udce8")
     assert told[odd][1] == ("@@ -1 +1 @@", "-a", "+b")
     text = str(diff)
-    text.encode()  # nothing in it that cannot be printed
+    text.encode()  # no unprintable characters
     assert "\x1b" not in text
     assert '--- "caf\\udce9\\n\'$(x)\\x1b[2J"' in text
 
 
-def test_packages_git_and_surroundings_are_compared(home: Path) -> None:
+def test_packages_git_and_environments_are_compared(home: Path) -> None:
     one, two = upload(b"numpy==1.26\nold==1\n", b"numpy==2.1\n")
     git = Git(commit="1" * 40, branch="main")
     before = submit(provenance=Provenance(packages=one, python="3.11.7", git=git), params={"a": 1})
@@ -143,7 +143,7 @@ def test_packages_git_and_surroundings_are_compared(home: Path) -> None:
     assert not diff.arguments
 
 
-def test_code_that_is_gone_from_the_store_is_said_to_be(home: Path) -> None:
+def test_code_missing_from_the_store_is_reported(home: Path) -> None:
     one = upload_tree({"lost.py": b"lost, once\n"})
     two = upload_tree({"lost.py": b"other\n"})
     before, after = submit(one), submit(two)
@@ -152,14 +152,14 @@ def test_code_that_is_gone_from_the_store_is_said_to_be(home: Path) -> None:
     assert change.note == "its lines were not read"
 
 
-def test_a_list_of_files_that_is_damaged_is_an_error_that_says_so(home: Path) -> None:
+def test_a_damaged_list_of_files_is_an_error(home: Path) -> None:
     before = submit(upload_tree({"a.py": b"1\n"}))
     after = submit(plant_manifest(home, b'{"files":[["../a","f","x",1]],"version":1}'))
     with pytest.raises(wl.ServerError, match="list of the files of a tree is damaged"):
         before.diff(after)
 
 
-def test_what_is_no_other_trial_is_refused(home: Path) -> None:
+def test_a_comparison_with_a_non_trial_is_refused(home: Path) -> None:
     trial = submit()
     with pytest.raises(
         wl.InvalidArgument, match=f"Trial {trial.id} cannot be compared with itself"
@@ -171,7 +171,7 @@ def test_what_is_no_other_trial_is_refused(home: Path) -> None:
         trial.diff("7")  # type: ignore[arg-type]
 
 
-def test_reported_metrics_stand_side_by_side_and_sort_a_table(
+def test_reported_metrics_are_shown_side_by_side_and_sort_a_table(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(
@@ -207,7 +207,7 @@ def test_reported_metrics_stand_side_by_side_and_sort_a_table(
 
 
 def make(name: str, **fields: object) -> int:
-    """An experiment with metadata; its id."""
+    """Create an experiment with metadata and return its id."""
     import uuid
 
     from windlass.model.records import ExperimentRecord
@@ -216,7 +216,7 @@ def make(name: str, **fields: object) -> int:
     return Client().transport.ask("POST", "/experiments", ExperimentRecord, body=asked).id
 
 
-def test_two_experiments_are_compared_by_what_was_tried_and_by_their_newest_code(
+def test_experiments_are_compared_by_their_arguments_and_their_newest_code(
     home: Path,
 ) -> None:
     old_tree = upload_tree({"train.py": b"depth = 1\n"})
@@ -248,7 +248,7 @@ def test_two_experiments_are_compared_by_what_was_tried_and_by_their_newest_code
         wl.get_experiment("deep").diff("nothing of that name")
 
 
-def test_experiments_without_trials_and_of_the_same_trials(home: Path) -> None:
+def test_experiments_without_trials_and_with_the_same_trials_are_compared(home: Path) -> None:
     one, two = make("empty-a"), make("empty-b")
     diff = wl.get_experiment(one).diff(two)
     assert diff.is_same and diff.newest is None
@@ -282,7 +282,7 @@ def test_a_dry_run_has_nothing_to_compare(
     assert not (tmp_path / "code").exists()
 
 
-def test_trials_that_only_build_others_have_no_code_to_compare(home: Path) -> None:
+def test_parent_trials_have_no_code_to_compare(home: Path) -> None:
     builder = submit(
         None, call(executable=GeneratorCall(qualname="build")), spec={"suspend": False}
     )
@@ -290,7 +290,7 @@ def test_trials_that_only_build_others_have_no_code_to_compare(home: Path) -> No
     assert builder.diff(other).notes == (f"Trial {builder.id} has no recorded code.",)
 
 
-def test_roles_with_trees_of_their_own_are_compared_each_with_its_own(home: Path) -> None:
+def test_roles_with_separate_trees_are_compared_role_by_role(home: Path) -> None:
     common = upload_tree({"x.py": b"0\n"})
     one, two = upload_tree({"actor.py": b"1\n"}), upload_tree({"actor.py": b"2\n"})
     before, after = (

@@ -1,4 +1,4 @@
-"""`download_code`: the very tree, nowhere but in the folder, nothing replaced, whole or told."""
+"""`download_code` writes the exact tree only into its folder, and replaces nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD = ["a b", "-dash", "new\nline", "café", "not-utf8-\udcff", "'\"$(x)", "deep
 
 
 def look(folder: Path) -> dict[str, object]:
-    """Everything below a folder: contents, who may be executed, where links lead."""
+    """Return everything below a folder: contents, executable bits, targets of links."""
     found: dict[str, object] = {}
     for base, folders, files in os.walk(folder):
         for name in files + [each for each in folders if os.path.islink(os.path.join(base, each))]:
@@ -35,7 +35,7 @@ def look(folder: Path) -> dict[str, object]:
     return found
 
 
-def test_what_was_submitted_is_what_is_downloaded(
+def test_the_downloaded_code_equals_the_submitted_code(
     home: Path, project: Project, tmp_path: Path
 ) -> None:
     project.write("train.py", "import windlass as wl\n@wl.run\ndef f():\n    pass\nf()\n")
@@ -64,7 +64,7 @@ def tree(home: Path) -> str:
     return upload_tree({"a.py": b"a\n", "b/c.py": ("x", b"c\n"), "b/l": ("l", "c.py")})
 
 
-def test_a_folder_that_holds_the_same_is_left_as_it_is_and_one_that_lacks_some_is_filled(
+def test_an_identical_folder_is_unchanged_and_an_incomplete_one_is_filled(
     tree: str, tmp_path: Path
 ) -> None:
     trial = submit(tree)
@@ -75,7 +75,7 @@ def test_a_folder_that_holds_the_same_is_left_as_it_is_and_one_that_lacks_some_i
     whole = look(place)
     (place / "b" / "l").unlink()
     (place / "b" / "c.py").unlink()
-    (place / ".windlass-unfinished-0123").write_text("half")  # of one that was killed
+    (place / ".windlass-unfinished-0123").write_text("half")  # of a download that was killed
     trial.download_code(place)
     assert look(place) == whole
 
@@ -91,7 +91,7 @@ def test_a_folder_that_holds_the_same_is_left_as_it_is_and_one_that_lacks_some_i
         (lambda p: ((p / "a.py").unlink(), (p / "a.py").symlink_to("b/c.py")), "'a.py' differs"),
     ],
 )
-def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
+def test_a_folder_with_other_contents_is_refused_and_unchanged(
     tree: str, tmp_path: Path, change: object, told: str
 ) -> None:
     trial = submit(tree)
@@ -105,7 +105,7 @@ def test_a_folder_that_holds_something_else_is_refused_and_not_touched(
     assert look(place) == before
 
 
-def test_what_is_no_folder_is_refused(tree: str, tmp_path: Path) -> None:
+def test_a_target_that_is_not_a_folder_is_refused(tree: str, tmp_path: Path) -> None:
     trial = submit(tree)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(wl.InvalidArgument, match="is not a folder"):
@@ -143,7 +143,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("files", HOSTILE, ids=[str(files)[:40] for files in HOSTILE])
-def test_no_list_of_files_leads_outside_the_folder(
+def test_no_manifest_can_write_outside_the_folder(
     home: Path, tree: str, tmp_path: Path, files: list[object]
 ) -> None:
     upload_tree({"x": b"pwned\n"})
@@ -156,7 +156,7 @@ def test_no_list_of_files_leads_outside_the_folder(
     assert not Path("/tmp/out").exists()
 
 
-def test_a_link_that_somebody_put_in_the_way_is_not_followed(home: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_target_is_not_followed(home: Path, tmp_path: Path) -> None:
     other = upload_tree({"x.py": b"x\n"})
     trial = submit(
         upload_tree({"a.py": b"a\n"}), call("learner"), call("actor", code=Code(tree=other))
@@ -169,7 +169,7 @@ def test_a_link_that_somebody_put_in_the_way_is_not_followed(home: Path, tmp_pat
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_what_the_server_lost_is_named_and_the_rest_is_there(home: Path, tmp_path: Path) -> None:
+def test_missing_blobs_are_named_and_the_rest_is_written(home: Path, tmp_path: Path) -> None:
     trial = submit(upload_tree({"a.py": b"still here\n", "b.py": b"soon lost\n"}))
     forget_blob(home, b"soon lost\n")
     with pytest.raises(wl.NotFound, match=r"incomplete: the server no longer has 'b\.py'"):
@@ -177,13 +177,13 @@ def test_what_the_server_lost_is_named_and_the_rest_is_there(home: Path, tmp_pat
     assert look(tmp_path / "code") == {"a.py": ("f", b"still here\n")}
 
 
-def test_a_trial_without_code_says_so(home: Path, tmp_path: Path) -> None:
+def test_a_trial_without_code_is_reported(home: Path, tmp_path: Path) -> None:
     with pytest.raises(wl.NotFound, match="has no recorded code"):
         submit().download_code(tmp_path / "code")
     assert not (tmp_path / "code").exists()
 
 
-def test_roles_with_code_of_their_own_get_folders_of_their_own(home: Path, tmp_path: Path) -> None:
+def test_roles_with_separate_code_get_separate_folders(home: Path, tmp_path: Path) -> None:
     one, two = upload_tree({"a.py": b"a\n"}), upload_tree({"b.py": b"b\n"})
     trial = submit(one, call("learner"), call("actor", code=Code(tree=two)))
     trial.download_code(tmp_path / "code")
@@ -223,12 +223,12 @@ def test_an_experiment_has_one_folder_or_one_for_each_version(home: Path, tmp_pa
         wl.get_experiment("bare").download_code(tmp_path / "bare")
 
 
-def test_a_download_that_is_killed_is_gone_on_with(home: Path, tmp_path: Path) -> None:
+def test_a_killed_download_can_be_resumed(home: Path, tmp_path: Path) -> None:
     files: dict[str, bytes | tuple[str, object]] = {
         f"{n:03}.bin": os.urandom(1000) + b"%d" % n for n in range(300)
     }
     trial = submit(upload_tree(files))
-    # Killed in the midst of a file: a signal to itself, after half of what it writes.
+    # Killed in the middle of a file: a signal to itself, after half of its writes.
     program = """
 import os, signal, sys
 import windlass as wl

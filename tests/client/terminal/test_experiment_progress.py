@@ -1,4 +1,4 @@
-"""How an experiment stands, from what its stream tells in pieces."""
+"""The progress of an experiment, from the pieces of its stream."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def sweep(state: TrialState) -> ExperimentRecord:
     )
 
 
-def test_it_is_over_only_when_how_each_trial_ended_is_known() -> None:
+def test_the_experiment_is_over_only_when_the_end_of_each_trial_is_known() -> None:
     running, ended = sweep(TrialState.RUNNING), sweep(TrialState.FAILED)
     progress = Progress(running)
     progress.learn(trial(TrialState.RUNNING))
     assert not progress.is_over
-    progress.learn(ended)  # it ended after the news of trials were taken
+    progress.learn(ended)  # it ended after the events of trials were read
     assert not progress.is_over
     progress.learn(trial(TrialState.FAILED))
     progress.learn(ended)

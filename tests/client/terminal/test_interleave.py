@@ -1,4 +1,4 @@
-"""Lines of several replicas: whole, each its own, a progress bar as it last stood."""
+"""Lines of several replicas stay whole and separate, and progress bars show their last state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ["chief-0", "worker-0", "worker-1"]
 
 @st.composite
 def outputs(draw: st.DrawFn) -> list[LogPart]:
-    """Pieces of lines of some replicas, some of which are started anew now and then."""
+    """Pieces of lines of some replicas, some of which restart now and then."""
     attempts = dict.fromkeys(NAMES, 1)
     parts = []
     for name in draw(st.lists(st.sampled_from(NAMES), max_size=40)):
@@ -47,11 +47,11 @@ def as_line(line: LogLine) -> Line:
 
 
 @given(outputs())
-def test_every_line_comes_whole_once_and_in_its_writers_order(parts: list[LogPart]) -> None:
+def test_every_line_appears_whole_once_and_in_the_order_of_its_writer(parts: list[LogPart]) -> None:
     lanes = Lanes(NAMES)
     shown = [line for part in parts for line in lanes.feed(part)]
     shown += lanes.rest()
-    # Joined by attempt: what one left open is over when the next begins.
+    # Joined by attempt: an open line ends when the next attempt begins.
     expected: list[Line] = []
     for attempt in range(1, 42):
         joiner = LineJoiner()
@@ -61,7 +61,7 @@ def test_every_line_comes_whole_once_and_in_its_writers_order(parts: list[LogPar
     assert lanes.unended(before=float("inf")) is None
 
 
-def test_a_line_that_begun_is_known_after_a_while_the_first_replicas_first() -> None:
+def test_incomplete_lines_are_shown_after_a_while_in_the_order_of_replicas() -> None:
     lanes = Lanes(NAMES)
 
     def begin(name: str, text: str, now: float) -> None:
@@ -77,7 +77,7 @@ def test_a_line_that_begun_is_known_after_a_while_the_first_replicas_first() -> 
     assert lanes.unended(before=2.0) == Line("worker-0", "stdout", "three")
 
 
-def test_a_line_without_end_is_not_waited_for_for_ever() -> None:
+def test_an_endless_line_is_not_held_back_forever() -> None:
     lanes = Lanes(NAMES)
     part = LogPart(time=0, stream="stdout", text="x" * 65536, end=False, role="worker")
     shown = [line for _ in range(40) for line in lanes.feed(part)]

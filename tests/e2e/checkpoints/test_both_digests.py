@@ -11,7 +11,7 @@ from checkpoint_functions import save_two_sizes
 import windlass as wl
 from harness import PATIENCE
 
-LARGE = 9 << 20  # fetched by itself, in pieces
+LARGE = 9 << 20  # downloaded separately, in pieces
 
 
 def blobs(home: Path) -> dict[str, Path]:
@@ -34,7 +34,7 @@ def flip_a_bit(path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_blake3", [True, False])
-def test_they_are_downloaded_as_they_were_and_damage_is_noticed(
+def test_both_are_downloaded_unchanged_and_damage_is_detected(
     home: Path, tmp_path: Path, has_blake3: bool
 ) -> None:
     data = os.urandom(1 << 20)
@@ -45,7 +45,7 @@ def test_they_are_downloaded_as_they_were_and_damage_is_noticed(
     assert (folder / "large").read_bytes() == data * 9
     assert (folder / "small").read_bytes() == data[:10]
     (folder / "large").unlink()
-    checkpoint.download(folder)  # what is there is known again
+    checkpoint.download(folder)  # existing files are recognized
     assert (folder / "large").stat().st_size == LARGE
     (folder / "small").write_bytes(b"0123456789")
     with pytest.raises(wl.Conflict, match="'small' differs"):
@@ -67,7 +67,7 @@ def test_they_are_downloaded_as_they_were_and_damage_is_noticed(
 
 
 @pytest.mark.thorough
-def test_one_goes_on_from_the_other(home: Path, tmp_path: Path) -> None:
+def test_a_trial_resumes_from_a_checkpoint_of_the_other_kind(home: Path, tmp_path: Path) -> None:
     """A continued trial may save with another digest than its predecessor, in either order."""
     data = os.urandom(1 << 20)
     first = saved(data, False)

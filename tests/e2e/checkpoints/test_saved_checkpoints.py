@@ -1,4 +1,4 @@
-"""Checkpoints, as the server has them and users ask for them."""
+"""Checkpoints, as the server stores them and users query them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_has_the_metrics_of_its_step_in_every_query(home: Path, gat
             Path("state").write_text(str(step))
             wl.save_checkpoint("state", step=step, metadata={"step": step})
         wl.report(1, group="validation", accuracy=0.5)
-        wl.report(3, loss=3.0)  # after it was saved, and before its step
+        wl.report(3, loss=3.0)  # after the save, and before its step
         wait_for(gate)
         wl.report(5, loss=2.0)
         wl.report(6, loss=1.0)
@@ -95,7 +95,7 @@ def test_a_checkpoint_has_the_metrics_of_its_step_in_every_query(home: Path, gat
     [by_metric] = trial.list_checkpoints(sort_by="loss", limit=1)
     assert (by_metric.id, by_metric.metrics) == (last.id, last.metrics)
     [by_system] = trial.list_checkpoints(sort_by="system/cpu_percent", limit=1)
-    assert by_system.metrics["system/cpu_percent"] == 1.0  # it was asked for
+    assert by_system.metrics["system/cpu_percent"] == 1.0  # it was requested
     with pytest.raises(wl.InvalidArgument, match=r"It reported: loss, odd, validation/accuracy\."):
         next(trial.list_checkpoints(sort_by="something"))
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_lists_the_models_and_trials_that_need_it(
     assert last.refresh().models == {"classifier": 1}
 
 
-def test_checkpoint_pages_follow_each_other_and_an_invalid_cursor_is_refused(home: Path) -> None:
+def test_checkpoint_pages_are_consecutive_and_an_invalid_cursor_is_refused(home: Path) -> None:
     trial = train.submit([3.0, 1.0, 2.0, 1.0, 5.0]).wait()
     transport = wl.Client().transport
     from windlass.model.requests import CheckpointPage
@@ -173,7 +173,7 @@ def test_a_checkpoint_of_many_small_files_is_downloaded_repaired_and_collected(
     (folder / "8").write_text("other".ljust(2000))
     with pytest.raises(wl.Conflict, match="'8' differs"):
         first.download(folder)
-    wl.gc(older_than=0)  # what other tests left
+    wl.gc(older_than=0)  # left by other tests
     first.delete()
     assert wl.gc(older_than=0).blobs == 1, "its list: the second needs most of its files"
     again = second.download(tmp_path / "second")
@@ -183,7 +183,7 @@ def test_a_checkpoint_of_many_small_files_is_downloaded_repaired_and_collected(
     assert wl.gc(older_than=0).bytes > 200_000
 
 
-def test_large_files_come_back_as_they_were(home: Path, tmp_path: Path) -> None:
+def test_large_files_are_downloaded_unchanged(home: Path, tmp_path: Path) -> None:
     @wl.run(cpus=0.1)
     def save(data: bytes) -> str | None:
         Path("model.bin").write_bytes(data * 4)
@@ -196,7 +196,7 @@ def test_large_files_come_back_as_they_were(home: Path, tmp_path: Path) -> None:
     assert saved.read_bytes() == data * 4
 
 
-def test_notes_are_put_and_removed_one_by_one(home: Path) -> None:
+def test_metadata_is_set_and_removed_by_key(home: Path) -> None:
     [checkpoint] = train.submit([0.5], lr=0.1).wait().list_checkpoints()
     assert checkpoint.metadata == {"loss": 0.5, "lr": 0.1}
     checkpoint.add_metadata(note="best", lr=[1, 2]).remove_metadata("loss", "not-there")
@@ -297,7 +297,7 @@ def test_a_warning_about_a_grouped_metric_appears_while_the_trial_runs(
             wl.save_checkpoint("state", step=step)
             if Path(gate).exists():
                 return
-            time.sleep(0.05)  # nothing tells of a file
+            time.sleep(0.05)  # no notification for a file
 
     trial = long.submit(str(gate))
     eventually(lambda: bool(warnings_of(trial)), "it was told of")
@@ -306,7 +306,7 @@ def test_a_warning_about_a_grouped_metric_appears_while_the_trial_runs(
     assert len(warnings_of(trial.wait())) == 1
 
 
-def test_steps_that_are_counted_otherwise_delete_nothing(home: Path) -> None:
+def test_steps_that_are_counted_differently_delete_nothing(home: Path) -> None:
     @wl.run(cpus=0.1, keep_best="min loss")
     def by_batch() -> None:
         Path("state").write_text("1")
@@ -338,7 +338,7 @@ def test_the_first_checkpoint_of_a_continued_trial_is_not_deleted(home: Path) ->
         Path("state").write_text("1")
         wl.save_checkpoint("state", step=1)
         while not Path(gate).exists():
-            time.sleep(0.01)  # nothing tells of a file
+            time.sleep(0.01)  # no notification for a file
         for step in (2, 3):
             wl.save_checkpoint("state", step=step)
 
@@ -351,14 +351,14 @@ def test_the_first_checkpoint_of_a_continued_trial_is_not_deleted(home: Path) ->
     gate.touch()
     trial.wait()
     other.wait()
-    assert steps_of(trial) == [1, 3]  # 1 is what the other began with
+    assert steps_of(trial) == [1, 3]  # 1 is where the other one started
 
 
-def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) -> None:
+def test_a_trial_continues_from_the_checkpoint_of_another(home: Path, project: Project) -> None:
     trial = train.submit([0.5, 0.4]).wait().set_labels(["good"])
     longer = trial.continue_({"losses": [0.3]})
     assert longer.result() == "0.4 "
-    assert longer.labels == ()  # whether it is good, too, is yet to be seen
+    assert longer.labels == ()  # whether the checkpoint is valid is checked below
     assert (longer.origin.id if longer.origin else None, longer.params["losses"]) == (
         trial.id,
         [0.3],
@@ -373,8 +373,8 @@ def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) ->
     other = trial.fork(first, {"losses": []}, name="other way", labels=["b", "a", "b"])
     assert other.result() == "0.5 "
     assert other.labels == ("b", "a")
-    assert other.rerun().result() == "0.5 "  # the very same again
-    assert other.continue_().result() == "0.5 "  # it saved none: that with which it began
+    assert other.rerun().result() == "0.5 "  # exactly the same again
+    assert other.continue_().result() == "0.5 "  # it saved none: its first one
     with pytest.raises(wl.InvalidArgument, match="is of trial"):
         trial.fork(own)
     shown = project.run(BIN / "windlass", "show", str(trial.id)).stdout
@@ -385,9 +385,7 @@ def test_a_trial_goes_on_from_where_another_was(home: Path, project: Project) ->
         nothing.continue_()
 
 
-def test_ranks_save_parts_that_are_one_checkpoint_when_all_are_there(
-    home: Path, tmp_path: Path
-) -> None:
+def test_parts_saved_by_ranks_are_one_checkpoint_when_complete(home: Path, tmp_path: Path) -> None:
     @wl.run(cpus=0.1, replicas=2, framework="torch", retries=1)
     def save(gate: str) -> str | None:
         import os
@@ -402,7 +400,7 @@ def test_ranks_save_parts_that_are_one_checkpoint_when_all_are_there(
         Path("part", f"shard-{rank}").write_text(f"{rank} of attempt {attempt}")
         if attempt == "1" and rank == 1:
             while not os.listdir(gate):
-                time.sleep(0.01)  # nothing tells of a file
+                time.sleep(0.01)  # no notification for a file
             os.kill(os.getpid(), signal.SIGKILL)
         wl.save_checkpoint("part", step=7, shard=True, metadata={"by": rank})
         Path(gate, f"{rank}-{attempt}").touch()
@@ -431,7 +429,7 @@ def test_a_checkpoint_saved_without_a_server_is_recorded_once(fresh_home: Path) 
 
         Path("state").write_text("1")
         while not Path(gate).exists():
-            time.sleep(0.01)  # nothing tells of a file
+            time.sleep(0.01)  # no notification for a file
         wl.save_checkpoint("state", step=1)
         Path(gate).unlink()
         while not Path(gate).exists():
@@ -450,7 +448,7 @@ def test_a_checkpoint_saved_without_a_server_is_recorded_once(fresh_home: Path) 
 
 
 @pytest.mark.thorough
-def test_a_server_killed_while_it_deletes_finishes_that_when_it_is_back(fresh_home: Path) -> None:
+def test_a_server_killed_during_a_deletion_finishes_it_after_its_restart(fresh_home: Path) -> None:
     trial = train.submit([0.5, 0.4]).wait()
     folder = Path(trial.directory, "checkpoints")
     kill_server(fresh_home)
@@ -463,7 +461,7 @@ def test_a_server_killed_while_it_deletes_finishes_that_when_it_is_back(fresh_ho
     assert steps_of(trial) == [0]
 
 
-def test_commands_list_show_fetch_and_delete(home: Path, project: Project) -> None:
+def test_commands_list_show_download_and_delete_checkpoints(home: Path, project: Project) -> None:
     trial = train.submit([0.5, 0.25], lr=0.1).wait()
     first, last = trial.list_checkpoints()
 
@@ -493,7 +491,7 @@ def test_commands_list_show_fetch_and_delete(home: Path, project: Project) -> No
     assert "started from it" in refused.stderr
 
 
-def test_a_program_killed_while_it_saves_leaves_nothing_half(home: Path) -> None:
+def test_a_program_killed_while_it_saves_leaves_no_partial_checkpoint(home: Path) -> None:
     @wl.run(cpus=0.1)
     def save(size: int) -> None:
         import threading

@@ -43,7 +43,7 @@ def test_a_block_does_not_wait_for_the_trials(home: Path, gate: Path) -> None:
     assert exp.wait().state == "SUCCEEDED"
 
 
-def test_with_wait_it_does(home: Path) -> None:
+def test_a_block_with_wait_waits_for_the_trials(home: Path) -> None:
     with wl.create_experiment("waiting", wait=True) as exp:
         trials = [exp.add(TRUE) for _ in range(2)]
     assert exp.state == "SUCCEEDED"
@@ -51,9 +51,7 @@ def test_with_wait_it_does(home: Path) -> None:
 
 
 @pytest.mark.parametrize("in_a_block", [True, False])
-def test_the_trials_one_holds_have_ended_once_they_were_waited_for(
-    home: Path, in_a_block: bool
-) -> None:
+def test_held_trial_objects_have_ended_after_a_wait(home: Path, in_a_block: bool) -> None:
     code = "import windlass as wl; wl.report(1, loss=0.5); wl.report(2, loss=0.25)"
     job = wl.Job(wl.Command(["python", "-c", code]), executor=LITTLE)
     exp = wl.create_experiment("held", wait=in_a_block)
@@ -79,7 +77,7 @@ def test_an_added_trial_counts_at_once(home: Path, gate: Path) -> None:
     assert (exp.state, exp.trial_count) == ("EMPTY", 0)
     assert repr(exp) == f"<Experiment {exp.id} counting: EMPTY, 0 trials>"
     exp.add(gated(gate))
-    assert repr(exp) == f"<Experiment {exp.id} counting>"  # how it stands is not known here
+    assert repr(exp) == f"<Experiment {exp.id} counting>"  # its state is not known here
     assert (exp.state, exp.trial_count) == ("RUNNING", 1)
     exp.add(gated(gate))
     assert sum(exp.states.values()) == 2
@@ -92,12 +90,12 @@ def test_an_experiment_with_wait_raises_its_failed_trials_with_their_logs(home: 
     with pytest.raises(wl.ExperimentFailed) as raised, exp:
         exp.add(TRUE)
         trial = exp.add(FALSE)
-        exp.add(FALSE, auxiliary=True)  # no part of it
+        exp.add(FALSE, auxiliary=True)  # not part of it
     told = str(raised.value)
     assert f"Experiment {exp.id} (unlucky): 1 of 2 trials did not succeed." in told
     assert f"trial {trial.id} (unlucky): failed: " in told
     assert "exit code 3" in told
-    assert "no luck" in told  # what it wrote last
+    assert "no luck" in told  # its last output
     assert f"windlass logs {trial.id}" in told
     assert raised.value.trial_ids == (trial.id,)
     assert raised.value.experiment_id == exp.id
@@ -108,7 +106,7 @@ def test_an_exception_of_the_block_takes_precedence(home: Path, gate: Path) -> N
     with pytest.raises(ZeroDivisionError), wl.create_experiment("raising", wait=True) as exp:
         trial = exp.add(gated(gate))
         _ = 1 / 0
-    assert not trial.refresh().is_finished  # it was not waited for, and goes on
+    assert not trial.refresh().is_finished  # the block does not wait for it, and it continues
     gate.touch()
     assert trial.wait().state == "SUCCEEDED"
 
@@ -142,7 +140,7 @@ def test_an_experiment_that_is_being_built_is_not_over(home: Path) -> None:
         assert exp.refresh().state == "RUNNING"
         exp.add(TRUE).wait()
         assert exp.refresh().state == "RUNNING"
-        assert exp.wait().states == {"SUCCEEDED": 1}  # a wait is for what there is
+        assert exp.wait().states == {"SUCCEEDED": 1}  # a wait covers the existing trials
     assert exp.state == "SUCCEEDED"
 
 
@@ -157,7 +155,7 @@ def test_an_experiment_is_built_in_several_blocks_and_by_several_objects(home: P
     assert exp.wait().states == {"SUCCEEDED": 3}
 
 
-def test_an_author_that_is_killed_lets_go(home: Path, project: Project) -> None:
+def test_a_killed_author_releases_its_experiment(home: Path, project: Project) -> None:
     project.write(
         "hold.py",
         """
@@ -176,7 +174,7 @@ def test_an_author_that_is_killed_lets_go(home: Path, project: Project) -> None:
     eventually(lambda: exp.refresh().state == "EMPTY", "it was let go")
 
 
-def test_ctrl_c_while_trials_are_waited_for_leaves_them(
+def test_ctrl_c_while_waiting_leaves_the_trials_running(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write(
@@ -197,7 +195,7 @@ with wl.create_experiment("left-by-ctrl-c", wait=True) as exp:
         f"Left experiment {exp.id} (left-by-ctrl-c): 1 trial goes on. To stop it: "
         f"windlass stop --experiment {exp.id}"
     ]
-    assert not [line for line in terminal.lines if "transport.py" in line]  # none of our frames
+    assert not [line for line in terminal.lines if "transport.py" in line]  # no frames of Windlass
     assert exp.state == "RUNNING"
     gate.touch()
     assert exp.wait().state == "SUCCEEDED"
@@ -278,7 +276,9 @@ def test_an_auxiliary_trial_ends_with_the_experiment(home: Path, gate: Path) -> 
     assert (exp.trial_count, exp.record.auxiliary) == (2, 1)
 
 
-def test_without_a_block_it_ends_after_the_last_ordinary_trial(home: Path, gate: Path) -> None:
+def test_without_a_block_an_auxiliary_trial_ends_after_the_last_ordinary_one(
+    home: Path, gate: Path
+) -> None:
     exp = wl.create_experiment("plain")
     exp.add(TRUE).wait()
     monitor = exp.add(FOREVER, auxiliary=True)  # for the next trials
@@ -290,7 +290,7 @@ def test_without_a_block_it_ends_after_the_last_ordinary_trial(home: Path, gate:
     assert monitor.wait(60).state == "STOPPED"
 
 
-def test_while_it_is_being_built_auxiliary_trials_stay(home: Path) -> None:
+def test_auxiliary_trials_stay_while_the_experiment_is_being_built(home: Path) -> None:
     with wl.create_experiment("staying") as exp:
         monitor = exp.add(FOREVER, auxiliary=True)
         exp.add(TRUE).wait()
@@ -313,7 +313,9 @@ def test_auxiliary_trials_of_a_block_without_others_end_with_it(home: Path) -> N
     assert monitor.wait(60).state == "STOPPED"
 
 
-def test_they_end_though_the_author_was_killed(home: Path, project: Project, gate: Path) -> None:
+def test_auxiliary_trials_end_after_the_author_is_killed(
+    home: Path, project: Project, gate: Path
+) -> None:
     project.write(
         "watch.py",
         f"""{PREAMBLE}
@@ -337,7 +339,7 @@ with wl.create_experiment("orphans") as exp:
 
 
 @pytest.mark.thorough
-def test_they_end_though_the_server_was_killed_meanwhile(fresh_home: Path, gate: Path) -> None:
+def test_auxiliary_trials_end_after_the_server_is_killed(fresh_home: Path, gate: Path) -> None:
     exp = wl.create_experiment("restarted")
     monitor = exp.add(FOREVER, auxiliary=True)
     done = gate.with_name("done")
@@ -352,10 +354,10 @@ def test_they_end_though_the_server_was_killed_meanwhile(fresh_home: Path, gate:
 
 
 @pytest.mark.thorough
-def test_they_end_with_a_block_that_is_left_just_after_the_server_was_killed(
+def test_auxiliary_trials_end_if_the_block_ends_right_after_a_kill_of_the_server(
     fresh_home: Path,
 ) -> None:
-    """The new server does not yet know who holds what; it remembers who let go meanwhile."""
+    """The new server does not know the leases yet, but remembers releases in the meantime."""
     with wl.create_experiment("alone") as exp:
         monitor = exp.add(FOREVER, auxiliary=True)
         eventually(lambda: monitor.refresh().state == "RUNNING", "it runs")

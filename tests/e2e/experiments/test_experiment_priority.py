@@ -38,7 +38,7 @@ def test_the_priority_applies_to_queued_and_added_trials(
 def test_the_priority_does_not_apply_to_a_cluster_and_warns_once(
     fresh_home: Path, project: Project
 ) -> None:
-    """Whether there is a cluster or not: here there is none, and the job is refused."""
+    """With or without a cluster. Here there is none, and the job is refused."""
     launch = project.write(
         "launch.py",
         """

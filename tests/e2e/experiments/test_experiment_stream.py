@@ -1,4 +1,4 @@
-"""The stream of an experiment: everything that happens to it and its trials, nothing missed."""
+"""The stream of an experiment reports all events of the experiment and its trials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def until_all_ended(
     raise AssertionError("the stream ended")
 
 
-def test_it_begins_with_the_experiment_and_every_trial_there_is(home: Path) -> None:
+def test_the_stream_starts_with_the_experiment_and_every_existing_trial(home: Path) -> None:
     experiment = wl.create_experiment("begins")
     quick = wl.run(lambda x: x, experiment="begins", cpus=0.1)
     ids = [quick.submit(number).wait().id for number in range(3)]
@@ -50,7 +50,7 @@ def test_it_begins_with_the_experiment_and_every_trial_there_is(home: Path) -> N
     assert next(news) == first
 
 
-def test_it_goes_on_with_each_change(home: Path, tmp_path: Path) -> None:
+def test_the_stream_reports_each_change(home: Path, tmp_path: Path) -> None:
     experiment = wl.create_experiment("changes")
     news = news_of(experiment)
     assert next(news).state is ExperimentState.EMPTY  # type: ignore[union-attr]  # the experiment
@@ -84,7 +84,7 @@ def test_the_stream_reports_the_end_of_each_of_many_trials(home: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_it_goes_on_after_the_server_was_killed(home: Path, tmp_path: Path) -> None:
+def test_the_stream_continues_after_a_kill_of_the_server(home: Path, tmp_path: Path) -> None:
     experiment = wl.create_experiment("killed")
     let_go = tmp_path / "go"
     function = wl.run(held, experiment="killed", cpus=0.1)
@@ -99,7 +99,7 @@ def test_it_goes_on_after_the_server_was_killed(home: Path, tmp_path: Path) -> N
     assert trials[trial.id].state is TrialState.SUCCEEDED
 
 
-def test_other_metadata_is_news(home: Path) -> None:
+def test_the_stream_reports_changed_metadata(home: Path) -> None:
     from windlass.model.requests import ChangeExperiment
 
     experiment = wl.create_experiment("notes")
@@ -114,7 +114,7 @@ def test_other_metadata_is_news(home: Path) -> None:
     assert told.notes == "as expected"
 
 
-def test_the_stream_of_an_experiment_that_is_not_there_is_refused(home: Path) -> None:
+def test_the_stream_of_an_unknown_experiment_is_refused(home: Path) -> None:
     wl.create_experiment("999")  # a name that looks like an id
     transport = default_client().transport
     with pytest.raises(wl.NotFound, match=r"no experiment 999\.\n  The newest experiment is \d+"):

@@ -38,7 +38,7 @@ def tidy(home: Path) -> Iterator[None]:
     stop_trials(home)
 
 
-def test_it_returns_the_experiment_when_all_trials_have_ended(home: Path) -> None:
+def test_wait_returns_the_experiment_when_all_trials_have_ended(home: Path) -> None:
     experiment = wl.create_experiment("mixed")
     work = wl.run(lambda x: 1 / x, experiment="mixed", cpus=0.1, name="work")
     for number in (1, 0, 2):
@@ -52,7 +52,7 @@ def test_an_experiment_without_trials_has_nothing_to_wait_for(home: Path) -> Non
     assert wl.create_experiment("empty").wait(timeout=60).state == "EMPTY"
 
 
-def test_a_wait_that_takes_too_long_ends_and_the_trials_go_on(home: Path, gate: Path) -> None:
+def test_a_wait_that_times_out_ends_and_the_trials_continue(home: Path, gate: Path) -> None:
     experiment = wl.create_experiment("slow")
     trial = wl.run(wait_for, experiment="slow", cpus=0.1).submit(str(gate))
     with pytest.raises(wl.WaitTimeout, match="did not end within 100ms"):
@@ -63,7 +63,7 @@ def test_a_wait_that_takes_too_long_ends_and_the_trials_go_on(home: Path, gate: 
 
 
 @pytest.mark.thorough
-def test_it_is_waited_for_over_a_restart_of_the_server(fresh_home: Path, gate: Path) -> None:
+def test_a_wait_continues_over_a_restart_of_the_server(fresh_home: Path, gate: Path) -> None:
     experiment = wl.create_experiment("restarted")
     trial = wl.run(wait_for, experiment="restarted", cpus=0.1).submit(str(gate))
     waiting = threading.Thread(target=experiment.wait)
@@ -75,7 +75,7 @@ def test_it_is_waited_for_over_a_restart_of_the_server(fresh_home: Path, gate: P
     assert experiment.state == "SUCCEEDED"
 
 
-def test_it_can_be_awaited_beside_others(home: Path, gate: Path) -> None:
+def test_several_experiments_can_be_awaited_at_once(home: Path, gate: Path) -> None:
     experiment = wl.create_experiment("awaited")
     wl.run(wait_for, experiment="awaited", cpus=0.1).submit(str(gate))
 
@@ -91,11 +91,11 @@ def test_it_can_be_awaited_beside_others(home: Path, gate: Path) -> None:
     assert asyncio.run(both()) == "SUCCEEDED"
 
 
-def test_stop_stops_all_of_its_trials_and_no_others(home: Path, gate: Path) -> None:
+def test_stop_stops_only_the_trials_of_the_experiment(home: Path, gate: Path) -> None:
     experiment, other = wl.create_experiment("stopped"), wl.create_experiment("other")
     trials = [
         wl.run(wait_for, experiment="stopped", cpus=1).submit(str(gate)) for _ in range(8)
-    ]  # some of them queue
+    ]  # some of them are queued
     bystander = wl.run(wait_for, experiment="other", cpus=0.1).submit(str(gate))
     eventually(lambda: trials[0].refresh().state == "RUNNING", "it runs")
     experiment.stop(reason="enough")
@@ -115,7 +115,7 @@ def test_a_terminal_shows_a_progress_table_and_then_the_outcome(
     terminal.wait_for("2 trials: 2 running")
     line = terminal.wait_for("lr=0.2")
     assert "RUNNING" in line
-    assert "layers" not in line  # it is the same in all
+    assert "layers" not in line  # equal in all trials
     gate.touch()
     assert terminal.finish() == 0
     head, failed, said = terminal.lines[-3:]
@@ -125,7 +125,7 @@ def test_a_terminal_shows_a_progress_table_and_then_the_outcome(
     assert not any("RUNNING" in line for line in terminal.lines)
 
 
-def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
+def test_in_a_narrow_terminal_a_long_name_is_cut_before_the_counts(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     sweep = SWEEP.replace('"sweep"', '"of-all-widths-and-depths-and-rates"')

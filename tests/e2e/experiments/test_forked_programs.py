@@ -1,4 +1,4 @@
-"""Programs that fork while they build an experiment: each process builds for itself."""
+"""Programs that fork while they build an experiment: each process builds separately."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def brief(trial):
 """
 
 
-def test_a_fork_that_leaves_the_block_leaves_it_to_its_parent(home: Path, project: Project) -> None:
-    """A fork has a copy of everything but the threads, so its wait would never end."""
+def test_a_fork_that_leaves_the_block_does_not_end_it_for_its_parent(
+    home: Path, project: Project
+) -> None:
+    """A fork has a copy of everything except the threads, so its wait would never end."""
     project.write(
         "author.py",
         f"""{AUTHOR}
@@ -57,7 +59,7 @@ assert trial.wait().state == "SUCCEEDED"
 
 @pytest.mark.thorough
 def test_a_generator_in_a_fork_belongs_to_the_fork(home: Path, project: Project) -> None:
-    """Killed in the midst of it, its trial fails, though its parent goes on building."""
+    """If the fork is killed, its trial fails, while its parent continues to build."""
     project.write(
         "author.py",
         f"""{AUTHOR}

@@ -1,4 +1,4 @@
-"""Generators: trials that are built of jobs by a function in the author's own process."""
+"""Generators: trials that a function in the author's process builds from jobs."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def echo(*words: str) -> wl.Job:
 
 
 def gated(gate: Path, *then: str) -> wl.Job:
-    """A job that waits for a file, then does something."""
+    """A job that waits for a file, then runs a command."""
     script = f'until [ -e "{gate}" ]; do sleep 0.01; done; {" ".join(then) or "true"}'
     return wl.Job(wl.Command(["sh", "-c", script]), executor=LITTLE, name="gated")
 
 
-def test_a_generator_builds_its_trial_of_jobs(home: Path) -> None:
+def test_a_generator_builds_its_trial_from_jobs(home: Path) -> None:
     def build(trial: wl.Trial[Any], lr: float, layers: int = 2) -> None:
         for seed in range(layers):
             trial.add(echo(), args={"seed": seed})
 
     with wl.create_experiment("built") as exp:
         trial = exp.add(build, args={"lr": 0.1}, labels=["first"], name="two")
-        assert trial.state == "RUNNING"  # there at once
+        assert trial.state == "RUNNING"  # available at once
     trial.wait()
     assert trial.state == "SUCCEEDED"
     assert trial.result() is None
     assert (trial.name, trial.params, trial.record.labels) == ("two", PARAMS, ("first",))
     children = trial.children
     assert [child.params["seed"] for child in children] == [0, 1]
-    assert all(child.params["lr"] == 0.1 for child in children)  # besides its own
+    assert all(child.params["lr"] == 0.1 for child in children)  # in addition to its own
     assert [list(child.logs()) for child in children] == [["--seed=0"], ["--seed=1"]]
     parent = children[0].parent
     assert parent is not None
@@ -72,7 +72,7 @@ def test_the_arguments_of_a_job_override_the_arguments_of_its_generator(home: Pa
     assert list(child.wait().logs()) == ["--lr=0.1"]
 
 
-def test_the_trial_runs_until_all_that_was_added_has_ended(home: Path, gate: Path) -> None:
+def test_the_trial_runs_until_all_added_trials_have_ended(home: Path, gate: Path) -> None:
     def build(trial: wl.Trial[Any]) -> None:
         trial.add(gated(gate))
 
@@ -84,7 +84,7 @@ def test_the_trial_runs_until_all_that_was_added_has_ended(home: Path, gate: Pat
 
 
 def test_a_generator_may_wait_for_its_added_trials(home: Path) -> None:
-    """And may close over whatever its author has: it runs in the same process."""
+    """A generator runs in the process of its author, so it may use any closure."""
     lock, seen = threading.Lock(), []
 
     def build(trial: wl.Trial[Any]) -> None:
@@ -99,8 +99,8 @@ def test_a_generator_may_wait_for_its_added_trials(home: Path) -> None:
     assert list(trial.children[1].wait().logs()) == ["3"]
 
 
-def test_async_generators_run_side_by_side(home: Path, gate: Path) -> None:
-    """Each waits for a job that the other one lets go."""
+def test_async_generators_run_concurrently(home: Path, gate: Path) -> None:
+    """Each waits for a job that the other one releases."""
 
     def wait_and_open(trial: wl.Trial[Any], mine: Path, other: Path) -> wl.Trial[Any]:
         other.touch()
@@ -116,7 +116,7 @@ def test_async_generators_run_side_by_side(home: Path, gate: Path) -> None:
     assert exp.wait().states == {"SUCCEEDED": 4}
 
 
-def test_one_after_the_other_they_share_a_thread(home: Path) -> None:
+def test_consecutive_generators_share_a_thread(home: Path) -> None:
     async def build(trial: wl.Trial[Any]) -> None:
         threads.add(threading.current_thread())
 
@@ -124,12 +124,12 @@ def test_one_after_the_other_they_share_a_thread(home: Path) -> None:
     for number in range(3):
         exp = wl.create_experiment(f"shared-{number % 2}")
         exp.add(build).wait()
-        with exp:  # and so for the next: nobody builds any more
+        with exp:  # also for the next one: no generator runs any more
             pass
     assert len(threads) == 1
 
 
-def test_in_an_async_block_they_run_on_its_loop(home: Path) -> None:
+def test_in_an_async_block_generators_run_on_its_loop(home: Path) -> None:
     async def main() -> wl.Experiment:
         loops = []
 
@@ -151,7 +151,7 @@ def test_in_an_async_block_they_run_on_its_loop(home: Path) -> None:
     assert asyncio.run(main()).states == {"SUCCEEDED": 4}
 
 
-def test_methods_partials_and_objects_are_generators_too(home: Path) -> None:
+def test_methods_partials_and_callable_objects_are_generators_too(home: Path) -> None:
     class Builder:
         def build(self, trial: wl.Trial[Any], word: str) -> None:
             trial.add(echo(word))
@@ -184,7 +184,7 @@ def test_a_generator_may_add_generators(home: Path) -> None:
     assert [grand.name for child in trial.children for grand in child.children] == ["echo"] * 2
 
 
-def test_many_generators_at_once(home: Path) -> None:
+def test_many_generators_run_at_once(home: Path) -> None:
     def build(trial: wl.Trial[Any], number: int) -> None:
         trial.add(wl.Job(wl.Command(["true"]), executor=wl.Local(cpus=0.01)))
 
@@ -194,7 +194,7 @@ def test_many_generators_at_once(home: Path) -> None:
     assert [len(trial.children) for trial in trials] == [1] * 8
 
 
-# -- what goes wrong ------------------------------------------------------------------
+# -- failures -------------------------------------------------------------------------
 
 
 def test_a_generator_that_raises_fails_its_trial_and_the_others_continue(
@@ -229,14 +229,14 @@ def test_a_generator_that_raises_fails_its_trial_and_the_others_continue(
     with pytest.raises(wl.RemoteError, match="no such lr"):
         bad.result()
     [added] = bad.children
-    assert added.state in ("STARTING", "RUNNING")  # what was added goes on
+    assert added.state in ("STARTING", "RUNNING")  # added trials continue
     gate.touch()
     assert added.wait().state == "SUCCEEDED"
     assert good.wait().state == "SUCCEEDED"
 
 
 def test_a_generator_with_an_unprintable_error_fails_like_any_other(home: Path) -> None:
-    """The block would wait for ever for a generator of which nobody could say that it is done."""
+    """Otherwise the block would wait forever for a generator without a reported end."""
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -257,7 +257,7 @@ def test_a_generator_with_an_unprintable_error_fails_like_any_other(home: Path) 
     assert trials[1].message.startswith("ValueError: xxx")
 
 
-def test_a_program_without_stderr_ends_though_its_generator_failed(
+def test_a_program_without_stderr_ends_although_its_generator_failed(
     home: Path, project: Project
 ) -> None:
     project.write(
@@ -288,7 +288,7 @@ def test_a_job_that_cannot_be_launched_fails_the_generator(home: Path) -> None:
     assert isinstance(raised.value.__cause__, wl.ResourceError)
 
 
-def test_a_child_that_fails_fails_the_trial_in_the_end(home: Path, gate: Path) -> None:
+def test_a_failed_child_fails_the_trial_in_the_end(home: Path, gate: Path) -> None:
     def build(trial: wl.Trial[Any]) -> None:
         trial.add(wl.Job(wl.Command(["false"]), executor=LITTLE))
         trial.add(gated(gate))
@@ -305,7 +305,7 @@ def test_a_child_that_fails_fails_the_trial_in_the_end(home: Path, gate: Path) -
         trial.result()
 
 
-def test_stopping_the_trial_stops_all_of_it(home: Path, gate: Path) -> None:
+def test_stopping_the_trial_stops_all_children(home: Path, gate: Path) -> None:
     is_stopped = threading.Event()
     refused: list[BaseException] = []
 
@@ -329,7 +329,7 @@ def test_stopping_the_trial_stops_all_of_it(home: Path, gate: Path) -> None:
     assert trial.message == "enough"
 
 
-def test_a_child_that_somebody_stopped_stops_its_trial(home: Path, gate: Path) -> None:
+def test_a_child_stopped_by_a_user_stops_its_trial(home: Path, gate: Path) -> None:
     def build(trial: wl.Trial[Any]) -> None:
         trial.add(gated(gate))
 
@@ -350,7 +350,7 @@ def test_adding_to_a_finished_generator_or_a_plain_trial_is_refused(home: Path) 
         plain.add(echo())
 
 
-def test_an_identity_makes_one_trial_and_runs_its_generator_once(home: Path) -> None:
+def test_an_identity_creates_one_trial_and_runs_its_generator_once(home: Path) -> None:
     runs = []
 
     def build(trial: wl.Trial[Any]) -> None:
@@ -384,7 +384,7 @@ def test_an_invalid_generator_is_refused_with_a_hint(home: Path) -> None:
         exp.add(takes, args={"lr": 1}, env={"A": "b"})
     with pytest.raises(wl.InvalidArgument, match="missing a required argument: 'lr'"):
         exp.add(takes)
-    with pytest.raises(wl.InvalidArgument) as mistaken:  # it was to be the trial itself
+    with pytest.raises(wl.InvalidArgument) as mistaken:  # it was meant as the trial itself
         exp.add(lambda lr: lr, args={"lr": 0.1})
     assert "with its trial as the first argument" in (mistaken.value.hint or "")
     assert "wl.PythonFunction(lambda)" in (mistaken.value.hint or "")
@@ -393,7 +393,7 @@ def test_an_invalid_generator_is_refused_with_a_hint(home: Path) -> None:
     assert exp.refresh().state == "EMPTY"
 
 
-def test_it_has_no_processes_to_suspend_or_scale(home: Path, gate: Path) -> None:
+def test_a_generator_trial_has_no_processes_to_suspend_or_scale(home: Path, gate: Path) -> None:
     def build(trial: wl.Trial[Any]) -> None:
         trial.add(gated(gate))
 
@@ -406,7 +406,7 @@ def test_it_has_no_processes_to_suspend_or_scale(home: Path, gate: Path) -> None
     assert trial.wait().state == "SUCCEEDED"
 
 
-# -- who dies in the midst of it --------------------------------------------------------
+# -- kills and interrupts --------------------------------------------------------------
 
 BUILD = f"""{PREAMBLE}
 def build(trial, gate):
@@ -425,7 +425,7 @@ def in_block(arguments: str) -> str:
     return f"{BUILD}with wl.create_experiment({arguments}) as exp:\n    {add}\n"
 
 
-def test_an_author_that_is_killed_fails_the_trial_and_its_jobs_go_on(
+def test_a_killed_author_fails_the_trial_and_its_jobs_continue(
     home: Path, project: Project, gate: Path
 ) -> None:
     project.write("build.py", in_block('"author-killed"'))
@@ -445,7 +445,7 @@ def test_an_author_that_is_killed_fails_the_trial_and_its_jobs_go_on(
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_killed_comes_back_to_the_generator(
+def test_a_restarted_server_continues_the_generator(
     fresh_home: Path, project: Project, gate: Path
 ) -> None:
     project.write("build.py", in_block('"server", wait=True'))
@@ -463,7 +463,7 @@ def test_a_server_that_is_killed_comes_back_to_the_generator(
 
 
 @pytest.mark.thorough
-def test_an_author_and_a_server_that_die_together_leave_a_failed_trial(
+def test_killing_author_and_server_together_leaves_a_failed_trial(
     fresh_home: Path, project: Project, gate: Path
 ) -> None:
     project.write("build.py", in_block('"both"'))
@@ -474,14 +474,14 @@ def test_an_author_and_a_server_that_die_together_leave_a_failed_trial(
     kill_server(fresh_home)
     author.communicate()
     [trial] = wl.list_trials(name="build")  # a server is started for it
-    assert trial.state == "RUNNING"  # its author may yet come back
+    assert trial.state == "RUNNING"  # its author may still return
     assert trial.wait(90).state == "FAILED"
     gate.touch()
     assert trial.children[0].wait().state == "SUCCEEDED"
 
 
 @pytest.mark.thorough
-def test_the_last_child_may_end_while_no_server_runs(
+def test_the_last_child_may_end_without_a_server(
     fresh_home: Path, project: Project, gate: Path
 ) -> None:
     def build(trial: wl.Trial[Any]) -> None:
@@ -508,12 +508,12 @@ def test_ctrl_c_in_a_generator_detaches_and_lists_the_running_trials(
     said = " ".join(terminal.lines)
     assert f"while building trial {trial.id}; trials that were already added continue." in said
     assert f"windlass stop --experiment {trial.record.experiment_id}" in said
-    assert trial.state == "FAILED"  # at once: it said so when it left
+    assert trial.state == "FAILED"  # at once: the program released it when it exited
     assert trial.message == "KeyboardInterrupt: interrupted"
     assert not trial.children[0].is_finished
 
 
-def test_without_a_block_the_program_waits_for_its_generators_at_its_end(
+def test_without_a_block_the_program_waits_for_its_generators_at_exit(
     home: Path, project: Project, gate: Path
 ) -> None:
     project.write(

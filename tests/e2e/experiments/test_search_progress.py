@@ -59,7 +59,7 @@ def _running_values(lines: list[str]) -> list[str]:
     return [line.split()[-1] for line in lines if "running" in line and "trials" not in line]
 
 
-def test_in_a_narrow_terminal_a_long_name_gives_way_to_the_counts(
+def test_in_a_narrow_terminal_a_long_name_is_cut_before_the_counts(
     clean: Path, project: Project, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -107,7 +107,7 @@ def test_without_optuna_the_error_names_the_package_to_install(
     assert "pip install 'optuna>=4'" in done.stderr
 
 
-def test_optuna_is_not_loaded_before_a_search_begins(project: Project) -> None:
+def test_optuna_is_not_loaded_before_a_search_starts(project: Project) -> None:
     code = (
         "import sys, windlass as wl\n"
         "wl.uniform(0, 1), wl.choice(1, 2), wl.Experiment.search, wl.SearchResult\n"
@@ -120,7 +120,10 @@ def test_optuna_is_not_loaded_before_a_search_begins(project: Project) -> None:
 def test_an_auxiliary_trial_lives_as_long_as_the_search(
     clean: Path, project: Project, tmp_path: Path
 ) -> None:
-    """Between two trials nothing of the experiment runs: it is held meanwhile."""
+    """Between two trials nothing of the experiment runs.
+
+    The search holds the experiment meanwhile.
+    """
     score = wl.run(lambda x: x, cpus=0.1)
     experiment = wl.create_experiment("watched")
     watcher = experiment.add(

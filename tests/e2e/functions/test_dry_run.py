@@ -39,7 +39,7 @@ ODD_WORDS = [
 
 @pytest.fixture
 def here(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project as the working directory, with a script that tells what it was given."""
+    """The project as the working directory, with a script that reports its arguments."""
     project.write("pyproject.toml", "")
     project.write("witness.py", WITNESS)
     monkeypatch.chdir(project.path)
@@ -62,12 +62,10 @@ def train(lr: float, epochs: int = 3, *rest: int, **more: Any) -> float:
     return lr * epochs
 
 
-# -- nothing happens ------------------------------------------------------------------
+# -- no effects -----------------------------------------------------------------------
 
 
-def test_nothing_is_started_and_nothing_is_written_but_the_cache(
-    here: Project, fresh_home: Path
-) -> None:
+def test_only_the_cache_is_written_and_nothing_starts(here: Project, fresh_home: Path) -> None:
     here.write(
         "launch.py",
         """
@@ -120,7 +118,7 @@ def test_methods_of_a_dry_trial_that_need_a_run_raise_unsupported(
     assert not (fresh_home / "server.json").exists()
 
 
-# -- what is shown is what runs -------------------------------------------------------
+# -- the preview equals the run -------------------------------------------------------
 
 
 def test_the_previewed_command_can_be_copied_and_equals_the_real_command(
@@ -135,7 +133,7 @@ def test_the_previewed_command_can_be_copied_and_equals_the_real_command(
     ran = json.loads((tmp_path / "seen").read_text())
     assert ran["argv"] == ODD_WORDS
 
-    # As somebody copies it from the screen: the variables before the command.
+    # As copied from the screen: the variables before the command.
     typed = f"{line_of(trial, 'environment')} {line_of(trial, 'command')}"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["bash", "-c", typed], cwd=here.path, env={"PATH": path}, check=True)
@@ -213,7 +211,7 @@ SECRETS = ["sesame", "two\nlines", 'it\'s "quoted"', "x" * 150 + "y" * 150]
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_secrets_are_shown_by_name_alone(secret: str, here: Project, fresh_home: Path) -> None:
+def test_only_the_names_of_secrets_are_shown(secret: str, here: Project, fresh_home: Path) -> None:
     here.write(
         "launch.py",
         """
@@ -262,7 +260,7 @@ SWEEP = """
 """
 
 
-def test_an_experiment_is_shown_trial_by_trial_and_not_made(
+def test_an_experiment_is_shown_trial_by_trial_and_not_created(
     here: Project, fresh_home: Path
 ) -> None:
     here.write("sweep.py", SWEEP)
@@ -271,7 +269,7 @@ def test_an_experiment_is_shown_trial_by_trial_and_not_made(
     first, _, second = done.stdout.partition("Dry run of witness: like the one before it, but for")
     assert "python witness.py --lr=0.1\n" in first and "WITNESS=seen-0.1\n" in first
     assert "experiment   sweep\n" in first and "3 files" in first
-    # Of the second what differs, and nothing of the third: its identity has been.
+    # The second shows its differences. The third is left out, because its identity exists.
     assert [" ".join(line.split()) for line in second.splitlines()[1:]] == [
         "command python witness.py --lr=0.01",
         "environment none",
@@ -368,7 +366,7 @@ def test_a_dry_experiment_refuses_the_same_calls_as_a_real_one(
     assert not (fresh_home / "server.json").exists()
 
 
-# -- what would be refused is refused -------------------------------------------------
+# -- refusals -------------------------------------------------------------------------
 
 TOO_MUCH = wl.Local(cpus=10_000)
 REFUSED: dict[str, Callable[[], wl.Job]] = {
@@ -411,7 +409,7 @@ def test_a_running_server_decides_the_capacity_for_a_dry_run(
     assert list(wl.list_trials()) == []
 
 
-def test_a_named_server_that_does_not_answer_leaves_it_unchecked(
+def test_a_configured_server_that_does_not_answer_leaves_the_capacity_unchecked(
     here: Project, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_SERVER", "http://127.0.0.1:9")

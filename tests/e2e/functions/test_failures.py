@@ -1,4 +1,4 @@
-"""Failures of trials: the caller gets the exception itself, or the reason why there is none."""
+"""Failures of trials: the caller gets the original exception, or the reason why not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_exception_is_raised_as_its_own_type_with_the_remote_traceback_as_a_n
     assert "ValueError: bad lr" in note
 
 
-def test_a_traceback_names_the_users_files_and_hides_our_frames(outcomes: Outcomes) -> None:
+def test_a_traceback_names_the_users_files_and_hides_windlass_frames(outcomes: Outcomes) -> None:
     for name in ("value_error", "chained", "boom", "fussy", "recursion", "no_module"):
         files = re.findall(r'File "([^"]+)"', outcomes.note(name))
         assert files, name
@@ -67,7 +67,7 @@ def test_a_traceback_names_the_users_files_and_hides_our_frames(outcomes: Outcom
     assert f'File "{outcomes.folder}/main.py"' in outcomes.note("boom")
 
 
-def test_classes_of_the_program_and_of_its_modules_come_back_as_themselves(
+def test_exception_classes_of_the_program_come_back_as_themselves(
     outcomes: Outcomes,
 ) -> None:
     assert outcomes["boom"]["is_boom"]
@@ -79,7 +79,7 @@ def test_classes_of_the_program_and_of_its_modules_come_back_as_themselves(
     assert outcomes["local_error"]["text"] == "made here"
 
 
-def test_a_cause_comes_along(outcomes: Outcomes) -> None:
+def test_the_cause_of_an_exception_comes_back(outcomes: Outcomes) -> None:
     assert outcomes["chained"]["type"] == "builtins.RuntimeError"
     assert outcomes["chained"]["cause"] == "KeyError('missing')"
     note = outcomes.note("chained")
@@ -87,13 +87,13 @@ def test_a_cause_comes_along(outcomes: Outcomes) -> None:
 
 
 @pytest.mark.skipif(not NOTES, reason="exception groups are new in Python 3.11")
-def test_a_group_comes_back_with_its_parts(outcomes: Outcomes) -> None:
+def test_an_exception_group_comes_back_with_its_parts(outcomes: Outcomes) -> None:
     assert outcomes["group"]["type"] == "builtins.ExceptionGroup"
     assert outcomes["group"]["parts"] == ["ValueError('one')", "OwnError('two')"]
     assert "OwnError: two" in outcomes.note("group")
 
 
-def test_an_exception_whose_class_wants_other_arguments_comes_back_as_itself(
+def test_an_exception_with_an_unusual_constructor_comes_back_as_itself(
     outcomes: Outcomes,
 ) -> None:
     assert outcomes["odd_error"]["type"] == "errors.OddError"
@@ -107,7 +107,7 @@ def test_an_unpicklable_exception_becomes_a_remote_error(outcomes: Outcomes) -> 
     assert f'File "{outcomes.folder}/cases.py"' in error["traceback"]
 
 
-def test_odd_exceptions_come_through(outcomes: Outcomes) -> None:
+def test_unusual_exceptions_come_back(outcomes: Outcomes) -> None:
     assert outcomes["recursion"]["type"] == "builtins.RecursionError"
     assert len(outcomes.note("recursion")) < 5000
     assert outcomes["huge"]["type"] == "builtins.ValueError"
@@ -145,7 +145,7 @@ def test_an_unpicklable_result_names_its_unpicklable_part(outcomes: Outcomes) ->
         ("interrupted", 130, None, "exit code 130 (SIGINT)"),
     ],
 )
-def test_a_process_that_died_comes_as_trial_failed_with_how(
+def test_a_dead_process_raises_trial_failed_with_the_reason(
     outcomes: Outcomes, name: str, exit_code: int, signal: str | None, said: str
 ) -> None:
     error = outcomes[name]
@@ -155,7 +155,7 @@ def test_a_process_that_died_comes_as_trial_failed_with_how(
     assert said in error["text"]
 
 
-def test_the_last_twenty_lines_come_along_a_progress_bar_as_it_last_stood(
+def test_the_last_twenty_lines_are_included_with_the_last_state_of_a_progress_bar(
     outcomes: Outcomes,
 ) -> None:
     assert outcomes["talkative"]["log_tail"] == [*(f"line {n}" for n in range(41, 60)), "30%"]

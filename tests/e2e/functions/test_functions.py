@@ -96,7 +96,7 @@ def test_an_unsupported_function_is_refused_at_decoration_with_an_alternative(
         assert way_out in (caught.value.hint or "")
 
 
-def test_a_method_is_refused_while_its_class_is_made() -> None:
+def test_a_method_is_refused_while_its_class_is_created() -> None:
     with pytest.raises(wl.Unsupported, match="train is a method"):
 
         class Trainer:
@@ -130,7 +130,7 @@ def test_a_call_returns_the_value_of_the_function(home: Path) -> None:
     assert double(x=20, plus=2) == 42
 
 
-def test_submit_gives_a_trial_at_once_while_the_function_still_waits(
+def test_submit_returns_a_trial_at_once_while_the_function_still_waits(
     home: Path, tmp_path: Path
 ) -> None:
     trial = step.submit("done", before=str(tmp_path / "go"))
@@ -141,7 +141,7 @@ def test_submit_gives_a_trial_at_once_while_the_function_still_waits(
     assert trial.state == "SUCCEEDED"
 
 
-def test_local_calls_the_function_here_and_records_nothing(home: Path) -> None:
+def test_local_calls_the_function_in_this_process_and_records_nothing(home: Path) -> None:
     before = newest()
     pid = wl.run(os.getpid)
     assert pid.local() == os.getpid()
@@ -150,7 +150,7 @@ def test_local_calls_the_function_here_and_records_nothing(home: Path) -> None:
     assert pid() != os.getpid()
 
 
-def test_options_give_the_same_function_with_other_options(home: Path) -> None:
+def test_options_return_the_same_function_with_other_options(home: Path) -> None:
     named = double.options(name="renamed", cpus=0.5).options(env={"MOOD": "fine"})
     trial = named.submit(2)
     role = trial.record.spec.roles[0]
@@ -164,7 +164,7 @@ def test_options_give_the_same_function_with_other_options(home: Path) -> None:
 
 @pytest.fixture
 def untouched_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A home that nothing may be stored in, nor a server started for."""
+    """A home in which nothing may be stored and no server started."""
     monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "home"))
     yield
     assert not (tmp_path / "home").exists()
@@ -201,7 +201,7 @@ def test_a_partial_and_a_callable_object_run_like_the_function_inside(home: Path
     assert wl.run(Scale(3))(4) == 12
 
 
-def test_a_function_that_has_a_decorator_of_its_own_runs_with_it(home: Path) -> None:
+def test_a_function_with_another_decorator_runs_with_it(home: Path) -> None:
     assert wl.run(shouted)(3) == ["shouted", 3]
     assert remote_and_shouted(3) == ["shouted", 3]
 
@@ -209,8 +209,8 @@ def test_a_function_that_has_a_decorator_of_its_own_runs_with_it(home: Path) -> 
 # -- sweeps ---------------------------------------------------------------------------
 
 
-def test_map_gives_the_values_in_the_order_of_the_items(home: Path, tmp_path: Path) -> None:
-    # The first can only end after the second has.
+def test_map_returns_the_values_in_the_order_of_the_items(home: Path, tmp_path: Path) -> None:
+    # The first can end only after the second has ended.
     flag = str(tmp_path / "flag")
     items = [("first", flag, ""), ("second", "", flag)]
     assert list(step.starmap(items)) == ["first", "second"]
@@ -218,9 +218,7 @@ def test_map_gives_the_values_in_the_order_of_the_items(home: Path, tmp_path: Pa
     assert list(double.map([])) == []
 
 
-def test_map_submits_at_once_and_waits_only_for_the_value_that_is_taken(
-    home: Path, tmp_path: Path
-) -> None:
+def test_map_submits_at_once_and_waits_only_for_the_next_value(home: Path, tmp_path: Path) -> None:
     before = newest()
     values = step.starmap([("one",), ("two", str(tmp_path / "go"))])
     assert newest() == before + 2

@@ -48,11 +48,11 @@ train()
     terminal.wait_for("Stopping trial")
     trial = next(wl.list_trials(sort_by="-id"))
     terminal.press_ctrl_c()
-    assert psutil.pid_exists(pid)  # the grace it has is ten seconds: nobody waited for it
+    assert psutil.pid_exists(pid)  # within its grace period of ten seconds
     assert trial.refresh().state == "STOPPING"
     left = f"Left trial {trial.id} while it stops. See: windlass show {trial.id}"
     assert left in "\n".join(terminal.lines)
-    trial.stop(grace=0)  # who has no patience may say so
+    trial.stop(grace=0)  # an impatient user may shorten it
     assert trial.wait(PATIENCE).state == "STOPPED"
     assert trial.record.signal == "SIGKILL"
     assert not psutil.pid_exists(pid)
@@ -82,7 +82,7 @@ wait_for("never")
     assert trial.result(timeout=PATIENCE) == 7
 
 
-def test_ctrl_c_while_packaging_leaves_and_makes_no_trial(
+def test_ctrl_c_while_packaging_exits_and_creates_no_trial(
     project: Project, launch: Launch, slow_index: SlowIndex
 ) -> None:
     project.write(
@@ -101,7 +101,7 @@ def test_ctrl_c_while_packaging_leaves_and_makes_no_trial(
     assert [trial.id for trial in wl.list_trials()] == before
 
 
-def test_ctrl_c_stops_everything_that_a_map_had_submitted(project: Project, launch: Launch) -> None:
+def test_ctrl_c_stops_all_trials_of_a_map(project: Project, launch: Launch) -> None:
     project.write(
         "train.py",
         PREAMBLE

@@ -58,7 +58,7 @@ QUESTIONS: list[Callable[[Any], Any]] = [
 
 @pytest.fixture(autouse=True)
 def own_home(home: Path) -> None:
-    """Nothing here is asked of the user's own server."""
+    """Keep the tests away from the user's own server."""
 
 
 @pytest.mark.parametrize("ask", QUESTIONS)
@@ -82,7 +82,7 @@ def test_a_missing_metric_is_not_found() -> None:
         trial.summary_metrics["los"]
 
 
-def test_a_wrong_duration_is_one_of_our_errors() -> None:
+def test_an_invalid_duration_raises_a_windlass_error() -> None:
     command = wl.run_command(["true"]).wait()
     for odd in ("soon", [], True, math.nan, 1e300):
         with pytest.raises(wl.InvalidArgument, match="duration"):
@@ -101,7 +101,7 @@ def test_only_texts_are_typed_and_only_numbers_are_sizes() -> None:
         shell.kill()
 
 
-def test_a_folder_that_no_system_could_have_is_refused() -> None:
+def test_an_impossible_path_is_refused() -> None:
     with wl.start_trial("notebook") as trial:
         pass
     for odd in (None, 3, "", "a\0b", "\ud800", b"x"):

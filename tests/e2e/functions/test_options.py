@@ -1,4 +1,4 @@
-"""The options of `@wl.run`: each does what it says, and wrong ones are refused at once."""
+"""The options of `@wl.run` work, and invalid ones are refused at once."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.fixture
 def untouched_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A home that nothing may be stored in, nor a server started for."""
+    """A home in which nothing may be stored and no server started."""
     monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "home"))
     yield
     assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize(("options", "problem"), WRONG, ids=lambda value: str(value)[:40])
-def test_a_wrong_option_is_refused_when_it_is_written_and_nothing_is_stored(
+def test_an_invalid_option_is_refused_at_decoration_and_nothing_is_stored(
     untouched_home: None, options: dict[str, Any], problem: str
 ) -> None:
     for way in (wl.run, double.options):
@@ -179,7 +179,7 @@ def test_name_and_experiment_set_the_names_of_a_trial(home: Path) -> None:
     assert (trial.result(), plain.result()) == (2, 4)
 
 
-def test_a_volume_is_seen_under_its_name_in_the_working_directory(
+def test_a_volume_appears_under_its_name_in_the_working_directory(
     home: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data set"
@@ -196,7 +196,7 @@ def test_a_volume_is_seen_under_its_name_in_the_working_directory(
     assert (data / "copy.txt").read_text() == "from the volume"
 
 
-def test_a_relative_volume_is_the_one_where_the_program_runs(home: Path, project: Project) -> None:
+def test_a_relative_volume_is_relative_to_the_running_program(home: Path, project: Project) -> None:
     project.write("data/words.txt", "from the volume")
     project.write("code/pyproject.toml", "")
     project.write(
@@ -218,7 +218,7 @@ def test_a_relative_volume_is_the_one_where_the_program_runs(home: Path, project
 # -- restarts and time -----------------------------------------------------------------
 
 
-def test_retries_start_a_failing_function_again_until_it_succeeds(home: Path) -> None:
+def test_retries_restart_a_failing_function_until_it_succeeds(home: Path) -> None:
     @wl.run(retries=2)
     def flaky() -> str:
         attempt = os.environ["WINDLASS_ATTEMPT"]
@@ -238,7 +238,7 @@ def test_retries_start_a_failing_function_again_until_it_succeeds(home: Path) ->
     assert [line.attempt for line in trial.logs(search="attempt ")] == [1, 2]
 
 
-def test_retries_that_are_used_up_raise_the_last_error(home: Path) -> None:
+def test_exhausted_retries_raise_the_last_error(home: Path) -> None:
     @wl.run(retries=1)
     def hopeless() -> None:
         raise OSError(f"no luck in attempt {os.environ['WINDLASS_ATTEMPT']}")
@@ -296,7 +296,7 @@ def test_packages_extend_the_installed_packages_and_are_installed_once(
     assert second.result() == (version, folder, numpy, prefix)
     assert list(second.logs()) == []
 
-    # The same requirement in a file comes to the same environment.
+    # The same requirement in a file gives the same environment.
     project.write("requirements.txt", "# pinned\niniconfig == 1.1.1\n")
     project.write(
         "train.py",
@@ -321,7 +321,7 @@ def test_packages_extend_the_installed_packages_and_are_installed_once(
     assert os.stat(Path(prefix) / "complete").st_mtime_ns == made
     assert len([each for each in (home / "envs").iterdir() if each.is_dir()]) == 1
 
-    # Without `packages=` nothing of it is seen.
+    # Without `packages=` none of them is visible.
     plain = wl.run(look)()
     assert plain[0] == metadata.version("iniconfig")
     assert plain[3] == sys.prefix

@@ -61,7 +61,7 @@ def output(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
-def test_a_script_without_a_main_guard_runs_once_here_and_its_function_once_there(
+def test_a_script_without_a_main_guard_runs_once_and_so_does_its_function(
     home: Path, project: Project
 ) -> None:
     project.write("helper.py", "def scale(x):\n    return 10 * x\n")
@@ -85,7 +85,7 @@ def test_a_script_without_a_main_guard_runs_once_here_and_its_function_once_ther
     )
     lines = ["the script begins", "training", "41"]
     assert output(project.python("train.py")).splitlines() == lines
-    # The folder is in no repository: nothing is known of git, and the code is there all the same.
+    # The folder is not in a repository: there is no git state, but the code is included.
     trial = next(wl.list_trials(sort_by="-id"))
     assert trial.provenance.git is None
     assert trial.code.root == str(project.path)
@@ -182,7 +182,7 @@ def converse(argv: list[str], typed: str, cwd: Path) -> str:
     os.close(terminal)
     os.write(main, typed.encode())
     shown = b""
-    with contextlib.suppress(OSError):  # the terminal is gone when the program is
+    with contextlib.suppress(OSError):  # the terminal closes with the program
         while piece := os.read(main, 4096):
             shown += piece
     os.close(main)
@@ -226,7 +226,7 @@ def test_functions_of_a_jupyter_cell_run_and_can_be_awaited(
 
 
 @pytest.mark.parametrize("name", ["plain", "mein Projekt & Übung 日本 'q' $x"])
-def test_a_trial_finds_the_files_of_its_folder_and_writes_into_its_own(
+def test_a_trial_finds_the_files_of_its_folder_and_writes_to_its_own(
     home: Path, project: Project, name: str
 ) -> None:
     root = project.path / name

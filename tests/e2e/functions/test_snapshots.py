@@ -1,4 +1,4 @@
-"""The code a trial runs: taken as it is, sent once, restored elsewhere."""
+"""The code of a trial: snapshot, uploaded once, restored elsewhere."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ODD_NAMES = [
 
 
 def write_odd_tree(project: Project) -> None:
-    """A tree with everything in it that files can be."""
+    """Write a tree with all kinds of files."""
     project.write("listing.py", LISTING)
     project.write("kept/deep/down.txt", "kept\n")
     (project.path / "empty").touch()
@@ -103,7 +103,7 @@ def test_a_trial_gets_the_whole_tree_except_ignored_files(
 
 
 def blobs(home: Path) -> set[str]:
-    """The digests of all that is stored."""
+    """The digests of all stored blobs."""
     return {path.name for path in (home / "blobs").glob("??/*")}
 
 
@@ -117,7 +117,7 @@ def test_one_request_sends_only_the_missing_blobs(project: Project, home: Path) 
         env = {"WINDLASS_SERVER": proxy.url, "WINDLASS_TOKEN": (home / "token").read_text().strip()}
 
         def run(number: int) -> tuple[set[str], wl.Trial[None]]:
-            """The blobs that a call adds, and its trial."""
+            """Return the blobs that a call adds, and its trial."""
             before = blobs(home)
             proxy.requests.clear()
             done = project.python("main.py", str(number), env=env)
@@ -137,11 +137,11 @@ def test_one_request_sends_only_the_missing_blobs(project: Project, home: Path) 
 
         added, trial = run(3)
         assert added == {trial.record.spec.roles[0].executable.payload}
-        assert proxy.requests == ["/trials"]  # a tree that is known costs no request at all
+        assert proxy.requests == ["/trials"]  # a known tree needs no request at all
 
 
 class CountingProxy:
-    """Passes bytes on to the server and notes what is posted."""
+    """Forwards bytes to the server and records each POST."""
 
     def __init__(self, home: Path) -> None:
         self._port = int(json.loads((home / "server.json").read_text())["url"].rpartition(":")[2])
@@ -181,7 +181,7 @@ class CountingProxy:
             target.close()
 
 
-def test_a_tree_over_the_limit_is_refused_with_the_biggest_and_how_to_ignore_them(
+def test_a_tree_over_the_limit_is_refused_with_its_largest_files_and_a_remedy(
     project: Project, home: Path
 ) -> None:
     project.write("listing.py", LISTING)
@@ -198,7 +198,7 @@ def test_a_tree_over_the_limit_is_refused_with_the_biggest_and_how_to_ignore_the
     )
     (project.path / "data" / "raw").mkdir(parents=True)
     with (project.path / "data" / "raw" / "video.bin").open("wb") as file:
-        file.truncate(300_000_000)  # takes no room on the disk
+        file.truncate(300_000_000)  # sparse: it takes no disk space
     before = [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)]
     done = project.python("main.py")
     assert done.returncode == 0, done.stderr
@@ -207,7 +207,7 @@ def test_a_tree_over_the_limit_is_refused_with_the_biggest_and_how_to_ignore_the
     assert f"Add lines to {project.path}/.windlassignore" in done.stdout
     assert [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)] == before
     line = done.stdout.splitlines()[-1].strip()
-    project.write(".windlassignore", f"{line}\n")  # what it says is what helps
+    project.write(".windlassignore", f"{line}\n")  # the advice works
     done = project.python("main.py")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -31,7 +31,7 @@ def test_output_is_shown_as_it_is_written_and_the_status_line_leaves_no_trace(
         Path(f"{gate}{number}").touch()
     assert terminal.finish() == 0
     *written, note, value = terminal.lines
-    assert written == ["first line", "careful", "done", "unended"]  # a \r bar is written over
+    assert written == ["first line", "careful", "done", "unended"]  # a \r bar is overwritten
     assert re.fullmatch(r"trial \d+ \(train\) succeeded in [\d.]+m?s", note)
     assert value == "value 7"
 
@@ -78,9 +78,7 @@ train(sys.argv[1])
     assert terminal.finish() == 0
 
 
-def test_piped_output_stays_plain_and_streams_all_the_same(
-    project: Project, gate: Path, tmp_path: Path
-) -> None:
+def test_piped_output_is_plain_and_streams(project: Project, gate: Path, tmp_path: Path) -> None:
     project.write("train.py", PREAMBLE + STEPS)
     out, err = tmp_path / "out", tmp_path / "err"
     with out.open("wb") as stdout, err.open("wb") as stderr:
@@ -122,7 +120,7 @@ def test_a_dumb_terminal_gets_no_escape_codes_and_no_status(
         Path(f"{gate}{number}").touch()
     assert terminal.finish() == 0
     written = b"first line\r\ncareful\r\n10%\r20%\rdone\r\nunendedvalue 7\r\n"
-    assert terminal.raw == written  # to the byte what a local call would have written
+    assert terminal.raw == written  # the exact bytes of a local call
 
 
 @pytest.mark.parametrize("columns", [100, 50])
@@ -143,7 +141,7 @@ def train(gate):
 print("value", train(sys.argv[1]))
 """,
     )
-    # Without a cache the package is fetched twice: to resolve it, and to install it.
+    # Without a cache the package is downloaded twice: to resolve it, and to install it.
     terminal = launch("train.py", gate, UV_NO_CACHE="1", NO_PROXY="127.0.0.1", columns=columns)
     terminal.wait_for("train: packaging")
     slow_index.opened["resolve"].set()
@@ -189,7 +187,7 @@ def test_a_queued_call_shows_its_reason_in_one_line_and_ctrl_c_cancels_it(
     status = terminal.wait_for("queued: needs 1 CPU, 0 free; 1st in queue")
     assert len(terminal.lines) == 1, status
     narrow = [
-        launch("train.py", columns=0),  # as where nobody said how wide it is
+        launch("train.py", columns=0),  # an unknown width
         launch("train.py", columns=30),
         launch("train.py", columns=30, PYTHONIOENCODING="ascii"),
         launch("wide.py", columns=30),

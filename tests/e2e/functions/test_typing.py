@@ -1,4 +1,4 @@
-"""Types survive decoration: a type checker, and so an editor, knows a decorated function."""
+"""Types survive decoration, so type checkers and editors know a decorated function."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SOURCE = '''
     reveal_type(train)  # shown
 '''  # fmt: skip
 
-# What else is installed beside it is none of this, and takes a minute to be checked.
+# Ignore other installed packages, whose check would take a minute.
 CONFIG = """
     [mypy]
     [mypy-torch.*,torchmetrics.*,lightning.*,pytorch_lightning.*,lightning_fabric.*]
@@ -80,7 +80,7 @@ CONFIG = """
 
 
 @pytest.mark.thorough
-def test_a_type_checker_knows_arguments_and_values_of_a_decorated_function(
+def test_a_type_checker_knows_the_arguments_and_the_value_of_a_decorated_function(
     project: Project,
 ) -> None:
     path = project.write("train.py", SOURCE)

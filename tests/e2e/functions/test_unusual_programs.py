@@ -1,4 +1,4 @@
-"""Unusual programs, which are some user's usual ones."""
+"""Programs with unusual structures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_function_can_be_called_in_a_spawned_process(project: Project, home: P
     assert done.stdout == "[2, 4]\n", done.stderr
 
 
-def test_a_module_that_calls_while_it_is_imported_calls_once(project: Project, home: Path) -> None:
+def test_a_module_that_calls_during_its_import_calls_once(project: Project, home: Path) -> None:
     project.write(
         "job.py",
         """
@@ -90,7 +90,7 @@ def test_a_module_that_calls_while_it_is_imported_calls_once(project: Project, h
     assert (done.stdout, done.stderr) == ("trains 1\n1\n", "")
 
 
-def test_a_function_of_a_module_loaded_from_a_path_by_hand(project: Project, home: Path) -> None:
+def test_a_function_of_a_module_loaded_by_path_runs(project: Project, home: Path) -> None:
     project.write(
         "plugins/one.py",
         """
@@ -209,7 +209,9 @@ def test_processes_started_by_a_trial_die_with_its_supervisor(
 
 
 @pytest.mark.thorough
-def test_a_timeout_holds_while_no_server_runs(project: Project, home: Path, tmp_path: Path) -> None:
+def test_a_timeout_applies_while_no_server_runs(
+    project: Project, home: Path, tmp_path: Path
+) -> None:
     project.write(
         "train.py",
         """
@@ -234,7 +236,7 @@ def test_a_timeout_holds_while_no_server_runs(project: Project, home: Path, tmp_
     assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
 
 
-def test_a_trial_may_have_as_many_files_open_as_its_author(project: Project, home: Path) -> None:
+def test_a_trial_has_the_open_file_limit_of_its_author(project: Project, home: Path) -> None:
     project.write(
         "train.py",
         """
@@ -274,7 +276,7 @@ def test_a_sweep_inside_a_trial_runs_there(project: Project, home: Path) -> None
 
 
 @pytest.mark.thorough
-def test_a_server_that_lost_its_file_is_found_again(project: Project, fresh_home: Path) -> None:
+def test_a_server_without_its_file_is_found_again(project: Project, fresh_home: Path) -> None:
     before = wl.Client().server_info().pid
     (fresh_home / "server.json").unlink()
     assert wl.Client().server_info().pid == before

@@ -130,7 +130,7 @@ def test_arguments_of_every_kind_arrive_and_are_recorded(home: Path) -> None:
     assert least.params == {"a": 1, "b": 2, "rest": [], "c": 3, "d": None, "more": {}}
 
 
-def test_arrays_go_in_and_come_out_whole_however_large(home: Path) -> None:
+def test_arrays_of_any_size_are_passed_and_returned_whole(home: Path) -> None:
     @wl.run
     def turn(array: np.ndarray, scale: np.float32) -> np.ndarray:
         return array[::-1] * scale
@@ -147,7 +147,7 @@ def test_arrays_go_in_and_come_out_whole_however_large(home: Path) -> None:
     assert np.array_equal(trial.result(), large[::-1])
 
 
-def test_plain_values_come_back_as_they_were(home: Path) -> None:
+def test_plain_values_are_returned_unchanged(home: Path) -> None:
     same = wl.run(lambda x: x)
     values = [None, 0, -0.0, float("inf"), 10**40, "", "ü\x00\n", b"\xff", {1: {2}}, (), ..., int]
     back = same(values)

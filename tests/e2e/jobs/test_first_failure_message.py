@@ -1,4 +1,4 @@
-"""A failed job of several replicas says which one failed first, of what, with its last lines."""
+"""A failed job of several replicas names the first failure, its reason, and its last lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHARES_HOME = True
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path) -> None:
-    """Every test asks the file's own server."""
+    """Every test uses the server of the file."""
 
 
-# Each of the others dies of the loss of its peer, and says much more about it.
+# The others die because they lost their peer, and print much more about it.
 DEATH = """
 if name == "worker-1":
     print("loading", flush=True)
@@ -35,7 +35,7 @@ sys.exit(9)
 """
 
 
-def test_the_first_to_die_is_named_with_its_own_last_lines(home: Path) -> None:
+def test_the_first_failed_replica_is_named_with_its_last_lines(home: Path) -> None:
     trial = submit(role(DEATH.format(home=str(home)), replicas=3))
     with pytest.raises(wl.TrialFailed) as failed:
         trial.result(PATIENCE)
@@ -59,7 +59,7 @@ def test_the_first_to_die_is_named_with_its_own_last_lines(home: Path) -> None:
     assert wl.get_trial(trial.id).cause == cause, "it is in the record"
 
 
-def test_of_a_job_restarted_in_vain_the_last_end_counts(tmp_path: Path) -> None:
+def test_after_exhausted_restarts_the_last_failure_counts(tmp_path: Path) -> None:
     program = 'print("attempt", attempt); sys.exit(3 if index == 1 else 0)'
     failing = role(program, replicas=2, restart_policy=RestartPolicy.ON_FAILURE)
     trial = submit(failing, backoff_limit=1).wait(PATIENCE)
@@ -70,7 +70,7 @@ def test_of_a_job_restarted_in_vain_the_last_end_counts(tmp_path: Path) -> None:
     assert [each.attempt for each in trial.replicas] == [1, 2]
 
 
-def test_floods_and_lines_without_an_end_are_kept_short(tmp_path: Path) -> None:
+def test_floods_and_endless_lines_are_shortened(tmp_path: Path) -> None:
     program = """
 for number in range(100_000):
     print("line", number)

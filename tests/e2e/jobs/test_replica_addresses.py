@@ -1,4 +1,4 @@
-"""Addresses of a job's replicas for a user: the same over kills of all kinds, free when it ends."""
+"""Addresses of a job's replicas survive all kinds of kills and are freed at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.home import Home
 from windlass.model.job import RestartPolicy
 from windlass.worker.supervise.ports import CAN_BE_HELD
 
-# Listens where the others look for it, tells who it is, and waits.
+# Listens at its address, reports its identity, and waits.
 LISTENS = """
 import json, socketserver, threading
 at = json.loads(os.environ["WINDLASS_HOSTS"])[role][index]
@@ -45,7 +45,7 @@ def is_free(address: str) -> bool:
 
 
 @pytest.mark.skipif(not CAN_BE_HELD, reason="ports can be held on Linux only")
-def test_addresses_survive_the_replica_and_the_server_and_are_free_after_the_job(
+def test_addresses_survive_kills_of_replica_and_server_and_are_freed_after_the_job(
     fresh_home: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "folder"
@@ -66,7 +66,7 @@ def test_addresses_survive_the_replica_and_the_server_and_are_free_after_the_job
     assert found is not None
     os.kill(found["pid"], signal.SIGKILL)
     state = fresh_home / "trials" / str(trial.id) / "worker-0" / "1" / "state.json"
-    os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)  # with no server
+    os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)  # without a server
     eventually(lambda: wl.get_trial(trial.id).restarts == 1, "it is told of")
     eventually((folder / "worker-0.2").exists, "it listens again, at the same address")
     after = [each.address for each in trial.refresh().replicas]

@@ -26,7 +26,7 @@ with View() as view:
     watch(client, client.get_trial(int(sys.argv[1])), view)
 """
 
-# The first begins a line, the second writes one, the first goes on: all at their gates.
+# The first starts a line, the second writes one, the first continues: each at its gate.
 TURNS = """
 stage = {stage!r}
 def at(gate): return os.path.join(stage, gate)
@@ -48,7 +48,7 @@ else:
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path) -> None:
-    """Every test asks the file's own server."""
+    """Every test uses the server of the file."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def turns(stage: Path) -> Trial[Any]:
     return submit(role(program, "ps", service=False), role(program, "worker", 2))
 
 
-def test_lines_are_whole_named_and_coloured_and_a_begun_one_is_shown_meanwhile(
+def test_lines_are_whole_named_and_coloured_and_an_incomplete_one_is_shown(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     trial = turns(tmp_path)
@@ -84,7 +84,7 @@ def test_lines_are_whole_named_and_coloured_and_a_begun_one_is_shown_meanwhile(
     assert b"\x1b[31mhello\x1b[0m\x1b[0m\r\n" in terminal.raw, "no colour leaks into the next line"
 
 
-def test_without_colours_there_are_none(launch: Launch, watching: Path, tmp_path: Path) -> None:
+def test_no_colour_disables_all_colours(launch: Launch, watching: Path, tmp_path: Path) -> None:
     (tmp_path / "speak").touch()
     (tmp_path / "end").touch()
     trial = turns(tmp_path)
@@ -112,7 +112,7 @@ def test_piped_lines_are_named_and_plain(watching: Path, project: Project, tmp_p
     assert one.stdout == "\x1b[31mhello\x1b[0m\n", "one replica is as it always was"
 
 
-def test_a_line_that_never_ends_is_printed_at_the_end(watching: Path, project: Project) -> None:
+def test_an_endless_line_is_printed_at_the_end(watching: Path, project: Project) -> None:
     trial = submit(role("sys.stdout.write(f'{name} bye')", "worker", 2)).wait(PATIENCE)
     done = project.python(watching, str(trial.id))
     assert sorted(done.stdout.splitlines()) == [
@@ -160,14 +160,14 @@ sys.exit(int(open(gate).read()))
 
 
 def restarting(stage: Path) -> Trial[Any]:
-    """Two replicas that start again each time they fail, and that wait at the stage's gates."""
+    """Two replicas that restart after each failure, and wait at the gates of the stage."""
     program = GATES.format(stage=str(stage))
     policy = RestartPolicy.ON_FAILURE
     return submit(role(program, "worker", 2, restart_policy=policy), backoff_limit=6)
 
 
 def end(stage: Path, replica: str, exit_code: int) -> None:
-    """Have an attempt end so, once it is there."""
+    """End an attempt with this exit code, once it runs."""
     eventually((stage / f"{replica}.here").exists, f"{replica} is there")
     (stage / "code").write_text(str(exit_code))
     (stage / "code").rename(stage / replica)
@@ -220,7 +220,7 @@ def test_restarts_are_shown_once_across_a_kill_of_the_server(
     ]
 
 
-def test_suspension_and_other_sizes_leave_a_line_each(
+def test_suspensions_and_size_changes_print_a_line_each(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     program = f"wait_for({str(tmp_path / 'end')!r})"
@@ -244,7 +244,7 @@ def test_suspension_and_other_sizes_leave_a_line_each(
     ]
 
 
-def test_a_trial_that_grows_prefixes_its_lines_from_then_on(
+def test_a_growing_trial_prefixes_its_lines_from_then_on(
     launch: Launch, watching: Path, tmp_path: Path
 ) -> None:
     program = f"print(name, 'is here'); wait_for({str(tmp_path / 'end')!r}); print('over')"
@@ -277,7 +277,7 @@ while True:
 """
 
 
-def test_the_end_comes_when_the_other_replicas_have_ended_too(
+def test_the_call_returns_when_the_other_replicas_have_ended_too(
     launch: Launch, watching: Path, project: Project, tmp_path: Path
 ) -> None:
     trial = submit(role(FAREWELL.format(stage=str(tmp_path)), "worker", 3))
@@ -295,7 +295,7 @@ def test_the_end_comes_when_the_other_replicas_have_ended_too(
     assert sorted(shown.splitlines()) == last
 
 
-def test_replicas_that_are_left_running_hold_up_no_end(tmp_path: Path) -> None:
+def test_replicas_that_are_left_running_do_not_delay_the_call(tmp_path: Path) -> None:
     program = FAREWELL.format(stage=str(tmp_path))
     trial = submit(role(program, "worker", 3), clean_policy=CleanPolicy.NONE)
     trial.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""`job.run()`: a job as one calls a function. Its output shows, Ctrl-C stops it, failures raise."""
+"""`job.run()` runs a job like a function call, with output, Ctrl-C and exceptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(trial.state, trial.is_finished)
 """
 
 
-def test_a_job_that_is_run_shows_its_output_and_comes_back_finished(project: Project) -> None:
+def test_run_shows_the_output_and_returns_the_finished_trial(project: Project) -> None:
     project.write("run.py", RUN)
     done = project.python("run.py")
     assert done.returncode == 0, done.stderr
@@ -65,7 +65,7 @@ def test_a_failed_job_raises_the_exception_of_its_function_or_its_exit_code(
     assert "no more data" in "".join(above), "its output was shown"
 
 
-def test_a_function_that_leaves_without_a_value_has_run_all_the_same(project: Project) -> None:
+def test_a_function_that_exits_without_a_value_counts_as_run(project: Project) -> None:
     project.write(
         "run.py",
         """
@@ -88,7 +88,7 @@ wl.Job(wl.PythonFunction(train), replicas=2, executor=wl.Local(cpus=0.25)).run()
 """
 
 
-def test_ctrl_c_stops_a_job_that_is_run(project: Project, launch: Launch, home: Path) -> None:
+def test_ctrl_c_stops_a_running_job(project: Project, launch: Launch, home: Path) -> None:
     project.write("run.py", PREAMBLE + WAITS)
     terminal = launch("run.py")
     pids = [terminal.wait_for_number(rf"main-{index} \| pid") for index in range(2)]

@@ -1,4 +1,4 @@
-"""Jobs and groups as a user submits them: every replica runs, in its role, with its arguments."""
+"""Submitted jobs and groups: every replica runs in its role with its arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import Project
 
 SHARES_HOME = True
 
-# Halves of a CPU: the roles of these jobs are to fit on any machine, together.
+# Halves of a CPU, so that all roles of these jobs fit on any machine.
 TELL = """
     import json, os, sys
     role, index = os.environ["WINDLASS_ROLE"], os.environ["WINDLASS_INDEX"]
@@ -21,7 +21,7 @@ TELL = """
 """
 
 
-def told(project: Project, program: str) -> Any:
+def reported(project: Project, program: str) -> Any:
     """Return the last output line of a program, decoded from JSON."""
     project.write("submit.py", program)
     done = project.python("submit.py")
@@ -31,7 +31,7 @@ def told(project: Project, program: str) -> Any:
 
 def test_every_replica_of_a_script_runs_with_its_arguments(project: Project, home: Path) -> None:
     project.write("train.py", TELL)
-    state, name, params, lines, warned = told(
+    state, name, params, lines, warned = reported(
         project,
         """
         import json, warnings
@@ -65,7 +65,7 @@ def test_the_roles_of_a_group_run_their_own_executables_and_arguments(
     project.write("pkg/__init__.py", "")
     project.write("pkg/tell.py", TELL)
     project.write("jobs/tell.py", TELL)
-    state, name, params, lines = told(
+    state, name, params, lines = reported(
         project,
         """
         import json
@@ -96,7 +96,7 @@ def test_the_roles_of_a_group_run_their_own_executables_and_arguments(
 def test_a_function_runs_in_every_replica_and_the_value_of_rank_0_comes_back(
     project: Project, home: Path
 ) -> None:
-    value, mapped, submitted, job, lines = told(
+    value, mapped, submitted, job, lines = reported(
         project,
         """
         import json
@@ -168,10 +168,10 @@ def test_a_traceback_has_at_most_one_frame_of_windlass(
     assert re.search(r"^windlass\.\w+: ", done.stderr, re.MULTILINE)
 
 
-def test_a_module_that_makes_a_group_can_be_imported_where_its_files_are_not(
+def test_a_module_that_creates_a_group_imports_without_its_files(
     project: Project, home: Path
 ) -> None:
-    """A trial imports the module its function is from, in a folder of its own."""
+    """A trial imports the module of its function in its own folder."""
     project.write("jobs/tell.py", TELL)
     project.write(
         "jobs/steps.py",
@@ -186,7 +186,7 @@ def test_a_module_that_makes_a_group_can_be_imported_where_its_files_are_not(
             return len(group.roles)
         """,
     )
-    count = told(
+    count = reported(
         project,
         """
         import sys
@@ -204,7 +204,7 @@ def test_arguments_of_str_and_int_subclasses_keep_their_values(
     project: Project, home: Path
 ) -> None:
     project.write("train.py", TELL)
-    state, name, lines = told(
+    state, name, lines = reported(
         project,
         """
         import enum, json

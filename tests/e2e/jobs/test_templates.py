@@ -1,4 +1,4 @@
-"""Templates: fields of jobs under a name, beneath what a job says itself."""
+"""Templates: named fields of jobs, which a job overrides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARES_HOME = True
 
 
 def unique(what: str = "small") -> str:
-    """A name that nothing else has."""
+    """Return a unique name."""
     return f"{what}-{uuid.uuid4().hex[:8]}"
 
 
@@ -49,7 +49,7 @@ def test_a_function_inherits_unset_fields_from_its_template(home: Path) -> None:
     assert once.rerun().template == template.name
 
 
-def test_a_job_and_a_group_have_them_too(home: Path) -> None:
+def test_jobs_and_groups_inherit_from_a_template_too(home: Path) -> None:
     name = wl.create_template(unique(), replicas=2, framework="torch", **FIELDS).name
     command = wl.Command(["true"])
     job = wl.Job(command, template=name, priority=0, executor=wl.Local(cpus=0.5))
@@ -77,7 +77,7 @@ def test_a_job_and_a_group_have_them_too(home: Path) -> None:
         each.wait(timeout=PATIENCE)
 
 
-def test_a_template_that_changes_or_goes_changes_no_trial(home: Path) -> None:
+def test_changing_or_deleting_a_template_changes_no_trial(home: Path) -> None:
     template = wl.create_template(unique(), cpus=0.25)
     function = double.options(template=template.name)
     first = function.submit(1)
@@ -89,7 +89,7 @@ def test_a_template_that_changes_or_goes_changes_no_trial(home: Path) -> None:
         function.submit(1)
     assert wl.get_template(template.name).id == template.id
     template.delete()
-    template.delete()  # as when the answer was lost
+    template.delete()  # as after a lost response
     for trial, cpus, labels in ((first, 0.25, ()), (second, 0.5, ("new",))):
         trial.refresh()
         assert (trial.resources.cpus, trial.labels, trial.template) == (cpus, labels, old)
@@ -134,7 +134,7 @@ def test_one_error_lists_all_problems_of_a_template(home: Path) -> None:
         wl.create_template(unique(), cpu=1, memory="4XB", replicas=0)
 
 
-def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
+def test_names_are_unique_and_similar_names_are_suggested(home: Path) -> None:
     template = wl.create_template(unique("medium"), cpus=1)
     with pytest.raises(wl.Conflict, match=r"A template .* already exists"):
         wl.create_template(template.name)
@@ -147,7 +147,7 @@ def test_names_are_unique_and_a_near_one_is_named(home: Path) -> None:
 
 
 def test_the_fields_of_a_template_are_checked_together_with_the_job(home: Path) -> None:
-    """Each may make sense by itself, and both together not."""
+    """Each may be valid alone, but not in combination."""
     name = wl.create_template(unique(), framework="torch").name
     both = wl.JobGroup(
         chief=wl.Job(wl.Command(["true"])), worker=wl.Job(wl.Command(["true"])), template=name
@@ -166,7 +166,7 @@ def test_a_dry_run_shows_the_fields_of_the_template(
     assert trial.template == name
 
 
-def test_a_dry_run_starts_no_server_to_ask_for_a_template(fresh_home: Path) -> None:
+def test_a_dry_run_starts_no_server_for_a_template(fresh_home: Path) -> None:
     with pytest.raises(wl.ServerError, match="No server runs"):
         wl.Job(wl.Command(["true"]), template="small").submit(dry_run=True)
     assert not (fresh_home / "server.json").exists()

@@ -1,4 +1,4 @@
-"""Curves of what programs report: some of it, few points of it, of many trials, as it comes."""
+"""Curves of reported metrics: filtered, downsampled, of many trials, followed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.model.metrics import FetchMetrics
 
 SHARES_HOME = True
 
-# Two replicas, the first of which starts anew at step 2; a group besides; a spike.
+# Two replicas, the first of which restarts at step 2; another group; a spike.
 PROGRAM = """
 import windlass as wl
 first = 2 if attempt == 2 else 0
@@ -79,7 +79,7 @@ def test_a_summary_has_each_step_of_each_replica_once(trial: wl.Trial[Any]) -> N
     assert loss.mean == pytest.approx(sum(counted) / 12)
 
 
-def test_points_as_an_array_and_as_a_data_frame(trial: wl.Trial[Any]) -> None:
+def test_points_are_available_as_an_array_and_a_data_frame(trial: wl.Trial[Any]) -> None:
     points = list(trial.metrics("loss"))
     array = trial.metrics("loss").to_numpy()
     assert array["value"].tolist() == [point.value for point in points]
@@ -97,7 +97,7 @@ def test_points_as_an_array_and_as_a_data_frame(trial: wl.Trial[Any]) -> None:
     assert (len(empty.to_numpy()), len(empty.to_pandas())) == (0, 0)
 
 
-def test_few_points_of_a_long_curve_keep_its_spikes(home: Path) -> None:
+def test_downsampling_of_a_long_curve_keeps_its_spikes(home: Path) -> None:
     program = """
 import windlass as wl
 for step in range(120_000):
@@ -105,7 +105,7 @@ for step in range(120_000):
 wl.report(120_000, loss=float("nan"))
 """
     trial = submit(role(program)).wait(timeout=PATIENCE)
-    for most in (50, 200, 1000, 30_000):  # from outlines, and from all of it
+    for most in (50, 200, 1000, 30_000):  # from outlines, and from all points
         points = list(trial.metrics("loss", max_points=most))
         assert most // 2 <= len(points) <= most
         steps = [point.step for point in points]
@@ -157,7 +157,7 @@ def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None
     with pytest.raises(KeyError, match="has no metric 'validation/loss'"):
         list(trial.metrics("loss", group="validation"))
     other = report_all.submit([2.0], group="validation").wait(timeout=PATIENCE)
-    both = wl.get_metrics([trial, other], ["loss", "validation/loss"])  # each has one of them
+    both = wl.get_metrics([trial, other], ["loss", "validation/loss"])  # each trial has one of them
     assert [point.trial_id for point in both] == [trial.id, other.id]
     for names in (["loss", "los"], ["los"]):
         with pytest.raises(wl.NotFound, match="None of the 2 trials has a metric 'los'") as refused:
@@ -191,7 +191,7 @@ def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None
         list(wl.get_metrics([2**63]))
 
 
-def test_a_metric_may_yet_be_reported_while_a_trial_goes_on(home: Path, gate: Path) -> None:
+def test_a_running_trial_may_still_report_an_unknown_metric(home: Path, gate: Path) -> None:
     @wl.run(cpus=0.1)
     def late(gate: str) -> None:
         wl.report(0, loss=1.0)
@@ -209,9 +209,7 @@ def test_a_metric_may_yet_be_reported_while_a_trial_goes_on(home: Path, gate: Pa
 
 
 @pytest.mark.thorough
-def test_points_are_followed_until_the_end_though_the_server_is_killed(
-    home: Path, tmp_path: Path
-) -> None:
+def test_points_are_followed_to_the_end_across_a_server_kill(home: Path, tmp_path: Path) -> None:
     gates = [tmp_path / f"gate-{n}" for n in range(3)]
     program = f"""
 import windlass as wl
@@ -235,7 +233,7 @@ for turn, gate in enumerate({list(map(str, gates))!r}):
     assert told(trial.metrics("loss", follow=True)) == told(trial.metrics("loss"))
 
 
-def test_points_are_followed_beside_other_work(home: Path, tmp_path: Path) -> None:
+def test_points_are_followed_concurrently_with_other_work(home: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     trial = report_all.submit([1.0, 2.0, 3.0], gate=str(gate))
 
@@ -361,8 +359,8 @@ wl.report(4, loss=0.25)
     assert len(trial.summary_metrics) == 1000
 
 
-def test_metrics_of_an_older_version_are_read_as_ever(home: Path) -> None:
-    """Programs wrote lines of JSON alone, and some may go on while the server is another."""
+def test_metrics_of_an_older_version_are_read(home: Path) -> None:
+    """Older programs wrote only lines of JSON, and may still run under a newer server."""
     program = """
 import windlass as wl
 own = os.path.join(wl.current_trial().directory, name, str(attempt), "metrics")

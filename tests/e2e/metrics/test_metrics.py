@@ -40,7 +40,7 @@ def test_a_summary_aggregates_all_values(home: Path) -> None:
     assert listed.summary_metrics == {"loss": loss}
 
 
-def test_another_group_is_part_of_the_name(home: Path) -> None:
+def test_the_group_is_part_of_the_name(home: Path) -> None:
     trial = report_all.submit([1.0], group="validation").wait(timeout=PATIENCE)
     assert list(trial.summary_metrics) == ["validation/loss"]
 
@@ -55,12 +55,12 @@ def test_nan_and_infinities_are_kept(home: Path) -> None:
     assert (none.count, none.min, none.max, none.mean) == (1, None, None, None)
     values = [point.value for point in trial.metrics("odd")]
     assert list(map(repr, values)) == ["nan", "inf", "2.5", "-inf", "0.5", "nan"]
-    # More than a float holds: the mean is not told right, but everything else is.
+    # The sum exceeds a float: the mean is wrong, but all other statistics are correct.
     assert trial.summary_metrics["validation/huge"].max == 1.7e308
     assert {"validation/a/b", "validation/größe, [m]"} < set(trial.summary_metrics)
 
 
-def test_numbers_of_every_kind_are_taken_and_all_else_is_refused(home: Path) -> None:
+def test_numbers_of_every_kind_are_accepted_and_other_values_are_refused(home: Path) -> None:
     trial = report_kinds.submit()
     said = trial.result(timeout=PATIENCE)
     kinds = list(trial.metrics("kind"))
@@ -99,7 +99,7 @@ def test_an_invalid_metric_value_raises_invalid_argument_for_the_author(home: Pa
     assert trial.error is not None and trial.error.type == "windlass.InvalidArgument"
 
 
-def test_a_metric_too_many_is_refused(home: Path) -> None:
+def test_the_number_of_metrics_is_limited(home: Path) -> None:
     trial = report_names.submit(1001)
     assert trial.result(timeout=PATIENCE).startswith("m1000: a trial has at most 1000 metrics")
     assert len(trial.summary_metrics) == 1000
@@ -127,7 +127,7 @@ def test_an_unknown_metric_name_suggests_a_known_one(home: Path) -> None:
 
 
 def test_a_metric_is_visible_while_the_trial_runs(home: Path, tmp_path: Path) -> None:
-    """Also the second of two that follow each other at once, though one nudge is for both."""
+    """Also the second of two consecutive reports, which share one notification."""
     trial = report_all.submit([1.0, 2.0], gate=str(tmp_path / "go"))
 
     def count() -> int:
@@ -137,13 +137,13 @@ def test_a_metric_is_visible_while_the_trial_runs(home: Path, tmp_path: Path) ->
     eventually(lambda: count() == 2, "both are counted")
     eventually(lambda: trial.refresh().state == "RUNNING", "it is known to run")
     assert [point.value for point in trial.metrics()] == [1.0, 2.0]
-    assert list(trial.metrics("accuracy")) == []  # it may come yet
+    assert list(trial.metrics("accuracy")) == []  # it may still arrive
     (tmp_path / "go").touch()
     trial.wait(timeout=PATIENCE)
     assert trial.summary_metrics["loss"].count == 2
 
 
-def test_threads_and_forks_report_at_once(home: Path) -> None:
+def test_threads_and_forks_can_report_at_once(home: Path) -> None:
     trial = report_at_once.submit(threads=3, forks=2, each=200).wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     summary = trial.summary_metrics["n"]
@@ -180,7 +180,7 @@ def test_every_replica_may_report(home: Path) -> None:
     assert told == {("evaluator", 0): 0, ("worker", 0): 0, ("worker", 1): 1, ("worker", 2): 2}
 
 
-def test_outside_of_a_trial_everything_works_and_nothing_is_done(tmp_path: Path) -> None:
+def test_outside_of_a_trial_reporting_does_nothing(tmp_path: Path) -> None:
     program = """
 import sys
 import windlass as wl
@@ -203,8 +203,8 @@ assert wl.current_trial() is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_points_come_in_pieces(home: Path) -> None:
-    """More than one answer holds, and than one transaction counts."""
+def test_many_points_are_returned_in_pieces(home: Path) -> None:
+    """More points than fit into one response or one transaction."""
     program = "import windlass as wl\nfor n in range(100_000): wl.report(n, n=n, other=0.123456789)"
     trial = submit(role(program)).wait(timeout=PATIENCE)
     size = (Path(trial.directory) / "worker-0" / "1" / "metrics").stat().st_size
@@ -238,7 +238,7 @@ wl.report(10, loss=float("nan"))
     values: list[object] = []
     for news in following:
         if isinstance(news, TrialRecord) and news.state.is_final:
-            break  # after all that it reported
+            break  # after all its reports
         if isinstance(news, Points):
             assert (news.trial_id, news.name) == (trial.id, "loss")
             assert news.start == len(steps[news.index])

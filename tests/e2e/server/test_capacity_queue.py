@@ -1,4 +1,4 @@
-"""Admission: what the machine has is counted, who must wait says why, nobody is starved."""
+"""Admission: capacity is counted, queued trials show the reason, and none is starved."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Machine:
         self._project = project
 
     def submit(self, text: str) -> dict[str, wl.Trial[Any]]:
-        """Run a program that submits trials; these, by name."""
+        """Run a program that submits trials, and return these by name."""
         before = {trial.id for trial in wl.list_trials()}
         self._project.write("program.py", PROGRAM + text)
         done = self._project.python("program.py", self.folder)
         assert done.returncode == 0, done.stderr
         return {trial.name: trial for trial in wl.list_trials() if trial.id not in before}
 
-    def let_go(self, *names: str) -> None:
-        """Let trials end."""
+    def release(self, *names: str) -> None:
+        """Release trials, so that they end."""
         for name in names:
             (self.folder / name).touch()
 
@@ -103,10 +103,10 @@ def test_trials_run_up_to_the_number_of_cpus_and_queued_trials_show_their_positi
     assert messages == [
         f"needs 1 CPU, 0 free; {place} in queue" for place in ("1st", "2nd", "3rd", "4th")
     ]
-    machine.let_go("a")  # the others move up
+    machine.release("a")  # the others move up
     eventually(lambda: "c" in machine.begun(), "the next one runs")
     assert trials["d"].refresh().message == "needs 1 CPU, 0 free; 1st in queue"
-    machine.let_go("all")
+    machine.release("all")
     for trial in trials.values():
         trial.result(timeout=PATIENCE)
     running = highest = 0
@@ -129,7 +129,7 @@ def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machin
     with WaitNotice(View(err=told)) as standstill:
         standstill.update(trials["d"].record)
     assert told.getvalue().count("\n") == 2, "it began, or nobody waits any more, before long"
-    machine.let_go("all")
+    machine.release("all")
 
 
 WAITS_FOR_ITSELF = """
@@ -153,21 +153,21 @@ def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine)
     assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"
 
 
-def test_a_larger_one_is_not_starved_by_smaller_ones(machine: Machine) -> None:
+def test_a_larger_trial_is_not_starved_by_smaller_ones(machine: Machine) -> None:
     trials = machine.submit(
         "for name in 'ab': submit(name)\nsubmit('large', cpus=2)\nfor name in 'cd': submit(name)\n"
     )
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
-    machine.let_go("a")
+    machine.release("a")
     eventually(
         lambda: "1 free" in trials["large"].refresh().message, "the large one has half its room"
     )
     assert trials["large"].message == "needs 2 CPUs, 1 free; 1st in queue"
     assert trials["c"].refresh().state == "QUEUED"
     assert "must not delay the one ahead; 2nd in queue" in trials["c"].message
-    machine.let_go("b", "large")
+    machine.release("b", "large")
     large = trials["large"].wait(PATIENCE)
-    machine.let_go("all")
+    machine.release("all")
     for name in "cd":
         assert trials[name].wait(PATIENCE).started >= large.ended
 
@@ -186,14 +186,14 @@ def test_queued_trials_have_no_process_and_stop_without_a_run(
     for trial in waiting:
         trial.wait(PATIENCE)
         assert (trial.state, trial.started, trial.attempts) == ("STOPPED", None, ())
-    machine.let_go("all")
+    machine.release("all")
     for name in machine.begun():
         assert trials[name].wait(PATIENCE).state == "SUCCEEDED"
     assert len(machine.begun()) == 2
     assert machine.supervisors() <= 2
 
 
-def test_memory_is_counted(machine: Machine) -> None:
+def test_memory_counts(machine: Machine) -> None:
     trials = machine.submit(
         "submit('a', memory='3GB', cpus=0.1)\n"
         "submit('b', memory='3GB', cpus=0.1)\n"
@@ -202,12 +202,12 @@ def test_memory_is_counted(machine: Machine) -> None:
     )
     eventually(lambda: sorted(machine.begun()) == ["a", "c", "d"], "what fits runs")
     assert trials["b"].refresh().message == "needs 3.0 GB of memory, 0 B free; 1st in queue"
-    machine.let_go("all")
+    machine.release("all")
     for trial in trials.values():
         assert trial.wait(PATIENCE).state == "SUCCEEDED"
 
 
-def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed(
+def test_each_trial_has_its_own_accelerators_also_after_a_kill_of_the_server(
     machine: Machine,
 ) -> None:
     trials = machine.submit(
@@ -221,10 +221,10 @@ def test_each_trial_has_accelerators_of_its_own_also_after_the_server_was_killed
     assert trials["d"].refresh().message == "needs 1 GPU, 0 free; 2nd in queue"
     expected = ["RUNNING", "RUNNING", "QUEUED", "QUEUED"]
     eventually(lambda: states(trials)[:4] == expected, f"they are {expected}")
-    machine.let_go("a", "none")
+    machine.release("a", "none")
     freed = trials["a"].result(timeout=PATIENCE)
     eventually(lambda: "c" in machine.begun(), "the next one runs")
-    machine.let_go("all")
+    machine.release("all")
     seen = {name: trial.result(timeout=PATIENCE) for name, trial in trials.items()}
     assert {seen["a"], seen["b"]} == {"0", "1"}
     assert seen["c"] == freed

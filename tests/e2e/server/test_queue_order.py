@@ -1,4 +1,4 @@
-"""The queue as users see and change it: positions, reasons, priorities, moves; and tasks."""
+"""The queue for users: positions, reasons, priorities, moves, and tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.model.resources import Accelerator, Resources
 
 
 class Crowd:
-    """A machine of one CPU that one trial has, and others that wait for it."""
+    """A machine of one CPU with one running trial, and others in the queue."""
 
     def __init__(self, stage: Path) -> None:
         self.stage = stage
@@ -29,7 +29,7 @@ class Crowd:
         eventually(lambda: self.holder.refresh().state == "RUNNING", "the server knows")
 
     def submit(self, name: str, **spec: Any) -> Trial[Any]:
-        """A trial that notes that it runs, and goes on until it is let go."""
+        """Submit a trial that records its start, and runs until it is released."""
         program = f"""
 notes = os.open({str(self.stage / "notes")!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 os.write(notes, b"{name}\\n")
@@ -42,7 +42,7 @@ wait_for({str(self.stage / name)!r})
         notes = self.stage / "notes"
         return notes.read_text().split() if notes.exists() else []
 
-    def let_go(self, *names: str) -> None:
+    def release(self, *names: str) -> None:
         for name in names:
             (self.stage / name).touch()
 
@@ -65,12 +65,12 @@ def test_the_queue_lists_positions_and_reasons(crowd: Crowd) -> None:
     assert repr(two) == f"<QueueEntry 2: trial {second.id} (second), needs 1 CPU, 0 free>"
     assert pickle.loads(pickle.dumps(two)).trial.id == second.id
     assert [entry.position for entry in wl.list_queue(limit=1)] == [1]
-    crowd.let_go("holder", "first", "second")
+    crowd.release("holder", "first", "second")
     second.wait(PATIENCE)
     assert waiting() == []
 
 
-def test_pages_of_the_queue_go_on_where_the_last_one_ended(crowd: Crowd, home: Path) -> None:
+def test_pages_of_the_queue_are_consecutive(crowd: Crowd, home: Path) -> None:
     trials = [crowd.submit(f"t{number}") for number in range(5)]
     transport, seen, cursor = wl.Client().transport, [], None
     while True:
@@ -87,7 +87,7 @@ def test_pages_of_the_queue_go_on_where_the_last_one_ended(crowd: Crowd, home: P
         assert (status, fault["code"]) == (400, "invalid_argument"), garbage
 
 
-def test_a_higher_priority_is_let_in_first_and_outlives_the_server(
+def test_a_higher_priority_is_admitted_first_and_survives_the_server(
     crowd: Crowd, home: Path
 ) -> None:
     crowd.submit("a"), crowd.submit("b"), crowd.submit("c")
@@ -99,9 +99,9 @@ def test_a_higher_priority_is_let_in_first_and_outlives_the_server(
     assert waiting() == ["d", "a", "b", "c"]
     assert wl.get_trial(urgent.id).priority == 5
     assert "priority 0 -> 5" in [event.message for event in urgent.refresh().events]
-    crowd.let_go("holder")
+    crowd.release("holder")
     eventually(lambda: crowd.begun() == ["holder", "d"], "the urgent one runs next")
-    crowd.let_go("a", "b", "c", "d")
+    crowd.release("a", "b", "c", "d")
 
 
 def test_a_trial_is_moved_right_ahead_of_another_and_stays_there(crowd: Crowd, home: Path) -> None:
@@ -118,12 +118,12 @@ def test_a_trial_is_moved_right_ahead_of_another_and_stays_there(crowd: Crowd, h
     assert waiting() == ["b", "a", "d", "c"]
     crowd.submit("e")
     assert waiting() == ["b", "a", "d", "c", "e"], "who comes now is the last"
-    crowd.let_go("holder", *"abcde")
+    crowd.release("holder", *"abcde")
     eventually(lambda: len(crowd.begun()) == 6, "all of them ran")
     assert crowd.begun() == ["holder", "b", "a", "d", "c", "e"]
 
 
-def test_a_move_takes_over_the_priority_of_the_other(crowd: Crowd) -> None:
+def test_a_moved_trial_gets_the_priority_of_the_other(crowd: Crowd) -> None:
     plain, urgent = crowd.submit("plain"), crowd.submit("urgent", priority=7)
     assert waiting() == ["urgent", "plain"]
     assert plain.move_ahead_of(urgent).priority == 7
@@ -152,7 +152,7 @@ def test_only_queued_trials_can_be_moved(crowd: Crowd) -> None:
     assert crowd.holder.set_priority(4).priority == 4, "it matters when it waits again"
 
 
-def test_moves_at_one_time_leave_everyone_somewhere_and_the_rest_in_order(crowd: Crowd) -> None:
+def test_concurrent_moves_keep_every_trial_and_the_order_of_the_rest(crowd: Crowd) -> None:
     still = [crowd.submit(f"still{number}") for number in range(3)]
     moved = [crowd.submit(f"moved{number}") for number in range(6)]
     target = still[1].id

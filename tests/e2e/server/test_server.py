@@ -1,4 +1,4 @@
-"""The embedded server: started by its first use, one a home, and never in a trial's way."""
+"""The embedded server starts on first use, is unique per home, and never affects trials."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def described(home: Path) -> dict[str, Any]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; a dead one that its parent has not buried is none."""
+    """Return whether such a process exists. A zombie does not count."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -85,7 +85,7 @@ def test_the_first_use_starts_a_server_that_only_its_owner_can_read_and_reach(
     done = project.run("sh", "-c", 'umask 0; exec "$0" train.py', sys.executable)
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
 
-    # What a trial makes has the permissions its author's shell gives; nobody else can get there.
+    # Files of a trial have the umask of its author, in a folder that only the owner can enter.
     [made] = fresh_home.rglob("by_trial")
     assert made.stat().st_mode & 0o777 == 0o666
     paths = [
@@ -121,12 +121,12 @@ def test_a_stopped_server_leaves_trials_running_and_the_next_adopts_them(
     pids = runs(tmp_path)
     assert all(is_running(pid) for pid in pids.values())
 
-    (tmp_path / "a").touch()  # one ends while there is no server
+    (tmp_path / "a").touch()  # one ends without a server
     eventually(lambda: not is_running(pids["a"]), "it ends by itself")
     assert first.result(timeout=PATIENCE) == "a"
     assert described(home)["pid"] != old
     eventually(lambda: second.refresh().state == "RUNNING", "the next one knows that it runs")
-    (tmp_path / "b").touch()  # the other in the care of the next one
+    (tmp_path / "b").touch()  # the other under the next server
     assert second.result(timeout=PATIENCE) == "b"
 
     assert list(first.logs()) == lines_of("a")
@@ -156,7 +156,7 @@ def test_a_stale_server_file_does_not_block_a_start(home: Path) -> None:
     told = described(home)
     with _listener() as (url, requests):
         for left in (
-            json.dumps({**told, "pid": os.getpid(), "url": url}),  # both are others' now
+            json.dumps({**told, "pid": os.getpid(), "url": url}),  # both belong to others now
             json.dumps({**told, "version": "0.0.9"}),
             '{"url": 7',
         ):
@@ -185,7 +185,7 @@ def _listener() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-def test_a_server_of_another_version_is_named_with_the_way_out(home: Path) -> None:
+def test_a_server_of_another_version_is_named_with_a_remedy(home: Path) -> None:
     client = wl.Client()
     assert client.server_info().version == __version__
     told = (home / "server.json").read_text()
@@ -215,7 +215,7 @@ def test_an_unusable_home_raises_an_error_with_its_path(
 ) -> None:
     (tmp_path / "file").touch()
     homes = [tmp_path / "file", tmp_path / "file" / "home", Path("/proc/windlass")]
-    if os.getuid() != 0:  # who is root may write everywhere
+    if os.getuid() != 0:  # root may write everywhere
         (tmp_path / "locked").mkdir(mode=0o500)
         homes.append(tmp_path / "locked" / "home")
     for home in homes:
@@ -226,7 +226,7 @@ def test_an_unusable_home_raises_an_error_with_its_path(
         assert "Set WINDLASS_HOME" in str(caught.value)
 
 
-def test_another_server_can_be_named(project: Project, home: Path, tmp_path: Path) -> None:
+def test_another_server_can_be_configured(project: Project, home: Path, tmp_path: Path) -> None:
     wl.Client().server_info()
     project.write("train.py", WORK + "print('value', work('e', sys.argv[1]))\n")
     (tmp_path / "e").touch()
@@ -240,10 +240,10 @@ def test_another_server_can_be_named(project: Project, home: Path, tmp_path: Pat
     assert not (own / "windlass.db").exists()
     assert next(wl.list_trials(sort_by="-id")).params["name"] == "e"
     done = project.python("train.py", tmp_path, env={**elsewhere, "WINDLASS_HOME": "/proc/none"})
-    assert done.stdout.splitlines()[-1:] == ["value e"], done.stderr  # nothing is kept here
+    assert done.stdout.splitlines()[-1:] == ["value e"], done.stderr  # nothing is stored here
 
 
-def test_a_server_that_is_not_there_is_named_in_the_error(home: Path) -> None:
+def test_an_unreachable_server_is_named_in_the_error(home: Path) -> None:
     wl.Client().server_info()
     url = described(home)["url"]
     with pytest.raises(wl.Unauthorized, match="WINDLASS_TOKEN"):
@@ -270,7 +270,7 @@ def test_a_server_that_is_not_there_is_named_in_the_error(home: Path) -> None:
         ("http://127.0.0.1:8000", "žeton"),
     ],
 )
-def test_an_address_or_token_that_makes_no_sense_is_refused(
+def test_an_invalid_address_or_token_is_refused(
     url: str, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_SERVER", url)

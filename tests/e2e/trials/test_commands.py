@@ -1,4 +1,4 @@
-"""Commands beside the trials: run, read, stopped, listed, and no part of anything else."""
+"""Commands beside the trials: run, read, stopped and listed, but not part of experiments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import PATIENCE, Project, eventually
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test asks the file's own server, from a project."""
+    """Every test uses the server of the file, from a project."""
     project.write("notes.txt", "of the project\n")
     monkeypatch.chdir(project.path)
 
@@ -26,11 +26,11 @@ def test_a_command_has_its_output_and_its_exit_code() -> None:
     assert repr(run).startswith(f"<CommandRun {run.id} sh: FAILED in")
 
 
-def test_waiting_for_a_command_that_fails_raises_nothing() -> None:
+def test_waiting_for_a_failed_command_raises_nothing() -> None:
     assert wl.run_command(["false"], wait=True).exit_code == 1
 
 
-def test_a_text_is_a_line_for_the_shell() -> None:
+def test_a_text_runs_in_a_shell() -> None:
     run = wl.run_command("echo one two | wc -w", wait=True)
     assert run.output().strip() == "2"
     assert run.command[-1] == "echo one two | wc -w"
@@ -83,7 +83,7 @@ def test_a_command_can_be_stopped_and_has_a_deadline() -> None:
     assert (late.state, late.record.reason) == ("FAILED", "DeadlineExceeded")
 
 
-def test_commands_are_in_no_list_of_trials_and_no_part_of_an_experiment() -> None:
+def test_commands_are_not_listed_as_trials_or_part_of_an_experiment() -> None:
     trial = wl.Job(wl.Command(["true"]), experiment="alone").submit()
     trial.wait(timeout=PATIENCE)
     alone, nowhere = wl.run_command(["false"], trial=trial), wl.run_command(["sleep", "1000"])
@@ -112,7 +112,7 @@ def test_stopping_an_experiment_leaves_its_commands_alone() -> None:
     beside.stop(grace=0).wait(timeout=PATIENCE)
 
 
-def test_commands_are_listed_and_found_again() -> None:
+def test_commands_are_listed_and_found_by_id() -> None:
     first, second = wl.run_command(["true"], wait=True), wl.run_command(["false"], wait=True)
     listed = [each.id for each in wl.list_commands(sort_by="-id", limit=2)]
     assert listed == [second.id, first.id]
@@ -166,7 +166,7 @@ def test_a_secret_reaches_a_command_and_no_record(monkeypatch: pytest.MonkeyPatc
         wl.run_command(["echo", "open-sesame"], secrets=["KEY"])
 
 
-def test_a_command_that_is_repeated_is_a_command_again() -> None:
+def test_a_rerun_of_a_command_is_a_command() -> None:
     run = wl.run_command(["echo", "hello"], wait=True)
     again = run.rerun()
     again.wait(timeout=PATIENCE)

@@ -27,8 +27,8 @@ def blobs(home: Path) -> int:
     return sum(path.stat().st_size for path in (home / "blobs").rglob("*") if path.is_file())
 
 
-def test_every_table_of_a_trial_goes_with_it(tmp_path: Path) -> None:
-    """One that is forgotten would stop trials from being deleted, or leave its rows behind."""
+def test_rows_of_every_table_are_deleted_with_a_trial(tmp_path: Path) -> None:
+    """A forgotten table would prevent deletions, or keep its rows."""
     path = tmp_path / "windlass.db"
     connection = SqliteConnection(path)
     upgrade(connection, path)
@@ -42,7 +42,7 @@ def test_every_table_of_a_trial_goes_with_it(tmp_path: Path) -> None:
     assert named == set(OF_A_TRIAL)
 
 
-def test_a_trial_that_is_deleted_is_gone_with_its_files_and_its_space(home: Path) -> None:
+def test_a_deleted_trial_is_gone_with_its_files_and_its_space(home: Path) -> None:
     wl.gc(older_than=0)
     kept, gone = noise.submit(300_000, 1), noise.submit(300_000, 2)
     value = kept.result()
@@ -85,7 +85,7 @@ def _is_deleted(trial: wl.Trial[None]) -> bool:
     return True
 
 
-def test_an_experiment_goes_with_all_its_trials_and_no_other(home: Path) -> None:
+def test_an_experiment_is_deleted_with_all_its_trials_and_no_others(home: Path) -> None:
     other = double.submit(2)
     exp = wl.create_experiment("a-mistake")
     trials = [exp.add(double, args={"x": number}) for number in range(2)]
@@ -113,7 +113,7 @@ def test_the_deletion_of_a_generator_trial_includes_its_children(home: Path) -> 
     assert list(exp.list_trials()) == []
 
 
-def test_a_link_to_a_deleted_trial_does_no_harm(home: Path, project: Project) -> None:
+def test_a_link_to_a_deleted_trial_is_harmless(home: Path, project: Project) -> None:
     first = double.submit(2)
     first.wait()
     second = first.rerun()
@@ -125,12 +125,12 @@ def test_a_link_to_a_deleted_trial_does_no_harm(home: Path, project: Project) ->
 
 
 @pytest.mark.thorough
-def test_submitters_lose_nothing_while_others_delete_and_collect(home: Path) -> None:
+def test_submissions_lose_nothing_during_deletions_and_collections(home: Path) -> None:
     done = threading.Event()
 
     def work(worker: int) -> int:
         for number in range(2):
-            seed = worker * 100 + number  # the same value comes again
+            seed = worker * 100 + number  # the same value occurs again
             trial = noise.submit(2_000, seed)
             assert trial.result() == noise.local(2_000, seed)
             trial.delete()
@@ -158,7 +158,7 @@ def test_submitters_lose_nothing_while_others_delete_and_collect(home: Path) -> 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", [1, 2], ids=["before it writes", "after the commit"])
-def test_a_server_killed_while_it_deletes_leaves_nothing_half_deleted(
+def test_a_server_killed_during_a_deletion_leaves_nothing_half_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     home = tmp_path / "home"
@@ -170,7 +170,7 @@ def test_a_server_killed_while_it_deletes_leaves_nothing_half_deleted(
     stop_server(home)
     server = start_rigged(home, f"die-writing:{step}")
     try:
-        exp.delete()  # sent again to the next server; if it was done before, there is nothing
+        exp.delete()  # sent again to the next server; if it was done before, nothing is left
     except wl.NotFound:
         assert step == 2
     server.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Runs that Windlass did not launch: recorded as others are, however their process ends."""
+"""Runs that Windlass did not launch are recorded like others, with any end of their process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ A_MINUTE = 60.0
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path) -> None:
-    """Every test asks the file's own server."""
+    """Every test uses the server of the file."""
 
 
 @pytest.fixture
 def started(project: Project) -> Iterator[Any]:
-    """Starts programs that are to say "ready", and sees to it that none is left."""
+    """Starts programs that print "ready", and ends them after the test."""
     programs: list[subprocess.Popen[str]] = []
 
     def start(text: str, *, says: str = "ready") -> subprocess.Popen[str]:
@@ -55,7 +55,7 @@ def until_ended(trial: Trial[Any]) -> float:
     return time.monotonic() - began
 
 
-def test_a_block_is_a_trial_with_all_that_a_trial_has(tmp_path: Path) -> None:
+def test_a_block_is_a_trial_with_all_features(tmp_path: Path) -> None:
     saved = tmp_path / "model.txt"
     saved.write_text("weights")
     params = {"lr": 0.1, "layers": [2, 3]}
@@ -87,7 +87,7 @@ def test_a_block_is_a_trial_with_all_that_a_trial_has(tmp_path: Path) -> None:
     assert trial.finish().state == "SUCCEEDED", "said again, nothing changes"
 
 
-def test_an_exception_fails_it_and_is_kept() -> None:
+def test_an_exception_fails_the_trial_and_is_recorded() -> None:
     with pytest.raises(ZeroDivisionError), wl.start_trial("divides") as trial:
         print(1 / 0)
     assert (trial.state, trial.exit_code) == ("FAILED", 1)
@@ -106,13 +106,15 @@ def test_an_exception_fails_it_and_is_kept() -> None:
         (SystemExit(3), "FAILED", 3),
     ],
 )
-def test_ways_to_leave_a_block(raised: BaseException, state: str, code: int) -> None:
+def test_each_way_to_leave_a_block_is_recorded(
+    raised: BaseException, state: str, code: int
+) -> None:
     with pytest.raises(type(raised)), wl.start_trial("leaves") as trial:
         raise raised
     assert (trial.state, trial.exit_code) == (state, code)
 
 
-def test_it_can_be_started_and_finished_without_a_block() -> None:
+def test_a_trial_can_be_started_and_finished_without_a_block() -> None:
     trial = wl.start_trial("by-hand")
     wl.report(0, loss=0.5)
     arrived = pickle.loads(pickle.dumps(trial))
@@ -137,13 +139,13 @@ def test_a_process_is_one_trial_at_a_time_and_invalid_calls_raise() -> None:
             wl.start_trial(**wrong)  # type: ignore[arg-type]
 
 
-def test_inside_a_launched_trial_none_is_started(project: Project) -> None:
+def test_inside_a_launched_trial_no_other_is_started(project: Project) -> None:
     project.write("program.py", "import windlass as wl\nwl.start_trial('inner')\n")
     done = project.run(BIN / "windlass", "run", "program.py")
     assert "which Windlass started" in done.stdout + done.stderr
 
 
-def test_functions_called_in_it_are_trials_of_their_own(project: Project) -> None:
+def test_functions_called_in_an_external_trial_are_separate_trials(project: Project) -> None:
     program = """
         import windlass as wl
 
@@ -160,7 +162,7 @@ def test_functions_called_in_it_are_trials_of_their_own(project: Project) -> Non
     assert done.stdout.splitlines()[-1] == "SUCCEEDED", done.stderr
 
 
-def test_a_program_that_ends_in_order_finishes_its_trial(project: Project) -> None:
+def test_a_program_that_exits_normally_finishes_its_trial(project: Project) -> None:
     begin = "import windlass as wl\nwl.start_trial('forgets')\nwl.report(1, loss=2)\n"
     project.write("program.py", begin)
     assert project.python("program.py").returncode == 0
@@ -211,7 +213,7 @@ def test_a_fork_does_not_keep_an_external_trial_alive(started: Any, tmp_path: Pa
         program.kill()
         assert until_ended(trial) < A_MINUTE
         child = int((tmp_path / "child").read_text())
-        os.kill(child, 0)  # what is not ours is not killed
+        os.kill(child, 0)  # foreign processes are not killed
     finally:
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
     assert trial.message.startswith("Lost")
@@ -257,7 +259,7 @@ def test_an_external_trial_continues_without_a_server_and_is_recorded_later(
 
 @pytest.mark.thorough
 def test_an_external_trial_stopped_by_the_kernel_is_not_lost(started: Any, home: Path) -> None:
-    """Nothing in it has to beat: what holds the interpreter for long holds nothing up."""
+    """There is no heartbeat, so code that blocks the interpreter has no effect."""
     program = started(RUNS + "    signal.pause()\n")
     trial = named("runs")
     program.send_signal(signal.SIGSTOP)
@@ -271,8 +273,10 @@ def test_an_external_trial_stopped_by_the_kernel_is_not_lost(started: Any, home:
 
 
 @pytest.mark.thorough
-def test_one_whose_code_holds_the_interpreter_is_not_lost(started: Any, home: Path) -> None:
-    """As C code does that computes for long: no thread of Python runs meanwhile."""
+def test_an_external_trial_that_blocks_the_interpreter_is_not_lost(
+    started: Any, home: Path
+) -> None:
+    """As with a long computation in C, during which no Python thread runs."""
     holds = """
     import ctypes
     sys.stdout.flush()
@@ -292,7 +296,7 @@ def test_one_whose_code_holds_the_interpreter_is_not_lost(started: Any, home: Pa
 def test_an_external_trial_that_closes_inherited_files_is_not_lost(
     started: Any, home: Path, tmp_path: Path
 ) -> None:
-    """As daemons do when they begin; nor is a file closed that it opened in that place since."""
+    """As daemons do at their start. A file that it opens later under that descriptor stays open."""
     go = tmp_path / "go"
     program = started(
         RUNS.replace('print("ready")', "")
@@ -342,7 +346,7 @@ def test_should_stop_reports_a_stop_of_an_external_trial(started: Any) -> None:
 def test_a_stopped_and_deleted_external_trial_continues_unharmed(
     started: Any, tmp_path: Path
 ) -> None:
-    """It is in the midst of saving when what it left half done is cleared away."""
+    """The program is saving a checkpoint while its partial files are deleted."""
     go = tmp_path / "go"
     program = started(
         RUNS
@@ -370,8 +374,8 @@ def test_a_stopped_and_deleted_external_trial_continues_unharmed(
 
 
 @pytest.mark.thorough
-def test_one_whose_process_never_came_is_lost(home: Path) -> None:
-    """Killed between asking for the trial and being it."""
+def test_an_external_trial_whose_process_never_reported_is_lost(home: Path) -> None:
+    """The process was killed between the creation of the trial and its start."""
     import uuid
 
     from windlass.model.job import ExternalCall, JobSpec, Role
@@ -392,7 +396,7 @@ def test_one_whose_process_never_came_is_lost(home: Path) -> None:
     assert trial.message == "Lost: its process never reported its start"
 
 
-def test_the_command_line_shows_it(project: Project) -> None:
+def test_the_command_line_shows_an_external_trial(project: Project) -> None:
     with wl.start_trial("shown", params={"lr": 0.5}) as trial:
         listed = project.run(BIN / "windlass", "ls", "-n", "1").stdout
         assert "shown" in listed and "RUNNING" in listed and "lr=0.5" in listed
@@ -431,7 +435,7 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
         assert f"{hint}\n" in done.stderr
 
 
-def test_a_server_that_is_named_serves_if_it_is_on_this_machine(
+def test_a_configured_server_works_if_it_is_on_this_machine(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = wl.server_info()

@@ -1,4 +1,4 @@
-"""Lists of an experiment, a project, a workspace or a trial: itself, its id or its name."""
+"""Lists of an experiment, a project, a workspace or a trial, by object, id or name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def windlass(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BIN / "windlass", *words], capture_output=True, text=True, check=False)
 
 
-def test_a_list_is_of_an_object_an_id_or_a_name(named: None) -> None:
+def test_a_list_accepts_an_object_an_id_or_a_name(named: None) -> None:
     second = wl.get_experiment(2)
     for experiment in (second, 2, "2", "vision/rates", "default/vision/rates"):
         assert ids(wl.list_trials(experiment=experiment)) == [2]
@@ -149,7 +149,7 @@ def test_the_command_line_accepts_the_paths_that_it_prints(named: None) -> None:
     assert windlass("ls", "-e", "a/b").stderr.startswith("No trial matches.")
 
 
-def test_an_id_may_be_a_text_wherever_one_is_got(named: None) -> None:
+def test_an_id_may_be_a_text_in_every_call(named: None) -> None:
     assert wl.get_trial("2").id == 2
     assert wl.get_project("1").place == "default"
     assert wl.get_workspace("1").name == "default"

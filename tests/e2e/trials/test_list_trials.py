@@ -1,4 +1,4 @@
-"""Trials and experiments listed: filtered, sorted, lazily, a page at a time."""
+"""Lists of trials and experiments are filtered, sorted, and loaded page by page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANY = 112  # more than a page
 
 @pytest.fixture(scope="module")
 def crowd_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home in which one trial runs and many wait behind it."""
+    """A home with one running trial and many queued ones."""
     home = tmp_path_factory.mktemp("crowd")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINDLASS_HOME", str(home / "wl"))
@@ -41,7 +41,7 @@ def ids(trials: Iterator[wl.Trial[object]]) -> list[int]:
     return [trial.id for trial in trials]
 
 
-def test_a_list_is_walked_over_all_its_pages_in_order(crowd: None) -> None:
+def test_a_list_has_all_its_pages_in_order(crowd: None) -> None:
     assert ids(wl.list_trials()) == list(range(1, MANY + 1))
     assert ids(wl.list_trials(sort_by="-id")) == list(range(MANY, 0, -1))
     for sort in ("created", "name", "state", "started", "ended"):

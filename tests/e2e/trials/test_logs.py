@@ -34,10 +34,10 @@ def trial(module_home: Path) -> wl.Trial[Any]:
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path) -> None:
-    """Every test asks the server of this file's home."""
+    """Every test uses the server of this file's home."""
 
 
-def test_a_text_or_an_expression_is_searched_for(trial: wl.Trial[Any]) -> None:
+def test_a_search_finds_a_text_or_an_expression(trial: wl.Trial[Any]) -> None:
     assert sorted(trial.logs(search="loss=nan")) == [
         "worker-0 step 40 loss=nan",
         "worker-1 step 40 loss=nan",
@@ -49,14 +49,14 @@ def test_a_text_or_an_expression_is_searched_for(trial: wl.Trial[Any]) -> None:
     assert list(trial.logs(search="aside", stream="stdout")) == []
 
 
-def test_lines_are_counted_where_they_lie(trial: wl.Trial[Any]) -> None:
+def test_matching_lines_are_counted_on_the_server(trial: wl.Trial[Any]) -> None:
     assert trial.logs(search="step").count() == 100
     assert trial.logs(search="step [0-9] ", regex=True, index=0).count() == 10
     assert trial.logs(search="step", head=7).count() == 7
     assert trial.logs().count() == 104
 
 
-def test_the_first_and_the_last_lines(trial: wl.Trial[Any]) -> None:
+def test_the_first_and_the_last_lines_are_returned(trial: wl.Trial[Any]) -> None:
     first = list(trial.logs(head=3, index=0, stream="stdout"))
     assert first == [f"worker-0 step {step} loss={step / 8}" for step in range(3)]
     assert list(trial.logs(head=0)) == []
@@ -65,7 +65,7 @@ def test_the_first_and_the_last_lines(trial: wl.Trial[Any]) -> None:
     assert list(trial.logs(tail=1, search="loss", index=1)) == ["worker-1 step 49 loss=6.125"]
 
 
-def test_lines_of_some_time(trial: wl.Trial[Any]) -> None:
+def test_lines_of_a_time_range_are_returned(trial: wl.Trial[Any]) -> None:
     lines = list(trial.logs(index=0))
     middle = lines[len(lines) // 2].time
     since = list(trial.logs(index=0, since=middle))
@@ -116,7 +116,7 @@ def test_asynchronous_code_follows_a_log(tmp_path: Path) -> None:
     async def follow() -> list[str]:
         lines = trial.logs(follow=True)
         seen = [await anext(lines)]
-        with pytest.raises(asyncio.TimeoutError):  # who gives up waiting may come back
+        with pytest.raises(asyncio.TimeoutError):  # a cancelled follower may continue
             await asyncio.wait_for(anext(lines), 0.05)
         gate.touch()
         return seen + [line async for line in lines]
@@ -152,7 +152,7 @@ sys.stdout.write("loss to the end")
     ],
     ids=str,
 )
-def test_a_filtered_log_is_followed_without_loss_though_the_server_is_killed(
+def test_a_filtered_log_is_followed_without_loss_across_a_server_kill(
     home: Path, tmp_path: Path, query: dict[str, Any], before: list[str], after: list[str]
 ) -> None:
     gate = tmp_path / "go"
@@ -173,7 +173,7 @@ print("line 3", flush=True)
     assert sorted([*first, *lines]) == sorted([*before, *after])
 
 
-def test_a_tail_that_was_empty_loses_nothing_though_the_server_is_killed(
+def test_following_an_empty_tail_loses_nothing_across_a_server_kill(
     home: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "go"
@@ -190,7 +190,7 @@ def test_a_tail_that_was_empty_loses_nothing_though_the_server_is_killed(
     assert [part.text for page in pages for part in page.items] == ["line 0", "line 1", "line 2"]
 
 
-def test_following_ends_when_its_time_is_over(tmp_path: Path) -> None:
+def test_following_ends_at_its_timeout(tmp_path: Path) -> None:
     gate = tmp_path / "go"
     trial = submit(role(f'print("begun")\nwait_for({str(gate)!r})'))
     try:
@@ -224,7 +224,7 @@ def test_the_logs_of_many_trials_are_searched(trial: wl.Trial[Any]) -> None:
         wl.search_logs(7)  # type: ignore[arg-type]
 
 
-def test_the_logs_of_trials_that_fulfil_something_are_searched() -> None:
+def test_the_logs_of_trials_that_match_a_condition_are_searched() -> None:
     trials = [rate.submit(lr).wait(PATIENCE) for lr in (0.1, 0.5, 2.0)]
     assert list(wl.search_logs("learns", where="hparams.lr < 1")) == [
         "learns at 0.1",
@@ -246,6 +246,6 @@ def test_the_logs_of_trials_that_fulfil_something_are_searched() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "1/x", "1//", "-1", "1/main-0.1:5-", "9" * 30])
-def test_a_cursor_that_no_search_gave_out_is_refused(trial: wl.Trial[Any], cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(trial: wl.Trial[Any], cursor: str) -> None:
     with pytest.raises(wl.InvalidArgument, match="cursor"):
         wl.Client().transport.ask("GET", "/logs", dict, query={"search": "a", "cursor": cursor})

@@ -27,7 +27,7 @@ SHARES_HOME = True
 
 
 def make(name: str = "noted", **fields: Any) -> wl.Experiment:
-    """A new experiment, whatever others are called."""
+    """A new experiment, whose name may be taken."""
     transport = default_client().transport
     request = CreateExperiment(key=uuid.uuid4().hex, name=name, **fields)
     return wl.Experiment(
@@ -36,7 +36,7 @@ def make(name: str = "noted", **fields: Any) -> wl.Experiment:
 
 
 def again(experiment: wl.Experiment) -> wl.Experiment:
-    """The same experiment, asked for anew."""
+    """The same experiment, loaded again."""
     return wl.get_experiment(experiment.id)
 
 
@@ -58,7 +58,7 @@ def test_metadata_of_an_experiment_is_stored(home: Path) -> None:
         ]
 
 
-def test_labels_come_and_go_one_by_one(home: Path) -> None:
+def test_labels_are_added_and_removed_one_by_one(home: Path) -> None:
     experiment = make(labels=("first",))
     experiment.add_label("second", "third").add_label("second")
     assert again(experiment).labels == ("first", "second", "third")
@@ -81,7 +81,7 @@ def test_links_are_replaced_by_name_and_removed(home: Path) -> None:
         experiment.remove_link("papr")
 
 
-def test_a_file_is_kept_and_comes_back_as_it_was(home: Path, tmp_path: Path) -> None:
+def test_an_attached_file_is_stored_and_returned_unchanged(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "model.pt"
     content = os.urandom(3 << 20)
     file.write_bytes(content)
@@ -102,7 +102,7 @@ def test_a_file_is_kept_and_comes_back_as_it_was(home: Path, tmp_path: Path) -> 
         experiment.download_artifact("model.pt", tmp_path)
 
 
-def test_an_empty_file_is_a_file(home: Path, tmp_path: Path) -> None:
+def test_an_empty_file_can_be_attached(home: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     experiment = make().add_artifact("empty", tmp_path / "empty")
     assert experiment.download_artifact("empty", tmp_path / "there").read_bytes() == b""
@@ -184,14 +184,14 @@ def test_the_server_itself_refuses_malformed_metadata(body: str, home: Path) -> 
     assert again(experiment).record == experiment.record
 
 
-def test_there_is_an_end_to_how_much_can_be_noted(home: Path) -> None:
+def test_the_amount_of_metadata_is_limited(home: Path) -> None:
     experiment = make().set_labels([str(number) for number in range(100)])
     with pytest.raises(wl.InvalidArgument, match="These would be 101 labels; the limits are 100"):
         experiment.add_label("one more")
     assert len(again(experiment).labels) == 100
 
 
-def test_an_experiment_that_is_not_there_cannot_be_noted_on(home: Path) -> None:
+def test_metadata_of_an_unknown_experiment_is_refused(home: Path) -> None:
     experiment = make()
     status, fault = Server(home).ask(
         "PATCH", f"{API}/experiments/{2**70}", b'{"notes": "x"}', Content_Type="application/json"
@@ -234,7 +234,7 @@ def test_concurrent_writers_of_metadata_lose_nothing(home: Path, project: Projec
     ]
     for each in writers:
         assert each.stdout is not None and each.stdout.readline() == "ready\n"
-    for each in writers:  # at once, as far as that goes
+    for each in writers:  # as concurrently as possible
         assert each.stdin is not None
         each.stdin.write("go\n")
         each.stdin.flush()
@@ -303,7 +303,7 @@ def examples() -> list[Any]:
     ]
 
 
-def test_the_examples_of_all_that_can_be_noted_run(home: Path, project: Project) -> None:
+def test_the_docstring_examples_of_metadata_run(home: Path, project: Project) -> None:
     blocks = [inspect.cleandoc(each.values[0]) for each in examples()]
     assert len(blocks) == 16
     head = "import windlass as wl\n\n@wl.run\ndef train(lr):\n    return 1 - lr\n\n"

@@ -1,4 +1,4 @@
-"""Trials that are run once more: as they were, or with some things changed."""
+"""Reruns of trials, unchanged or with some changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def argv(trial: wl.Trial[Any], role: int = 0) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def told(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> wl.Trial[Any]:
+def script_trial(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> wl.Trial[Any]:
     """A trial of a script, with arguments by name."""
     project.write("tell.py", TELL)
     project.write("data.txt", "first")
@@ -55,30 +55,32 @@ def told(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> wl.Tr
     return job.submit().set_labels(["first"])
 
 
-def test_the_very_code_and_arguments_run_again(told: wl.Trial[Any], project: Project) -> None:
-    shutil.rmtree(project.path)  # nothing of where we stand is looked at
+def test_exactly_the_same_code_and_arguments_run_again(
+    script_trial: wl.Trial[Any], project: Project
+) -> None:
+    shutil.rmtree(project.path)  # the working directory is ignored
     os.mkdir(project.path)
     os.chdir(project.path)
     project.write("data.txt", "second")
-    again = told.rerun()
-    assert lines(again) == lines(told)
+    again = script_trial.rerun()
+    assert lines(again) == lines(script_trial)
     assert lines(again) == ["['--lr=0.1', '--model.depth=3', '--amp', '-v', 'a b'] fine first"]
-    assert again.id != told.id
+    assert again.id != script_trial.id
     for what in ("spec", "params", "experiment_id", "name"):
-        assert getattr(again.record, what) == getattr(told.record, what), what
-    assert (told.labels, again.labels) == (("first",), ())  # labels belong to one trial
-    assert again.provenance.git == told.provenance.git
-    assert again.provenance.tree_files == told.provenance.tree_files
-    assert again.provenance.packages == told.provenance.packages
+        assert getattr(again.record, what) == getattr(script_trial.record, what), what
+    assert (script_trial.labels, again.labels) == (("first",), ())  # labels belong to one trial
+    assert again.provenance.git == script_trial.provenance.git
+    assert again.provenance.tree_files == script_trial.provenance.tree_files
+    assert again.provenance.packages == script_trial.provenance.packages
 
 
-def test_new_arguments_are_merged_into_the_old_ones(told: wl.Trial[Any]) -> None:
-    other = told.rerun({"lr": 0.2, "model": {"width": 8}, "amp": False, "name": "x y"})
+def test_new_arguments_are_merged_into_the_old_ones(script_trial: wl.Trial[Any]) -> None:
+    other = script_trial.rerun({"lr": 0.2, "model": {"width": 8}, "amp": False, "name": "x y"})
     assert argv(other)[2:] == (
         "--lr=0.2", "--model.depth=3", "--model.width=8", "--no-amp", "-v", "a b", "--name=x y",
     )  # fmt: skip
     assert other.params == {
-        **told.params,
+        **script_trial.params,
         "lr": 0.2,
         "model": {"depth": 3, "width": 8},
         "amp": False,
@@ -87,15 +89,15 @@ def test_new_arguments_are_merged_into_the_old_ones(told: wl.Trial[Any]) -> None
     assert "--name=x y" in lines(other)[0]
 
 
-def test_an_argument_is_found_by_any_spelling_of_its_name(told: wl.Trial[Any]) -> None:
-    other = told.rerun({"model.depth": 4, "amp": None})
+def test_an_argument_is_found_by_any_spelling_of_its_name(script_trial: wl.Trial[Any]) -> None:
+    other = script_trial.rerun({"model.depth": 4, "amp": None})
     assert argv(other)[2:] == ("--lr=0.1", "--model.depth=4", "-v", "a b")
     third = other.rerun({"batch-size": 1}).rerun({"batch_size": 2})
     assert argv(third)[2:] == ("--lr=0.1", "--model.depth=4", "-v", "a b", "--batch-size=2")
 
 
-def test_everything_else_can_be_other_too(told: wl.Trial[Any]) -> None:
-    other = told.rerun(
+def test_all_other_options_can_be_changed(script_trial: wl.Trial[Any]) -> None:
+    other = script_trial.rerun(
         env={"MOOD": "grim", "MORE": "1"},
         executor=wl.Local(cpus=0.25),
         name="other",
@@ -108,11 +110,11 @@ def test_everything_else_can_be_other_too(told: wl.Trial[Any]) -> None:
     assert (other.name, other.experiment, other.labels) == ("other", "elsewhere", ("a", "b"))
     assert other.record.spec.priority == 3
     assert "grim" in lines(other)[0]
-    there = told.rerun(experiment=wl.get_experiment(other.record.experiment_id))
+    there = script_trial.rerun(experiment=wl.get_experiment(other.record.experiment_id))
     assert there.record.experiment_id == other.record.experiment_id
 
 
-def test_a_list_is_replaced_whole_and_added_to(home: Path, tmp_path: Path) -> None:
+def test_a_list_is_replaced_or_extended(home: Path, tmp_path: Path) -> None:
     job = wl.Job(wl.Command(["echo", "own"]), args=["--lr", 0.1, "data"], executor=HALF)
     trial = job.submit()
     assert lines(trial.rerun(["--lr", 0.3])) == ["own --lr 0.3"]
@@ -134,19 +136,19 @@ def test_a_flag_of_the_command_itself_is_not_an_argument(home: Path) -> None:
 
 
 def without_recipe(*words: str) -> wl.Trial[Any]:
-    """A trial as older ones are: nothing says how its arguments were given."""
+    """A trial like older ones, without a record of how its arguments were passed."""
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=words)),))
     return create(spec)
 
 
 def create(spec: JobSpec, **fields: Any) -> wl.Trial[Any]:
-    """A trial, asked for as a client would."""
+    """Create a trial as a client would."""
     transport = default_client().transport
     request = CreateTrial(key=os.urandom(16).hex(), experiment="made", spec=spec, **fields)
     return wl.Trial(transport, transport.ask("POST", "/trials", TrialRecord, body=request))
 
 
-def test_of_an_older_trial_all_behind_a_script_is_a_list(home: Path) -> None:
+def test_the_arguments_of_an_older_script_are_a_list(home: Path) -> None:
     trial = without_recipe("python", "-c", "print(1)")
     with pytest.raises(wl.InvalidArgument, match="has no record of the words of its command"):
         trial.rerun({"lr": 1})
@@ -191,7 +193,7 @@ def test_an_argument_that_a_function_does_not_have_is_refused(home: Path) -> Non
     assert list(trial.reruns) == []
 
 
-def test_of_several_roles_each_is_changed_by_name(home: Path) -> None:
+def test_each_of_several_roles_is_changed_by_name(home: Path) -> None:
     group = wl.JobGroup(
         learner=wl.Job(wl.Command(["echo", "learn"]), args={"lr": 1}, executor=HALF),
         actor=wl.Job(wl.PythonFunction(tell), args={"lr": 5}, executor=HALF, replicas=2),
@@ -264,7 +266,7 @@ def test_a_rerun_does_not_inherit_the_identity_or_search_of_its_origin(home: Pat
     assert again.record.recipe == Recipe(origin_id=trial.id, arguments={"main": {}})
     assert again.record.auxiliary  # it stays outside the outcome of the experiment
     assert again.labels == ()
-    assert again.wait().state == "SUCCEEDED"  # not suspended, as the other is
+    assert again.wait().state == "SUCCEEDED"  # not suspended, unlike its origin
     assert trial.refresh().state == "SUSPENDED"
     trial.stop()
 
@@ -290,7 +292,7 @@ def test_the_trials_of_a_generator_are_rerun_one_by_one(home: Path) -> None:
 SECRET = "correct-horse"
 
 
-def test_secrets_come_from_here_and_are_never_recorded(
+def test_secrets_come_from_this_process_and_are_never_recorded(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("show.py", "import os; print(len(os.environ['KEY']), os.environ['KEY'])")
@@ -321,7 +323,7 @@ def test_a_rerun_with_a_deleted_volume_is_refused(home: Path, tmp_path: Path) ->
         trial.rerun()
 
 
-def test_a_dry_trial_cannot_be_repeated(home: Path) -> None:
+def test_a_dry_trial_cannot_be_rerun(home: Path) -> None:
     trial = wl.Job(wl.Command(["echo"])).submit(dry_run=True)
     with pytest.raises(wl.Unsupported):
         trial.rerun()

@@ -1,4 +1,4 @@
-"""Trials that are repeated after their environment changed: told, and rebuilt by the real uv."""
+"""Reruns after their environment changed: reported, and rebuilt by the real uv."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SCRIPT = """
 
 
 class Author(NamedTuple):
-    """Somebody with an environment of their own, which is not ours."""
+    """An author with a separate environment."""
 
     project: Project
     folder: Path
@@ -60,7 +60,7 @@ class Author(NamedTuple):
         return self.folder / "bin" / "python"
 
     def install(self, *packages: str) -> None:
-        """Have these packages from now on."""
+        """Install these packages."""
         command = [find_uv(), "pip", "install", "-q", "--python", str(self.python), *packages]
         subprocess.run(command, check=True, cwd="/")
 
@@ -80,9 +80,9 @@ class Author(NamedTuple):
 
 @pytest.fixture
 def author(home: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
-    """An author with iniconfig 2.0.0, and nothing else that is listed."""
-    default_client().server_info()  # the server is ours
-    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")  # uv is there
+    """An author with iniconfig 2.0.0 as the only listed package."""
+    default_client().server_info()  # the server runs in this environment
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")  # uv is available
     project.write("author.py", SCRIPT)
     made = make_environment(tmp_path / "env", tmp_path / "lib")
     found = Author(project, made)

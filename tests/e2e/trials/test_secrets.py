@@ -1,4 +1,4 @@
-"""Secrets reach the process and nothing else: no log, no record, no file that stays."""
+"""Secrets reach only the process: no log, no record, no file that stays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness import BIN, Project, eventually, traces
 
 
 def secret() -> str:
-    """A value that is written nowhere else."""
+    """A unique value."""
     return "s3cret-" + secrets.token_hex(8)
 
 
-def test_secrets_reach_the_process_and_leave_no_trace_behind(
+def test_secrets_reach_the_process_and_leave_no_trace(
     home: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_name, by_value, in_lines = secret(), secret(), f"-----BEGIN\n{secret()}\n-----END"
@@ -106,7 +106,7 @@ def test_secrets_are_masked_in_parameters_errors_and_previews_of_values(home: Pa
     assert bad.error is not None
     assert bad.error.message == "*** was refused by https://host"
     assert "***" in bad.error.traceback
-    # What a user passes on himself is in what he passed on, and nowhere else.
+    # Values that the function itself returns contain the secret, and nothing else does.
     passed_on = [
         good.record.spec.roles[0].executable.payload,  # type: ignore[union-attr]
         good.record.result.digest,
@@ -117,9 +117,7 @@ def test_secrets_are_masked_in_parameters_errors_and_previews_of_values(home: Pa
     assert set(traces(home, value)) <= {*kept, *attempts}
 
 
-def test_a_secret_waits_in_a_file_only_its_owner_can_read_and_is_erased_at_the_end(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_secret_is_in_a_private_file_and_erased_at_the_end(home: Path, tmp_path: Path) -> None:
     value = secret()
 
     @wl.run(secrets={"TOKEN": value})
@@ -141,9 +139,7 @@ def test_a_secret_waits_in_a_file_only_its_owner_can_read_and_is_erased_at_the_e
     assert traces(home, value) == []
 
 
-def test_a_trial_that_is_stopped_or_fails_leaves_no_secret_behind_either(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_stopped_or_failed_trial_leaves_no_secret(home: Path, tmp_path: Path) -> None:
     value = secret()
 
     @wl.run(secrets={"TOKEN": value}, cpus=0.25)
@@ -161,7 +157,7 @@ def test_a_trial_that_is_stopped_or_fails_leaves_no_secret_behind_either(
     eventually(lambda: traces(home, value) == [], "everything is erased")
 
 
-def test_a_secret_that_is_not_set_here_is_refused_before_anything_is_stored(
+def test_a_secret_that_is_not_set_is_refused_before_anything_is_stored(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_SUCH_SECRET", raising=False)
@@ -175,7 +171,7 @@ def test_a_secret_that_is_not_set_here_is_refused_before_anything_is_stored(
     assert newest() == before
 
 
-def test_a_secret_is_refused_in_a_name_or_a_variable_which_are_recorded(home: Path) -> None:
+def test_a_secret_in_a_recorded_name_or_variable_is_refused(home: Path) -> None:
     value, before = secret(), newest()
     kept = {"TOKEN": value}
     plain = wl.Job(wl.Command(["true"]), secrets=kept)

@@ -1,4 +1,4 @@
-"""Shells on the backend's machine: in a trial's code, typed to, read, left and come back to."""
+"""Shells on the backend: in a trial's code, with input, output, detaching and attaching."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SH = ["/bin/sh"]
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every test asks the file's own server, from a project, and leaves no shell behind."""
+    """Every test uses the server of the file, from a project, and leaves no shell behind."""
     project.write("notes.txt", "of the project\n")
     monkeypatch.chdir(project.path)
     monkeypatch.setenv("PS1", "$ ")
@@ -36,7 +36,7 @@ def at_home(home: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> It
     stop_trials(home)
 
 
-def told(shell: Shell, line: str, until: str) -> str:
+def type_line(shell: Shell, line: str, until: str) -> str:
     """Type a line and return the output of the shell up to a text that is not in the line."""
     assert until not in line
     shell.send(f"{line}\n")
@@ -45,7 +45,7 @@ def told(shell: Shell, line: str, until: str) -> str:
 
 def test_a_shell_shows_the_output_of_typed_commands_and_ends_with_its_exit_code() -> None:
     shell = wl.open_shell(SH)
-    assert "42" in told(shell, "echo $((6 * 7))", "42")
+    assert "42" in type_line(shell, "echo $((6 * 7))", "42")
     shell.send("exit 3\n")
     assert shell.wait(timeout=PATIENCE).exit_code == 3
     assert repr(shell).startswith(f"<Shell {shell.id} sh: FAILED in")
@@ -56,20 +56,20 @@ def test_a_shell_shows_the_output_of_typed_commands_and_ends_with_its_exit_code(
 
 def test_a_shell_has_a_terminal_whose_keys_are_signals() -> None:
     shell = wl.open_shell(SH)
-    assert "/dev/" in told(shell, "tty", "/dev/")
+    assert "/dev/" in type_line(shell, "tty", "/dev/")
     shell.send("sleep 1000; echo 'I''m back'\n")
     eventually(lambda: "sleep" in _programs(shell), "it sleeps")
-    shell.send("\x03")  # Ctrl-C ends what runs in it, not the shell
-    assert "I'm" not in told(shell, "echo '<'$?'>'", "<130>")
+    shell.send("\x03")  # Ctrl-C ends the program in it, not the shell
+    assert "I'm" not in type_line(shell, "echo '<'$?'>'", "<130>")
     shell.send("\x04")  # Ctrl-D
     assert shell.wait(timeout=PATIENCE).is_finished
 
 
-def test_a_shell_learns_of_the_size_of_its_terminal() -> None:
+def test_a_shell_gets_the_size_of_its_terminal() -> None:
     shell = wl.open_shell(SH, env={"LINES": "5", "COLUMNS": "5"})
-    told(shell, "echo re''ady", "ready")
+    type_line(shell, "echo re''ady", "ready")
     shell.resize(50, 132)
-    assert "50 132" in told(shell, "stty size", "132")
+    assert "50 132" in type_line(shell, "stty size", "132")
 
 
 def test_a_shell_is_in_a_fresh_copy_of_the_code_of_a_trial_with_its_environment(
@@ -85,7 +85,9 @@ def test_a_shell_is_in_a_fresh_copy_of_the_code_of_a_trial_with_its_environment(
     project.write("notes.txt", "edited since\n")
     for how in ({"trial": trial.id}, {"experiment": "tasting"}):
         shell = wl.open_shell(SH, **how)  # type: ignore[arg-type]
-        shown = told(shell, "cat notes.txt; echo '<'$FLAVOUR'>'; command -v python", "bin/python")
+        shown = type_line(
+            shell, "cat notes.txt; echo '<'$FLAVOUR'>'; command -v python", "bin/python"
+        )
         assert "of the project\n<vanilla>\n" in shown, how
         assert os.path.dirname(trial.provenance.executable) + "/python" in shown
         assert shell.experiment == "tasting"
@@ -104,15 +106,15 @@ def test_a_shell_uses_the_python_of_the_trial_despite_start_up_files(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SHELL", "/bin/bash")
     shell = wl.open_shell()
-    shown = told(shell, "python -c 'print(6 * 7)'; echo '<'$MINE'>'", "<kept>")
+    shown = type_line(shell, "python -c 'print(6 * 7)'; echo '<'$MINE'>'", "<kept>")
     assert "42\n<kept>" in shown
 
 
 def test_without_a_trial_a_shell_is_in_an_empty_folder_or_in_this_project() -> None:
     nowhere = wl.open_shell(SH)
-    assert "<>" in told(nowhere, "echo '<'$(ls -A)'>'", "<>")
+    assert "<>" in type_line(nowhere, "echo '<'$(ls -A)'>'", "<>")
     here = wl.open_shell(SH, code=True)
-    assert "of the project" in told(here, "cat notes.txt", "of the project")
+    assert "of the project" in type_line(here, "cat notes.txt", "of the project")
 
 
 def test_a_shell_without_a_terminal_reads_its_input_to_the_end() -> None:
@@ -125,7 +127,7 @@ def test_a_shell_without_a_terminal_reads_its_input_to_the_end() -> None:
     assert shell.wait(timeout=PATIENCE).exit_code == 6
 
 
-def test_a_big_paste_arrives_whole_and_in_order(tmp_path: Path) -> None:
+def test_a_large_paste_arrives_whole_and_in_order(tmp_path: Path) -> None:
     file = tmp_path / "pasted"
     text = "".join(f"{number:06d} häßlich\n" for number in range(30_000))
     shell = wl.open_shell(["/bin/sh", "-c", f"stty -echo; echo ready; cat > {file}"])
@@ -136,18 +138,18 @@ def test_a_big_paste_arrives_whole_and_in_order(tmp_path: Path) -> None:
     assert file.read_text() == text
 
 
-def test_several_see_the_same_and_all_can_type() -> None:
+def test_several_clients_see_the_same_and_all_can_type() -> None:
     shell = wl.open_shell(SH)
     other = wl.get_shell(shell.id)
-    assert "from one" in told(shell, "echo from' 'one", "from one")
-    assert "from two" in told(other, "echo from' 'two", "from two")
+    assert "from one" in type_line(shell, "echo from' 'one", "from one")
+    assert "from two" in type_line(other, "echo from' 'two", "from two")
     assert "from one" in b"".join(other.output()).decode()
     assert "from two" in shell.read(until="from two", timeout=PATIENCE)
 
 
 def test_a_later_viewer_sees_the_current_screen() -> None:
     shell = wl.open_shell(SH)
-    told(shell, "printf '\\033[?1049h\\033[6nEDI''TOR'", "EDITOR")
+    type_line(shell, "printf '\\033[?1049h\\033[6nEDI''TOR'", "EDITOR")
     first = next(each for each in ShellStream(wl.Client().transport, shell.id))
     assert isinstance(first, Shown)
     assert b"\x1b[?1049h" in first.data
@@ -156,9 +158,9 @@ def test_a_later_viewer_sees_the_current_screen() -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_a_shell_goes_on_while_no_server_runs(home: Path, how: str) -> None:
+def test_a_shell_continues_while_no_server_runs(home: Path, how: str) -> None:
     shell = wl.open_shell(SH)
-    told(shell, "kept='still here'; echo re''ady", "ready")
+    type_line(shell, "kept='still here'; echo re''ady", "ready")
     seen = _Follower(shell)
     if how == "killed":
         kill_server(home)
@@ -167,21 +169,21 @@ def test_a_shell_goes_on_while_no_server_runs(home: Path, how: str) -> None:
         pid = json.loads((home / "server.json").read_text())["pid"]
         os.kill(pid, signal.SIGTERM)
         eventually(lambda: not (home / "server.json").exists(), "the server has left")
-    assert "<still here>" in told(shell, 'echo "<$kept>"', "<still here>")
+    assert "<still here>" in type_line(shell, 'echo "<$kept>"', "<still here>")
     assert seen.until(b"<still here>"), "whoever followed it follows it on"
     shell.send("exit 4\n")
     assert shell.wait(timeout=PATIENCE).exit_code == 4
 
 
 @pytest.mark.thorough
-def test_every_key_is_typed_once_though_the_server_is_killed_all_the_time(home: Path) -> None:
+def test_every_key_is_typed_once_despite_repeated_kills_of_the_server(home: Path) -> None:
     shell = wl.open_shell(["/bin/sh", "-c", "stty raw -echo; echo ready; cat"])
     shell.read(until="ready", timeout=PATIENCE)
     typed = [f"{number:04d} " for number in range(120)]
     chance = random.Random(7)
     for number, each in enumerate(typed):
         killer = None
-        if number % 15 == 14:  # somewhere between its being sent and its being answered
+        if number % 15 == 14:  # somewhere between its request and its response
             pid = json.loads((home / "server.json").read_text())["pid"]
             delay = chance.uniform(0, 0.004)
             killer = threading.Timer(delay, os.kill, (pid, signal.SIGKILL))
@@ -194,10 +196,10 @@ def test_every_key_is_typed_once_though_the_server_is_killed_all_the_time(home: 
     shell.kill()
 
 
-def test_killing_a_shell_ends_all_that_runs_in_it(tmp_path: Path) -> None:
+def test_killing_a_shell_ends_all_its_processes(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     shell = wl.open_shell(["/bin/bash", "--norc"])
-    told(shell, f"nohup sleep 1000 & echo $! > {pid_file}; echo be''gun", "begun")
+    type_line(shell, f"nohup sleep 1000 & echo $! > {pid_file}; echo be''gun", "begun")
     pid = int(pid_file.read_text())
     assert shell.kill().state == "STOPPED"
     eventually(lambda: not os.path.exists(f"/proc/{pid}"), "what it started is gone")
@@ -209,20 +211,20 @@ def test_killing_a_shell_ends_all_that_runs_in_it(tmp_path: Path) -> None:
 def test_an_interactive_shell_that_ignores_the_request_is_hung_up_on() -> None:
     """Shells ignore SIGTERM. They get a hangup, as when a window is closed."""
     shell = wl.open_shell(["/bin/bash", "--norc", "-i"])
-    told(shell, "echo re''ady", "ready")
+    type_line(shell, "echo re''ady", "ready")
     shell.stop(grace="1h").wait(timeout=PATIENCE)
     assert shell.record.signal == "SIGHUP"
 
 
-def test_a_shell_has_a_deadline_if_it_is_given_one() -> None:
+def test_a_shell_can_have_a_deadline() -> None:
     shell = wl.open_shell(SH, timeout=0.5)
     shell.wait(timeout=PATIENCE)
     assert (shell.state, shell.record.reason) == ("FAILED", "DeadlineExceeded")
 
 
-def test_a_shell_whose_supervisor_is_killed_has_ended(home: Path) -> None:
+def test_a_shell_ends_with_its_killed_supervisor(home: Path) -> None:
     shell = wl.open_shell(SH)
-    told(shell, "echo $((6 * 7))", "42")
+    type_line(shell, "echo $((6 * 7))", "42")
     state = home / "trials" / str(shell.id) / "main-0" / "1" / "state.json"
     os.kill(json.loads(state.read_text())["supervisor"]["pid"], signal.SIGKILL)
     assert shell.wait(timeout=PATIENCE).state == "FAILED"
@@ -239,7 +241,7 @@ def test_a_missing_program_fails_the_shell_with_a_message() -> None:
 
 
 @pytest.mark.thorough
-def test_of_endless_output_the_last_is_kept(home: Path) -> None:
+def test_only_the_end_of_endless_output_is_kept(home: Path) -> None:
     shell = wl.open_shell(["/bin/sh", "-c", "seq 1 2500000; echo the end"])
     shell.wait(timeout=PATIENCE)
     kept = b"".join(shell.output())
@@ -250,9 +252,9 @@ def test_of_endless_output_the_last_is_kept(home: Path) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) == len(kept)
 
 
-def test_reading_in_vain_is_a_timeout_and_nothing_is_lost() -> None:
+def test_reading_without_output_times_out_and_loses_nothing() -> None:
     shell = wl.open_shell(SH)
-    told(shell, "echo $((6 * 7))", "42")
+    type_line(shell, "echo $((6 * 7))", "42")
     shell.send("echo a''nswer\n")
     with pytest.raises(wl.WaitTimeout, match=f"Shell {shell.id}"):
         shell.read(until="never", timeout=0.3)
@@ -267,11 +269,11 @@ def test_input_to_a_program_that_does_not_read_is_refused_at_the_limit() -> None
         shell.send("x" * 1_000_000)
 
 
-def test_shells_are_in_no_list_of_trials_and_no_part_of_an_experiment() -> None:
+def test_shells_are_not_listed_as_trials_or_part_of_an_experiment() -> None:
     trial = wl.Job(wl.Command(["true"]), experiment="with-a-shell").submit()
     trial.wait(timeout=PATIENCE)
     shell = wl.open_shell(SH, trial=trial)
-    told(shell, "echo $((6 * 7))", "42")
+    type_line(shell, "echo $((6 * 7))", "42")
     experiment = wl.get_experiment("with-a-shell")
     assert (experiment.trial_count, experiment.state) == (1, "SUCCEEDED")
     assert shell.id not in {each.id for each in wl.list_trials()}
@@ -329,11 +331,11 @@ def _send_whatever_happens(shell: Shell, text: str) -> None:
         try:
             return shell.send(text)
         except wl.ServerError:
-            continue  # it was killed twice while this was sent
+            continue  # the server was killed twice during this request
 
 
 def _programs(shell: Shell) -> list[str]:
-    """The names of all processes that came of a shell's."""
+    """The names of all child processes of a shell."""
     marker = f"WINDLASS_REPLICA={shell.record.uid}/".encode()
     found = []
     for folder in Path("/proc").iterdir():
@@ -346,7 +348,7 @@ def _programs(shell: Shell) -> list[str]:
 
 
 class _Follower:
-    """Somebody who watches a shell in a thread of their own."""
+    """A follower of a shell in a separate thread."""
 
     def __init__(self, shell: Shell) -> None:
         self._stream = ShellStream(wl.Client().transport, shell.id, 0)

@@ -1,4 +1,4 @@
-"""Trials that are asked to end by themselves, and what a program knows of its trial."""
+"""Requests to stop, and the information that a program has about its trial."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_repeated_stop_request_is_recorded_once_per_reason(home: Path, tmp_pat
     assert queued.result(timeout=PATIENCE) == "two"
 
 
-def test_no_reason_and_no_trial_are_refused(home: Path, tmp_path: Path) -> None:
+def test_a_missing_reason_and_a_missing_trial_are_refused(home: Path, tmp_path: Path) -> None:
     trial = until_asked.submit()
     with pytest.raises(wl.InvalidArgument, match="reason"):
         trial.ask_to_stop("")
@@ -78,7 +78,7 @@ def test_should_stop_is_true_for_a_program_that_ignores_sigterm(home: Path, tmp_
     trial = until_asked.submit(str(tmp_path / "started"), deaf=True)
     eventually((tmp_path / "started").exists, "it runs")
     trial.stop(grace=PATIENCE).wait(timeout=PATIENCE)
-    assert trial.attempts[0].exit_code == 0  # by itself, though it did not hear the signal
+    assert trial.attempts[0].exit_code == 0  # by itself, although it ignored the signal
 
 
 @pytest.mark.thorough

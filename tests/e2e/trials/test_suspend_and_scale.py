@@ -1,4 +1,4 @@
-"""Changing a trial while it goes on: suspended, resumed, of another size."""
+"""Changes of a running trial: suspended, resumed, scaled."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from windlass.model.resources import Resources
 
 @pytest.fixture(autouse=True)
 def at_home(home: Path) -> None:
-    """Every test asks the file's own server."""
+    """Every test uses the server of the file."""
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """Return the folder in which replicas leave and find their marks."""
+    """Return the folder in which replicas write and find their marks."""
     return tmp_path
 
 
 def waiting(stage: Path) -> str:
-    """A program that says that it runs, and goes on until it is let go."""
+    """A program that reports its start, and runs until it is released."""
     return f"""
 touch(os.path.join({str(stage)!r}, f"{{name}}.{{attempt}}"))
 wait_for(os.path.join({str(stage)!r}, "go"))
@@ -51,7 +51,7 @@ def reasons(trial: Trial[Any]) -> list[str]:
     return [event.reason for event in trial.refresh().events]
 
 
-def test_a_suspended_trial_runs_nothing_and_goes_on_with_the_next_attempt(stage: Path) -> None:
+def test_a_suspended_trial_runs_nothing_and_resumes_with_the_next_attempt(stage: Path) -> None:
     trial = submit(role(waiting(stage), replicas=2))
     until(stage, "worker-0.1", "worker-1.1")
     assert trial.suspend().state == "SUSPENDED"
@@ -74,7 +74,7 @@ def test_a_trial_submitted_as_suspended_creates_nothing_until_it_is_resumed(stag
     (stage / "go").touch()
     trial = submit(role(waiting(stage), replicas=2), suspend=True)
     other = submit(role(waiting(stage), name="other"))
-    other.wait(PATIENCE)  # all that came before it was looked at
+    other.wait(PATIENCE)  # all earlier trials were reconciled
     assert trial.refresh().state == "SUSPENDED"
     assert trial.attempts == ()
     assert [each.attempt for each in trial.replicas] == [0, 0]
@@ -100,7 +100,7 @@ def test_a_trial_grows_and_shrinks_while_it_runs(stage: Path) -> None:
 
 
 def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
-    # Of the server's own machine, which has fewer CPUs than ten thousand.
+    # The server's machine has fewer than ten thousand CPUs.
     trial = submit(
         role(waiting(stage), name="chief"),
         role(waiting(stage), name="worker", replicas=2),
@@ -156,7 +156,7 @@ def test_a_stopping_trial_cannot_be_changed(stage: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_change_outlives_a_killed_server(stage: Path, fresh_home: Path) -> None:
+def test_a_change_survives_a_killed_server(stage: Path, fresh_home: Path) -> None:
     trial = submit(role(waiting(stage), replicas=1))
     until(stage, "worker-0.1")
     trial.scale(worker=2)
@@ -169,7 +169,7 @@ def test_a_change_outlives_a_killed_server(stage: Path, fresh_home: Path) -> Non
     assert again.state == "SUSPENDED"
     again.resume()
     kill_server(fresh_home)
-    wl.Client().server_info()  # somebody asks: there is a server again
+    wl.Client().server_info()  # a request starts a server again
     until(stage, "worker-0.2", "worker-1.2")
     (stage / "go").touch()
     assert again.wait(PATIENCE).state == "SUCCEEDED"

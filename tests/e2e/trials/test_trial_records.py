@@ -105,7 +105,7 @@ def test_everything_about_a_trial_is_in_its_record(home: Path, project: Project)
     assert {line.partition("==")[0] for line in packages} >= {"numpy", "windlass", "pytest"}
 
 
-def test_the_code_tree_and_its_dirtiness_follow_the_files(home: Path, project: Project) -> None:
+def test_the_code_tree_and_its_git_state_follow_the_files(home: Path, project: Project) -> None:
     project.write("train.py", "import windlass as wl\nprint(wl.run(lambda: 1).submit().id)\n")
     git(project, "init", "-q")
     git(project, "add", ".")
@@ -133,7 +133,7 @@ def test_the_code_tree_and_its_dirtiness_follow_the_files(home: Path, project: P
         assert trial.result() == 1
 
 
-def test_a_failure_is_recorded_with_its_type_its_text_and_where(home: Path) -> None:
+def test_a_failure_is_recorded_with_its_type_text_and_position(home: Path) -> None:
     trial = divide.submit(1.0, 0.0)
     with pytest.raises(ZeroDivisionError) as caught:
         trial.result()
@@ -206,7 +206,7 @@ def test_refresh_loads_the_current_state(home: Path, tmp_path: Path) -> None:
     assert repr(held).startswith(f"<Trial {held.id} step: SUCCEEDED in ")
 
 
-def test_a_value_can_be_had_again_by_any_program(home: Path, project: Project) -> None:
+def test_a_value_can_be_read_again_by_any_program(home: Path, project: Project) -> None:
     trial = double.submit(21)
     trial.wait()
     code = f"import windlass as wl; print(wl.get_trial({trial.id}).result())"
@@ -268,7 +268,7 @@ def test_a_missing_trial_or_experiment_is_not_found_and_others_are_suggested(
     assert trial.result() == 2
 
 
-def test_a_trial_that_ended_can_be_looked_at_with_the_server_started_anew(home: Path) -> None:
+def test_a_finished_trial_can_be_read_after_a_restart_of_the_server(home: Path) -> None:
     trial = double.submit(4)
     assert trial.result() == 8
     stopped = subprocess.run([BIN / "windlass", "server", "stop"], capture_output=True, check=True)

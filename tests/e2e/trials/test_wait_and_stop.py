@@ -1,4 +1,4 @@
-"""Waiting for a trial, in plain and in asynchronous code, stopping it, and reading its log."""
+"""Waiting for a trial in synchronous and asynchronous code, stopping it, reading its log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_wait_for_a_finished_trial_never_times_out(home: Path) -> None:
     assert again.result(timeout=0) == 6
 
 
-def test_a_timeout_that_makes_no_sense_is_refused(home: Path, tmp_path: Path) -> None:
+def test_an_invalid_timeout_is_refused(home: Path, tmp_path: Path) -> None:
     trial = step.submit("x", before=str(tmp_path / "go"))
     for wrong in ("soon", float("nan"), True):
         with pytest.raises(ValueError, match="duration"):
@@ -53,7 +53,7 @@ def test_a_timeout_that_makes_no_sense_is_refused(home: Path, tmp_path: Path) ->
     assert trial.result() == "x"
 
 
-def test_many_may_wait_for_one_trial_at_once(home: Path, tmp_path: Path) -> None:
+def test_many_threads_may_wait_for_one_trial(home: Path, tmp_path: Path) -> None:
     trial = step.submit("x", before=str(tmp_path / "go"))
     seen: list[str] = []
     waiting = [
@@ -71,9 +71,9 @@ def test_many_may_wait_for_one_trial_at_once(home: Path, tmp_path: Path) -> None
 # -- asynchronous code ----------------------------------------------------------------
 
 
-def test_awaiting_a_trial_gives_its_value_or_raises_its_error(home: Path, tmp_path: Path) -> None:
+def test_awaiting_a_trial_returns_its_value_or_raises_its_error(home: Path, tmp_path: Path) -> None:
     async def main() -> None:
-        # Each can only end after the other was awaited: neither blocks the loop.
+        # Each can end only after the other was awaited, so neither blocks the loop.
         one = step.submit("one", before=str(tmp_path / "b"), after=str(tmp_path / "a"))
         two = step.submit("two", before=str(tmp_path / "a"))
 
@@ -93,7 +93,7 @@ def test_awaiting_a_trial_gives_its_value_or_raises_its_error(home: Path, tmp_pa
     asyncio.run(main())
 
 
-def test_a_task_that_is_cancelled_leaves_the_trial_alone_and_the_loop_free(
+def test_a_cancelled_task_leaves_the_trial_running_and_the_loop_free(
     home: Path, project: Project, tmp_path: Path
 ) -> None:
     project.write(
@@ -166,7 +166,7 @@ def test_stop_ends_a_running_trial_and_its_child_processes(home: Path) -> None:
     eventually(lambda: not psutil.pid_exists(pid), "the child is gone")
 
 
-def test_a_trial_that_does_not_listen_is_killed_after_its_grace(home: Path) -> None:
+def test_a_trial_that_ignores_signals_is_killed_after_its_grace_period(home: Path) -> None:
     @wl.run
     def stubborn() -> None:
         import signal
@@ -211,7 +211,7 @@ def written(module_home: Path) -> wl.Trial[Any]:
         return chatter.submit(300).wait()
 
 
-def test_logs_are_the_lines_that_were_written_in_order(home: Path, written: Any) -> None:
+def test_logs_are_the_written_lines_in_order(home: Path, written: Any) -> None:
     lines = list(written.logs())
     assert [line for line in lines if line.startswith("line ")] == [f"line {n}" for n in range(300)]
     assert lines[-1] == "no end of line"
@@ -250,7 +250,7 @@ def test_logs_can_be_filtered_by_stream_tail_and_search(home: Path, written: Any
         next(written.logs(tail=-1))
 
 
-def test_following_a_log_gives_lines_as_they_come_and_ends_with_the_trial(
+def test_following_a_log_returns_lines_as_they_arrive_and_ends_with_the_trial(
     home: Path, tmp_path: Path
 ) -> None:
     trial = step.submit("x", before=str(tmp_path / "go"))

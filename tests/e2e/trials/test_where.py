@@ -52,7 +52,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def found_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home with five trials, of which each is found by something else."""
+    """A home with five trials, each of which matches another condition."""
     folder = tmp_path_factory.mktemp("where")
     project = Project(folder / "project")
     project.write("sweep.py", PROGRAM)
@@ -134,9 +134,7 @@ def ids(**asked: object) -> list[int]:
         ("kind in (job, command) and id > 4", [5, 6]),
     ],
 )  # fmt: skip
-def test_where_finds_the_trials_that_fulfil_it(
-    found: None, where: str, expected: list[int]
-) -> None:
+def test_where_returns_the_matching_trials(found: None, where: str, expected: list[int]) -> None:
     assert ids(where=where) == expected
 
 
@@ -145,7 +143,7 @@ def test_where_finds_the_trials_that_fulfil_it(
     [
         ("hparams.lr", [3, 2, 1, 5, 4]),  # numbers, then texts
         ("-hparams.lr", [5, 1, 2, 3, 4]),
-        ("hparams.model.dim", [3, 1, 2, 4, 5]),  # those without it come last
+        ("hparams.model.dim", [3, 1, 2, 4, 5]),  # trials without a value come last
         ("-hparams.model.dim", [2, 1, 3, 5, 4]),
         ("-hparams.model.act", [4, 3, 1, 2, 5]),
         ("metrics.loss", [2, 1, 4, 3, 5]),
@@ -155,11 +153,11 @@ def test_where_finds_the_trials_that_fulfil_it(
         ("-name", [4, 3, 5, 2, 1]),
     ],
 )  # fmt: skip
-def test_a_list_is_sorted_by_parameters_and_metrics_over_its_pages(
+def test_a_list_is_sorted_by_parameters_and_metrics_across_pages(
     found: None, monkeypatch: pytest.MonkeyPatch, sort: str, expected: list[int]
 ) -> None:
     assert ids(sort_by=sort) == expected
-    monkeypatch.setattr("windlass.client.connection.pages._PAGE", 1)  # every place is a cursor once
+    monkeypatch.setattr("windlass.client.connection.pages._PAGE", 1)  # every row is a cursor once
     assert ids(sort_by=sort) == expected
     assert ids(sort_by=sort, where="id != 3", limit=3) == [e for e in expected if e != 3][:3]
 
@@ -313,7 +311,7 @@ def test_an_ungrouped_name_suggests_the_grouped_metric(fresh_home: Path) -> None
 def test_a_trial_has_a_kind(found: None) -> None:
     assert {trial.kind for trial in wl.list_trials()} == {"job"}
     [command] = wl.list_trials(kind="command")
-    assert (command.kind, command.id) == ("command", 6)  # ids are given to all kinds in turn
+    assert (command.kind, command.id) == ("command", 6)  # all kinds share one sequence of ids
 
 
 def test_sorting_by_an_unknown_name_is_refused(found: None) -> None:
@@ -362,13 +360,13 @@ def test_sort_keys_have_the_same_names_everywhere(found: None, project: Project)
         next(wl.list_trials(sort_by="los"))
 
 
-def test_where_nothing_was_reported_nothing_is_refused(fresh_home: Path) -> None:
+def test_a_condition_on_an_unreported_metric_is_accepted(fresh_home: Path) -> None:
     """A query for a future metric is valid."""
     with pytest.warns(UserWarning, match="No trial has a metric 'loss'"):
         assert list(wl.list_trials(sort_by="metrics.loss")) == []
 
 
-def test_a_list_is_walked_in_asynchronous_code_too(
+def test_a_list_can_be_iterated_in_asynchronous_code(
     found: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.client.connection.pages._PAGE", 2)
@@ -389,7 +387,7 @@ def test_a_list_is_walked_in_asynchronous_code_too(
     assert asyncio.run(both()) == ([5, 4, 3, 2, 1], [5, 4, 3, 2, 1], ["sweep", "other", "empty"])
 
 
-def test_a_walk_that_is_cancelled_goes_on_where_it_was(
+def test_a_cancelled_iteration_continues_at_its_position(
     found: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.client.connection.pages._PAGE", 1)
@@ -398,7 +396,7 @@ def test_a_walk_that_is_cancelled_goes_on_where_it_was(
         found, seen = wl.list_trials(), []
         while True:
             step = asyncio.ensure_future(found.__anext__())
-            await asyncio.sleep(0)  # the page is asked for
+            await asyncio.sleep(0)  # the page is requested
             step.cancel()
             await asyncio.wait([step])
             try:
@@ -439,7 +437,7 @@ def test_a_missing_object_raises_not_found_with_a_suggestion(found: None) -> Non
         assert hint in (caught.value.hint or "")
 
 
-def test_the_command_line_finds_and_sorts_them(found: None, tmp_path: Path) -> None:
+def test_the_command_line_filters_and_sorts(found: None, tmp_path: Path) -> None:
     shell = Project(tmp_path / "shell")
 
     def listed(*args: str) -> list[str]:
@@ -453,7 +451,7 @@ def test_the_command_line_finds_and_sorts_them(found: None, tmp_path: Path) -> N
     at = by_loss[0].index("LOSS MIN")
     told = [line[at : at + len("LOSS MIN")].strip() for line in by_loss[1:]]
     assert told[:3] == ["inf", "0.5", "0.25"]
-    assert set(told[3:]) == {"-"}  # those that reported none come last
+    assert set(told[3:]) == {"-"}  # trials without a report come last
     assert listed("--kind", "command") == ["6"]
     assert listed("--since", "1h", "-e", "other") == ["5"]
     assert listed("--experiments", "--state", "failed") == ["1"]

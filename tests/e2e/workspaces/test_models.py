@@ -1,4 +1,4 @@
-"""The registry of models: versions, aliases, labels and metadata, and what deletion leaves."""
+"""The model registry: versions, aliases, labels and metadata, and the effect of deletions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SHARES_HOME = True
 
 
 def unique(what: str = "net") -> str:
-    """A name that nothing else has."""
+    """Return a unique name."""
     return f"{what}-{uuid.uuid4().hex[:8]}"
 
 
 def checkpoints(count: int) -> list[wl.Checkpoint]:
-    """New ones, of one trial."""
+    """New checkpoints of one trial."""
     trial = save_unique.submit(count)
     uids = trial.result(timeout=PATIENCE)
     return [wl.get_checkpoint(str(uid)) for uid in uids]
 
 
-def test_versions_are_numbered_from_one_and_found_by_number_alias_or_as_the_latest(
+def test_versions_are_numbered_from_one_and_found_by_number_alias_or_latest(
     home: Path, tmp_path: Path
 ) -> None:
     first, second = checkpoints(2)
@@ -59,7 +59,7 @@ def test_versions_are_numbered_from_one_and_found_by_number_alias_or_as_the_late
     assert wl.get_model(model.id).aliases == {"production": 2}
 
 
-def test_a_checkpoint_is_one_version_of_a_model_however_often_it_is_registered(home: Path) -> None:
+def test_repeated_registrations_of_a_checkpoint_are_one_version(home: Path) -> None:
     [checkpoint] = checkpoints(1)
     model, other = wl.create_model(unique()), wl.create_model(unique())
     one = model.register_version(checkpoint, name="as it was")
@@ -124,7 +124,7 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     assert model.id in [each.id for each in wl.list_models(archived=None)]
 
 
-def test_a_checkpoint_of_a_version_is_not_deleted_until_the_version_is(home: Path) -> None:
+def test_a_checkpoint_of_a_version_cannot_be_deleted_before_the_version(home: Path) -> None:
     first, second = checkpoints(2)
     model = wl.create_model(unique())
     one, two = model.register_version(first), model.register_version(second)
@@ -136,7 +136,7 @@ def test_a_checkpoint_of_a_version_is_not_deleted_until_the_version_is(home: Pat
     with pytest.raises(wl.Conflict, match=r"Version 2 is 'production': it is not deleted"):
         two.delete()
     one.delete()
-    one.delete()  # as when the answer was lost
+    one.delete()  # as after a lost response
     first.delete()
     with pytest.raises(wl.NotFound, match=r"has no version 1\.\n  The latest is 2, 'production'"):
         model.get_version(1)
@@ -171,13 +171,13 @@ def test_a_missing_model_or_version_raises_not_found_with_a_suggestion(home: Pat
 
 
 @pytest.mark.parametrize("alias", ["", "latest", "12", "a\nb", " x", "x" * 201, None, 3])
-def test_odd_aliases_are_refused_with_the_rule(home: Path, alias: str) -> None:
+def test_invalid_aliases_are_refused_with_the_rule(home: Path, alias: str) -> None:
     model = wl.create_model(unique())
     with pytest.raises(wl.InvalidArgument, match="alias"):
         model.set_alias(alias, 1)
 
 
-def test_bad_input_is_refused_and_nothing_is_changed(home: Path) -> None:
+def test_invalid_input_is_refused_and_nothing_changes(home: Path) -> None:
     model = wl.create_model(unique())
     for refused in (
         lambda: wl.create_model(""),
@@ -254,9 +254,7 @@ def _together(
     assert not failures
 
 
-def test_the_examples_in_the_docstrings_of_models_and_places_run(
-    home: Path, project: Project
-) -> None:
+def test_the_docstring_examples_of_models_and_workspaces_run(home: Path, project: Project) -> None:
     import inspect
     import re
 

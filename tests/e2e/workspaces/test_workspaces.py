@@ -1,4 +1,4 @@
-"""Workspaces and projects: made, found, renamed, moved, archived, deleted, by several at once."""
+"""Workspaces and projects: created, found, renamed, moved, archived, deleted, concurrently."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from server_requests import API, Server
 
 
 def unique(what: str) -> str:
-    """A name that nothing else has."""
+    """Return a unique name."""
     return f"{what}-{uuid.uuid4().hex[:8]}"
 
 
-def test_a_default_of_each_exists_and_stays(home: Path) -> None:
+def test_a_default_workspace_and_project_exist_and_stay(home: Path) -> None:
     workspace, project = wl.get_workspace("default"), wl.get_project("default")
     assert (workspace.id, project.id, project.workspace, project.place) == (
         1, 1, "default", "default",
@@ -51,7 +51,7 @@ def test_a_script_needs_no_create_call_in_the_default_workspace(home: Path) -> N
         list(wl.list_experiments(project=unique("never")))
 
 
-def test_elsewhere_the_workspace_must_exist_and_a_near_one_is_named(home: Path) -> None:
+def test_another_workspace_must_exist_and_a_similar_one_is_suggested(home: Path) -> None:
     lab = unique("laboratory")
     with pytest.raises(wl.NotFound, match=f"There is no workspace '{lab}'"):
         wl.create_experiment("sweep", project=f"{lab}/vision")
@@ -67,7 +67,7 @@ def test_elsewhere_the_workspace_must_exist_and_a_near_one_is_named(home: Path) 
         wl.get_project(999_999)
 
 
-def test_names_are_unique_where_they_name_something(home: Path) -> None:
+def test_names_are_unique_within_their_scope(home: Path) -> None:
     lab, other = (wl.create_workspace(unique("lab")) for _ in range(2))
     with pytest.raises(wl.Conflict, match=rf"There is a workspace '{lab.name}' already") as caught:
         wl.create_workspace(lab.name)
@@ -174,7 +174,7 @@ def test_a_new_trial_is_not_put_into_an_archived_experiment_of_its_name(home: Pa
     assert first.wait().record.experiment_id != second.wait().record.experiment_id
     assert wl.get_experiment(name).id == second.record.experiment_id
     archived = wl.get_experiment(first.record.experiment_id)
-    third = archived.add(double, args={"x": 3})  # who holds it means it
+    third = archived.add(double, args={"x": 3})  # an experiment object still works
     assert third.wait().record.experiment_id == archived.id
 
 
@@ -190,7 +190,7 @@ def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
     for each in project.list_experiments():
         each.move_to("default")
     project.delete()
-    project.delete()  # as when the answer was lost
+    project.delete()  # as after a lost response
     lab.delete()
     with pytest.raises(wl.NotFound, match="no project"):
         project.refresh()
@@ -202,7 +202,7 @@ def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", "a\nb", "a/b", " a", "x" * 201, "\u202eevil", None, 7, "half \ud800"]
 )
-def test_odd_names_are_refused_with_the_rule(home: Path, name: str) -> None:
+def test_invalid_names_are_refused_with_the_rule(home: Path, name: str) -> None:
     lab = wl.get_workspace("default")
     for refused in (
         lambda: wl.create_workspace(name),
@@ -252,7 +252,7 @@ def test_the_server_enforces_the_name_rules_for_every_client(home: Path, odd: st
     assert experiment.refresh().record == before
 
 
-def test_they_can_be_sent_along(home: Path) -> None:
+def test_workspaces_and_projects_can_be_pickled(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     project = lab.create_project("vision")
     for each in (lab, project):
@@ -263,7 +263,7 @@ def test_they_can_be_sent_along(home: Path) -> None:
     assert repr(project) == f"<Project {lab.name}/vision: 0 experiments>"
 
 
-def test_a_list_is_walked_in_pages_and_sorted(home: Path) -> None:
+def test_a_list_is_read_in_pages_and_sorted(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     for number in range(105):
         lab.create_project(f"p{number:03}")
@@ -275,7 +275,7 @@ def test_a_list_is_walked_in_pages_and_sorted(home: Path) -> None:
 
 
 def test_concurrent_renames_and_moves_keep_names_unique(home: Path) -> None:
-    """Each change is whole: names stay unique, every experiment is in exactly one project."""
+    """Each change is atomic: names stay unique, every experiment is in exactly one project."""
     labs = [wl.create_workspace(unique("lab")) for _ in range(2)]
     projects = [labs[number % 2].create_project(f"p{number}") for number in range(4)]
     experiments = [wl.create_experiment("e", project=projects[0].place) for _ in range(8)]
@@ -317,7 +317,7 @@ def test_concurrent_renames_and_moves_keep_names_unique(home: Path) -> None:
     assert names.count("wanted") == 2, names
 
 
-def test_a_project_made_on_use_by_many_at_once_is_made_once(home: Path) -> None:
+def test_a_project_used_by_many_clients_at_once_is_created_once(home: Path) -> None:
     name = unique("shared")
     threads = [threading.Thread(target=wl.create_experiment, args=("e", name)) for _ in range(12)]
     for thread in threads:

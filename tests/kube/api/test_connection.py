@@ -1,4 +1,4 @@
-"""Which cluster is connected to, as whom and in which namespace."""
+"""The cluster, user and namespace of a connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.kube.api.connection import connect
 from windlass.kube.api.stored_login import ConfigFileLogin, TokenLogin, read_login, write_login
 
 
-def test_where_nothing_is_known_the_ways_to_say_something_are_listed() -> None:
+def test_without_a_cluster_the_ways_to_configure_one_are_listed() -> None:
     with pytest.raises(wl.KubernetesError) as caught:
         connect()
     assert "No Kubernetes cluster is configured" in str(caught.value)
@@ -28,7 +28,7 @@ def test_where_nothing_is_known_the_ways_to_say_something_are_listed() -> None:
     assert "~/.kube/config" in str(caught.value)
 
 
-def test_the_usual_kubeconfig_is_picked_up_with_its_namespace_and_user(place: Path) -> None:
+def test_the_default_kubeconfig_is_used_with_its_namespace_and_user(place: Path) -> None:
     write_kubeconfig(place / ".kube" / "config", "lab", "other")
     connection = connect()
     assert connection.server == "https://lab.example:6443"
@@ -36,7 +36,7 @@ def test_the_usual_kubeconfig_is_picked_up_with_its_namespace_and_user(place: Pa
     assert "context lab" in connection.source
 
 
-def test_an_argument_chooses_another_context_or_namespace(place: Path) -> None:
+def test_an_argument_selects_another_context_or_namespace(place: Path) -> None:
     write_kubeconfig(place / ".kube" / "config", "lab", "other")
     assert connect("other").server == "https://other.example:6443"
     assert connect(namespace="mine").namespace == "mine"
@@ -45,7 +45,7 @@ def test_an_argument_chooses_another_context_or_namespace(place: Path) -> None:
     assert "It has: lab, other." in str(caught.value)
 
 
-def test_the_variable_names_files_and_those_that_are_missing_are_passed_over(
+def test_the_variable_names_files_and_missing_ones_are_skipped(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_kubeconfig(place / ".kube" / "config", "usual")
@@ -63,7 +63,7 @@ def test_a_login_comes_before_files_and_an_argument_before_a_login(place: Path) 
     assert connect("usual").server == "https://usual.example:6443"
 
 
-def test_a_connection_knows_when_somebody_logged_in_or_out_since(place: Path) -> None:
+def test_a_connection_detects_a_later_login_or_logout(place: Path) -> None:
     write_kubeconfig(place / ".kube" / "config", "usual")
     connection = connect()
     assert not connection.is_outdated
@@ -72,7 +72,7 @@ def test_a_connection_knows_when_somebody_logged_in_or_out_since(place: Path) ->
     assert not connect().is_outdated
 
 
-def test_a_connection_knows_when_the_file_it_is_from_was_written_or_replaced(place: Path) -> None:
+def test_a_connection_detects_a_changed_or_replaced_kubeconfig(place: Path) -> None:
     file = place / ".kube" / "config"
     write_kubeconfig(file, "usual")
     connection = connect()
@@ -86,7 +86,7 @@ def test_a_connection_knows_when_the_file_it_is_from_was_written_or_replaced(pla
     assert connection.is_outdated
 
 
-# Logs in, and meanwhile its tool writes the file anew: so many times.
+# Logs in, and its tool rewrites the file meanwhile, this many times.
 REWRITING = """
 import json, os, pathlib, sys
 file, new, left = map(pathlib.Path, sys.argv[1:4])
@@ -104,7 +104,7 @@ print(json.dumps({**told, "status": {"token": "a-token"}}))
 
 
 def rewritten_while_read(place: Path, times: int, *more: str) -> None:
-    """A kubeconfig file whose program has another one in its place before it is used."""
+    """A kubeconfig file that its login program replaces before the file is used."""
     file, new, left = place / ".kube" / "config", place / "new", place / "left"
     left.write_text(str(times))
     how = {
@@ -118,7 +118,7 @@ def rewritten_while_read(place: Path, times: int, *more: str) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("fail",)])
-def test_a_file_that_is_written_while_it_is_read_is_read_again(
+def test_a_file_that_changes_while_it_is_read_is_read_again(
     place: Path, more: tuple[str, ...]
 ) -> None:
     rewritten_while_read(place, 1, *more)
@@ -127,7 +127,7 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(
     assert not connection.is_outdated
 
 
-def test_a_file_that_is_written_whenever_it_is_read_is_used_and_known_to_be_outdated(
+def test_a_file_that_changes_at_every_read_is_used_and_marked_as_outdated(
     place: Path,
 ) -> None:
     rewritten_while_read(place, 100)
@@ -135,7 +135,7 @@ def test_a_file_that_is_written_whenever_it_is_read_is_used_and_known_to_be_outd
     assert int((place / "left").read_text()) > 90, "that is not tried for ever"
 
 
-def test_however_much_of_a_file_is_written_it_is_used_or_told_that_it_cannot_be(
+def test_a_partially_written_file_is_used_or_reported(
     place: Path,
 ) -> None:
     file = place / ".kube" / "config"
@@ -169,7 +169,7 @@ def test_however_much_of_a_file_is_written_it_is_used_or_told_that_it_cannot_be(
     assert len(whole) in used and 0 not in used
 
 
-def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody() -> None:
+def test_a_token_is_readable_only_by_its_owner_and_never_shown() -> None:
     home = Home.find()
     write_login(home, TokenLogin(server="https://lab:6443", token="secret-of-mine"))
     assert stat.S_IMODE(home.kubernetes_login.stat().st_mode) == 0o600
@@ -179,14 +179,14 @@ def test_a_token_is_kept_for_its_owner_alone_and_shown_to_nobody() -> None:
     assert "secret-of-mine" not in repr(auth)
 
 
-def test_a_broken_login_file_says_what_to_do() -> None:
+def test_a_broken_login_file_is_reported_with_a_remedy() -> None:
     home = Home.find().make()
     home.kubernetes_login.write_text("{")
     with pytest.raises(wl.KubernetesError, match=r"kubernetes\.json cannot be read"):
         connect()
 
 
-def test_a_token_of_a_service_account_says_whose_it_is() -> None:
+def test_a_service_account_token_names_its_account() -> None:
     claims = base64.urlsafe_b64encode(
         json.dumps({"sub": "system:serviceaccount:lab:trainer"}).encode()
     )
@@ -198,20 +198,20 @@ def test_a_token_of_a_service_account_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "- a list", "current-context: lab", "\x00"])
-def test_a_kubeconfig_that_is_none_is_named(place: Path, text: str) -> None:
+def test_an_invalid_kubeconfig_is_named(place: Path, text: str) -> None:
     file = place / "broken"
     file.write_text(text)
     with pytest.raises(wl.KubernetesError, match=r"broken cannot be used"):
         connect(config_file=str(file))
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(place: Path) -> None:
+def test_a_missing_kubeconfig_is_named(place: Path) -> None:
     write_login(Home.find(), ConfigFileLogin(path=str(place / "gone")))
     with pytest.raises(wl.KubernetesError, match=r"There is no kubeconfig file '.*gone'"):
         connect()
 
 
-def test_a_program_that_is_to_log_in_is_run_and_its_failure_told(
+def test_a_login_program_runs_and_its_failure_is_reported(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = {
@@ -226,7 +226,7 @@ def test_a_program_that_is_to_log_in_is_run_and_its_failure_told(
     assert "your session is over" in str(caught.value) + capfd.readouterr().err
 
 
-def test_an_address_where_nobody_listens_is_said_to_be_unreachable() -> None:
+def test_an_address_without_a_listener_is_reported_as_unreachable() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and not listening
         auth = wl.TokenAuthentication("t", f"https://127.0.0.1:{taken.getsockname()[1]}")
@@ -237,14 +237,14 @@ def test_an_address_where_nobody_listens_is_said_to_be_unreachable() -> None:
     assert read_login(Home.find()) is None
 
 
-def test_a_name_that_nobody_knows_is_said_to_be_one() -> None:
+def test_an_unknown_host_name_is_reported() -> None:
     with pytest.raises(wl.KubernetesError) as caught:
         wl.TokenAuthentication("t", "https://no-such-host.invalid:6443").login()
     assert "The host name cannot be resolved" in str(caught.value)
     assert caught.value.reason == "Unreachable"
 
 
-def test_something_that_does_not_speak_tls_is_said_not_to() -> None:
+def test_a_server_without_tls_is_reported() -> None:
     import threading
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -278,7 +278,7 @@ def test_something_that_does_not_speak_tls_is_said_not_to() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_before_anything_is_tried(
+def test_invalid_arguments_are_refused_before_any_connection(
     given: dict[str, object], said: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
@@ -291,13 +291,13 @@ def test_a_file_without_certificates_is_named() -> None:
         wl.TokenAuthentication("t", "https://lab", ca_cert_path=__file__).login()
 
 
-def test_logging_in_is_for_the_server_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_applies_to_the_server_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_SERVER", "http://elsewhere:8000")
     with pytest.raises(wl.Unsupported, match="its own account"):
         wl.TokenAuthentication("t", "https://lab").login()
 
 
-def test_logging_out_forgets_only_what_it_is_about(place: Path) -> None:
+def test_a_logout_removes_only_its_own_login(place: Path) -> None:
     home = Home.find()
     write_login(home, TokenLogin(server="https://lab:6443", token="t"))
     assert "Nobody was logged in" in wl.TokenAuthentication("t", "https://other").logout()

@@ -1,4 +1,4 @@
-"""Programs that log in and take for ever: they have a limit, and nothing of them is left."""
+"""Login programs that hang: they have a time limit, and none of their processes is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.kube.check_cluster import examine
 
 @pytest.fixture
 def program(place: Path) -> LoginProgram:
-    """What the kubeconfig file of this machine names to log in."""
+    """The login program of the kubeconfig file of this machine."""
     made = LoginProgram(place / "program")
     write_kubeconfig(place / ".kube" / "config", "lab", exec=made.section)
     return made
@@ -28,7 +28,7 @@ def program(place: Path) -> LoginProgram:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", "5")  # enough to start on a busy machine
+    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", "5")  # enough time to start on a busy machine
 
 
 def test_a_program_logs_in_with_its_token(program: LoginProgram) -> None:
@@ -44,7 +44,7 @@ def test_a_program_logs_in_with_a_certificate(program: LoginProgram) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_one_that_hangs_is_ended_with_all_that_it_started_and_told(program: LoginProgram) -> None:
+def test_a_hanging_program_is_ended_with_its_children_and_reported(program: LoginProgram) -> None:
     program.hang()
     with pytest.raises(wl.KubernetesError) as caught:
         connect()
@@ -56,7 +56,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started_and_told(program: Logi
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.thorough
-def test_one_that_hangs_when_its_credential_has_expired_fails_the_request(
+def test_a_program_that_hangs_after_its_credential_expired_fails_the_request(
     program: LoginProgram,
 ) -> None:
     program.expire()
@@ -76,17 +76,17 @@ def test_one_that_hangs_when_its_credential_has_expired_fails_the_request(
     program.wait_gone()
 
 
-def test_a_credential_that_has_expired_is_asked_for_anew(program: LoginProgram) -> None:
+def test_an_expired_credential_is_requested_again(program: LoginProgram) -> None:
     program.expire()
     connection = connect()
     program.answer("new")
     with pytest.raises(wl.KubernetesError, match="cannot be reached"):
-        connection.request("GET", "/version")  # there is no such machine
+        connection.request("GET", "/version")  # no such machine exists
     assert connection.api.configuration.api_key == {"BearerToken": "Bearer new"}
 
 
 @pytest.mark.parametrize("answer", ["a-secret", "{}", '["a-secret"]', '{"status": "a-secret"}'])
-def test_an_answer_that_makes_no_sense_is_told_and_not_shown(
+def test_an_invalid_response_is_reported_without_its_contents(
     program: LoginProgram, answer: str
 ) -> None:
     (program.path.parent / "answer").write_text(answer)
@@ -95,14 +95,14 @@ def test_an_answer_that_makes_no_sense_is_told_and_not_shown(
     assert "a-secret" not in str(caught.value)
 
 
-def test_a_program_that_is_not_there_is_named(program: LoginProgram) -> None:
+def test_a_missing_program_is_named(program: LoginProgram) -> None:
     program.path.unlink()
     with pytest.raises(wl.KubernetesError, match="log-me-in cannot be run"):
         connect()
 
 
 @pytest.mark.parametrize("said", ["soon", "-1", "nan"])
-def test_a_limit_that_is_none_is_refused(
+def test_an_invalid_limit_is_refused(
     program: LoginProgram, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", said)
@@ -111,7 +111,7 @@ def test_a_limit_that_is_none_is_refused(
 
 
 @pytest.mark.thorough
-def test_a_look_at_a_cluster_that_gives_up_leaves_no_program_running(program: LoginProgram) -> None:
+def test_a_check_that_gives_up_leaves_no_program_running(program: LoginProgram) -> None:
     program.hang()
     seen = examine(Home.find(), url="http://127.0.0.1:1", within=10.0)
     assert seen.is_configured and not seen.server
@@ -120,7 +120,7 @@ def test_a_look_at_a_cluster_that_gives_up_leaves_no_program_running(program: Lo
     program.wait_gone()
 
 
-def test_whoever_presses_control_c_in_a_check_leaves_no_program_running(
+def test_ctrl_c_during_a_check_leaves_no_program_running(
     program: LoginProgram,
 ) -> None:
     program.hang()

@@ -1,4 +1,4 @@
-"""Proxies that answer in the place of a cluster: with a page to log in, as if all were well."""
+"""Proxies that answer in place of a cluster with a login page and a success status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIST = {"items": [], "metadata": {"resourceVersion": "1"}}
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """Answers every question with a page, but those that a test lets through."""
+    """Answers every request with a page, except those that a test lets through."""
 
     is_let_through = False
     status = 200
@@ -52,7 +52,9 @@ def proxy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Proxy]]
 
 
 @pytest.mark.parametrize("page", [PAGE, b"404 page not found\n", b""])
-def test_what_a_proxy_does_not_find_is_not_taken_for_gone(proxy: type[Proxy], page: bytes) -> None:
+def test_a_404_of_a_proxy_is_not_taken_for_a_deleted_object(
+    proxy: type[Proxy], page: bytes
+) -> None:
     proxy.status, proxy.page = 404, page
     with pytest.raises(wl.KubernetesError, match="is not from a Kubernetes API") as caught:
         find(connect(), SECRETS, "lab", "wl-7")
@@ -62,7 +64,7 @@ def test_what_a_proxy_does_not_find_is_not_taken_for_gone(proxy: type[Proxy], pa
 @pytest.mark.parametrize(
     "odd", [b"[]", pytest.param(b'{"items": [{}]}', marks=pytest.mark.thorough)]
 )
-def test_odd_answers_do_not_keep_an_operator_from_reading_events(
+def test_unexpected_responses_do_not_keep_an_operator_from_reading_events(
     proxy: type[Proxy], odd: bytes
 ) -> None:
     proxy.page, proxy.kind = odd, "application/json"
@@ -78,7 +80,7 @@ def test_odd_answers_do_not_keep_an_operator_from_reading_events(
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream"])
-def test_a_login_page_is_told_for_what_it_is(proxy: type[Proxy], kind: str) -> None:
+def test_a_login_page_is_reported_as_such(proxy: type[Proxy], kind: str) -> None:
     proxy.kind = kind
     with pytest.raises(wl.KubernetesError) as caught:
         connect().request("GET", "/version")
@@ -88,7 +90,7 @@ def test_a_login_page_is_told_for_what_it_is(proxy: type[Proxy], kind: str) -> N
     assert "A proxy may answer in its place" in str(caught.value)
 
 
-def test_a_check_that_finds_a_login_page_says_so_and_ends_there(proxy: type[Proxy]) -> None:
+def test_a_check_that_gets_a_login_page_reports_it_and_stops(proxy: type[Proxy]) -> None:
     seen = examine(Home.find(), url="http://127.0.0.1:1")
     assert [(each.check, each.level) for each in seen.findings] == [
         ("cluster", "ok"),
@@ -98,10 +100,10 @@ def test_a_check_that_finds_a_login_page_says_so_and_ends_there(proxy: type[Prox
 
 
 @pytest.mark.parametrize("is_let_through", [False, True])
-def test_a_watch_that_is_answered_by_a_login_page_is_in_trouble(
+def test_a_watch_that_gets_a_login_page_reports_a_problem(
     proxy: type[Proxy], is_let_through: bool
 ) -> None:
-    proxy.is_let_through = is_let_through  # then the list is the cluster's, and the watch is not
+    proxy.is_let_through = is_let_through  # then the list is from the cluster, and the watch is not
     watcher = Watcher(connect(), PODS, namespace="lab")
     watcher.start()
     try:

@@ -1,4 +1,4 @@
-"""A cluster that is too busy to answer: it says so, and when to come back."""
+"""A busy cluster that refuses requests and names the time for a retry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message":
 
 
 class Busy(BaseHTTPRequestHandler):
-    """Refuses as often as a test says, and then answers."""
+    """Refuses a number of requests, and then answers."""
 
     refusals = 0
     retry_after = "0"
@@ -46,7 +46,7 @@ def busy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Busy]]:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
-def test_one_that_is_busy_for_a_moment_is_asked_again(busy: type[Busy], method: str) -> None:
+def test_a_request_to_a_briefly_busy_cluster_is_retried(busy: type[Busy], method: str) -> None:
     busy.refusals = 3
     assert connect().request(method, "/version") == {"major": "1"}
     assert busy.asked == 4
@@ -56,7 +56,7 @@ def test_one_that_is_busy_for_a_moment_is_asked_again(busy: type[Busy], method: 
     ("retry_after", "times"),
     [("0", 4), pytest.param("3", 2, marks=pytest.mark.thorough), ("600", 1)],
 )
-def test_one_that_stays_busy_is_not_taken_for_away_and_nobody_waits_for_long(
+def test_a_cluster_that_stays_busy_is_not_unreachable_and_the_wait_is_short(
     busy: type[Busy], retry_after: str, times: int
 ) -> None:
     busy.refusals, busy.retry_after = 100, retry_after
@@ -67,7 +67,7 @@ def test_one_that_stays_busy_is_not_taken_for_away_and_nobody_waits_for_long(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
-def test_whoever_asks_once_hears_at_once_that_it_is_busy(busy: type[Busy], method: str) -> None:
+def test_a_request_without_retries_fails_at_once(busy: type[Busy], method: str) -> None:
     busy.refusals = 1
     with pytest.raises(wl.KubernetesError, match="is too busy"):
         connect().request(method, "/version", once=True)

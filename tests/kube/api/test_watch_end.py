@@ -1,4 +1,4 @@
-"""A watch that is cut ends at once, whatever way its answer comes by."""
+"""A closed watch ends at once with any transfer encoding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST = {"items": [], "metadata": {"resourceVersion": "1"}}
 
 
 class Silent(BaseHTTPRequestHandler):
-    """Answers lists, and has nothing to say in watches."""
+    """Answers lists, and sends nothing in watches."""
 
     protocol_version = "HTTP/1.1"
     closes = False
@@ -34,7 +34,7 @@ class Silent(BaseHTTPRequestHandler):
         body = b"" if is_watch else json.dumps(LIST).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        if self.closes:  # as many a proxy does
+        if self.closes:  # as many proxies do
             self.send_header("Connection", "close")
         elif is_watch:
             self.send_header("Transfer-Encoding", "chunked")
@@ -54,7 +54,7 @@ def silent(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Silent
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_what_is_to_be_seen_anew_is_listed_at_once(silent: type[Silent], closes: bool) -> None:
+def test_a_restarted_watch_lists_at_once(silent: type[Silent], closes: bool) -> None:
     silent.closes = closes
     watcher = Watcher(connect(), PODS, namespace="lab")
     watcher.start()
@@ -67,14 +67,14 @@ def test_what_is_to_be_seen_anew_is_listed_at_once(silent: type[Silent], closes:
     assert not watcher.has_died
 
 
-def test_one_that_is_ending_anyway_may_be_cut(silent: type[Silent]) -> None:
+def test_a_watch_that_is_already_ending_may_be_closed(silent: type[Silent]) -> None:
     watcher = Watcher(connect(), PODS, namespace="lab")
     watcher.start()
     try:
         eventually(lambda: watcher._response is not None, "it watches")
         response = watcher._response
         watcher.cut()
-        response.close()  # as who reads from it does, just when another cuts it
+        response.close()  # like its reader, just when another thread closes it
         watcher._response = response
         watcher.cut()
     finally:

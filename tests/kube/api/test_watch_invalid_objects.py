@@ -1,4 +1,4 @@
-"""What is odd in one object keeps nobody from seeing the others."""
+"""An unusual object does not hide other objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
 
 
 class Telling(BaseHTTPRequestHandler):
-    """Has one list, and tells every watch the same."""
+    """Has one list, and sends the same events to every watch."""
 
     protocol_version = "HTTP/1.1"
     listed: bytes = b'{"items": [], "metadata": {"resourceVersion": "1"}}'
@@ -48,7 +48,7 @@ def telling(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Telli
         yield handler
 
 
-def test_an_object_that_is_nested_without_end_is_seen_and_so_are_the_others(
+def test_a_deeply_nested_object_does_not_hide_others(
     telling: type[Telling],
 ) -> None:
     listed = [_pod("a", 1, DEEP), _pod("b", 2)]
@@ -60,7 +60,7 @@ def test_an_object_that_is_nested_without_end_is_seen_and_so_are_the_others(
         assert watcher.trouble is None
 
 
-def test_what_cannot_be_understood_is_told(telling: type[Telling]) -> None:
+def test_an_unreadable_event_is_reported(telling: type[Telling]) -> None:
     telling.told = (b'{"type": "ADDED", "object": {}}',)
     with _watching() as watcher:
         eventually(lambda: watcher.trouble is not None, "it is told")
@@ -71,7 +71,7 @@ def test_what_cannot_be_understood_is_told(telling: type[Telling]) -> None:
 
 @contextmanager
 def _watching() -> Iterator[Watcher]:
-    """A watcher of pods, for as long as the block takes."""
+    """A watcher of pods for the duration of the block."""
     watcher = Watcher(connect(), PODS, namespace="lab")
     watcher.start()
     try:

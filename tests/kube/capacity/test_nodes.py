@@ -1,4 +1,4 @@
-"""What accelerators mean on clusters that label their nodes in one way or another."""
+"""Accelerators on clusters with different labels of nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tpus(count: int, label: str, topology: str, pool: str = "pool") -> Node:
     return Node(name="n", labels=labels, allocatable={TPU: str(count)})
 
 
-def test_the_cpu_asks_for_nothing() -> None:
+def test_cpu_jobs_request_no_accelerator() -> None:
     assert placement(None, 1, []) == Placement()
 
 
@@ -70,7 +70,7 @@ def test_any_gpu_is_only_counted() -> None:
         ),
     ],
 )
-def test_a_model_is_selected_by_the_label_that_the_nodes_really_have(
+def test_a_model_is_selected_by_the_label_of_the_nodes(
     node: Node, selector: dict[str, str]
 ) -> None:
     others = [gpus(8, product="Tesla-T4"), Node(name="plain")]
@@ -79,7 +79,7 @@ def test_a_model_is_selected_by_the_label_that_the_nodes_really_have(
     assert given.resources == {GPU: "2"}
 
 
-def test_several_labels_of_one_model_are_all_taken() -> None:
+def test_several_labels_of_one_model_are_all_used() -> None:
     nodes = [
         gpus(8, product="NVIDIA-H100-80GB-HBM3"),
         gpus(8, product="NVIDIA-H100-PCIe"),
@@ -93,7 +93,7 @@ def test_several_labels_of_one_model_are_all_taken() -> None:
     ]
 
 
-def test_where_nodes_may_not_be_looked_at_the_labels_in_use_everywhere_are_asked_for() -> None:
+def test_without_access_to_nodes_the_common_labels_are_used() -> None:
     given = placement(asked("a100"), 1, None)
     values = {
         term["matchExpressions"][0]["key"]: term["matchExpressions"][0]["values"]
@@ -106,12 +106,12 @@ def test_where_nodes_may_not_be_looked_at_the_labels_in_use_everywhere_are_asked
 
 
 @pytest.mark.parametrize("kind", [k.name for k in wl.accelerators() if k.family == "gpu"])
-def test_every_gpu_of_the_table_can_be_asked_for_without_seeing_nodes(kind: str) -> None:
+def test_every_gpu_of_the_table_can_be_requested_without_access_to_nodes(kind: str) -> None:
     given = placement(asked(kind), 1, None)
     assert given.node_selector or given.node_terms or kind == "gpu"
 
 
-def test_what_the_cluster_does_not_have_is_refused_with_what_it_has() -> None:
+def test_a_missing_accelerator_is_refused_with_the_available_ones() -> None:
     nodes = [gpus(8, gke="nvidia-l4"), gpus(8, gke="nvidia-l4"), gpus(1, product="Tesla-T4")]
     with pytest.raises(wl.ResourceError) as caught:
         placement(asked("h100"), 1, nodes)
@@ -121,14 +121,14 @@ def test_what_the_cluster_does_not_have_is_refused_with_what_it_has() -> None:
         placement(asked("gpu"), 1, [Node(name="plain")])
 
 
-def test_more_than_one_machine_has_is_refused_with_what_to_ask_for() -> None:
+def test_more_than_one_machine_has_is_refused_with_a_suggestion() -> None:
     with pytest.raises(wl.ResourceError) as caught:
         placement(asked("h100x16"), 1, [gpus(8, product="NVIDIA-H100-80GB-HBM3")])
     assert "needs 16 GPUs on one machine; the largest of this cluster has 8" in str(caught.value)
     assert "h100x8 and more replicas" in str(caught.value)
 
 
-def test_machines_that_are_set_aside_are_named_with_the_toleration() -> None:
+def test_tainted_machines_are_named_with_the_toleration() -> None:
     taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
     usual = {"key": GPU, "value": "present", "effect": "NoSchedule"}
     node = gpus(8, gke="nvidia-l4")
@@ -140,20 +140,20 @@ def test_machines_that_are_set_aside_are_named_with_the_toleration() -> None:
     assert placement(asked("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
 
 
-def test_whoever_says_which_nodes_is_believed() -> None:
+def test_an_explicit_node_selection_is_used_unchecked() -> None:
     selector = {GKE_GPU: "nvidia-h100-80gb"}
     given = placement(asked("h100x8"), 1, [Node(name="plain")], node_selector=selector)
     assert given.resources == {GPU: "8"}
     assert not given.node_terms, "theirs says it"
 
 
-def test_of_the_nodes_that_are_meant_those_that_are_there_count() -> None:
+def test_only_existing_nodes_of_the_selection_count() -> None:
     there = gpus(2, gke="nvidia-h100-80gb")
     with pytest.raises(wl.ResourceError, match="the largest of this cluster has 2"):
         placement(asked("h100x8"), 1, [there], node_selector={GKE_GPU: "nvidia-h100-80gb"})
 
 
-def test_parts_of_a_gpu_are_no_gpu_of_that_model() -> None:
+def test_a_gpu_slice_does_not_count_as_a_gpu_of_that_model() -> None:
     node = gpus(7, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
     assert node.kind == "gpu"
     with pytest.raises(wl.ResourceError):
@@ -176,7 +176,7 @@ def test_parts_of_a_gpu_are_no_gpu_of_that_model() -> None:
         ("v3-32", 4, "4", "tpu-v3-slice", "4x4"),
     ],
 )
-def test_a_tpu_is_its_machines_in_their_grid(
+def test_a_tpu_has_its_machines_in_their_grid(
     text: str, replicas: int, chips: str, label: str, topology: str
 ) -> None:
     given = placement(asked(text), replicas, None)
@@ -187,13 +187,13 @@ def test_a_tpu_is_its_machines_in_their_grid(
     assert placement(asked(text), replicas, there) == given
 
 
-def test_a_tpu_of_several_machines_takes_as_many_replicas() -> None:
+def test_a_tpu_of_several_machines_needs_as_many_replicas() -> None:
     with pytest.raises(wl.ResourceError, match="4 machines of 4 chips") as caught:
         placement(asked("v5e-16"), 1, None)
     assert "replicas=4" in str(caught.value)
 
 
-def test_a_tpu_of_several_machines_is_all_in_one_pool() -> None:
+def test_a_tpu_of_several_machines_needs_one_node_pool() -> None:
     def some(count: int, pool: str) -> list[Node]:
         return [tpus(4, "tpu-v5-lite-podslice", "4x4", pool)] * count
 
@@ -215,7 +215,7 @@ def test_a_tpu_of_one_machine_may_be_in_any_pool_or_none() -> None:
         assert not placement(asked("v6e-8"), 1, [tpus(8, "tpu-v6e-slice", "2x4", pool)]).together
 
 
-def test_a_tpu_that_the_cluster_has_in_other_sizes_is_refused_with_these() -> None:
+def test_a_tpu_of_another_size_is_refused_with_the_available_sizes() -> None:
     nodes = [tpus(4, "tpu-v5-lite-podslice", "4x4")] * 4
     with pytest.raises(wl.ResourceError, match=r"v5e-16 \(16 on 4 machines\)"):
         placement(asked("v5e-8"), 1, nodes)
@@ -223,7 +223,7 @@ def test_a_tpu_that_the_cluster_has_in_other_sizes_is_refused_with_these() -> No
         placement(asked("v2-8"), 1, None)
 
 
-def test_a_node_is_read_as_the_api_has_it() -> None:
+def test_a_node_is_read_from_its_api_object() -> None:
     found = parse_node(
         {
             "metadata": {"name": "gpu-1", "labels": {GKE_GPU: "nvidia-l4"}},
@@ -240,7 +240,7 @@ def test_a_node_is_read_as_the_api_has_it() -> None:
     assert (bare.kind, bare.count, bare.is_ready) == ("", 0, False)
 
 
-def test_the_most_there_is_of_each_may_be_on_two_machines() -> None:
+def test_the_maximum_of_each_resource_may_be_on_different_machines() -> None:
     fast = Node(name="fast", allocatable={"cpu": "64", "memory": "32Gi"})
     large = Node(name="large", allocatable={"cpu": "4", "memory": "512Gi"})
     with pytest.raises(wl.ResourceError, match=r"one has 64 CPUs, another 549\.8 GB for pods"):

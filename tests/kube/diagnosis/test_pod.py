@@ -1,7 +1,7 @@
-"""Why pods do not run, from what a real cluster said of them.
+"""Reasons why pods do not run, from the responses of a real cluster.
 
-`recorded_pods/` is what Kubernetes 1.20 with containerd said of the pods of
-tests/on_kubernetes/kube/broken_pods.py; which file says how it is written anew.
+`recorded_pods/` contains responses of Kubernetes 1.20 with containerd about the pods of
+tests/on_kubernetes/kube/broken_pods.py. That file explains how to record them again.
 """
 
 from __future__ import annotations
@@ -117,32 +117,32 @@ def explained(seen: dict[str, Any]) -> Explanation:
     return told
 
 
-def test_all_that_was_said_is_told() -> None:
+def test_every_recording_has_an_explanation() -> None:
     assert sorted(TOLD) == sorted(path.stem for path in SAID.glob("*.json"))
 
 
 @pytest.mark.parametrize("name", sorted(TOLD))
-def test_what_the_cluster_said_is_told_in_a_users_words(name: str) -> None:
+def test_the_explanation_is_in_terms_of_the_user(name: str) -> None:
     told = explained(said(name))
     assert (told.reason, told.sentence) == TOLD[name]
     assert told.remedy or name == "too-late"
 
 
-def test_while_a_pull_waits_to_be_tried_again_its_reason_is_still_told() -> None:
+def test_during_the_backoff_of_a_pull_its_reason_is_still_shown() -> None:
     seen = said("image-missing")
     [status] = seen["pod"]["status"]["containerStatuses"]
     message = 'Back-off pulling image "127.0.0.1:47199/lab/missing:8"'
     status["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
     assert explained(seen).reason == "ImageMissing"
-    # Newer kubelets say it in the status, so that no event is needed.
+    # Newer kubelets have the reason in the status, so that no event is needed.
     why = next(e["message"] for e in seen["events"] if e["message"].startswith("Failed to pull"))
     why = why.partition(": ")[2]
     status["state"]["waiting"]["message"] = f"{message}: ErrImagePull: {why}"
     assert explained({**seen, "events": []}).reason == "ImageMissing"
 
 
-def test_a_pull_secret_that_is_missing_is_named_where_the_cluster_says_so() -> None:
-    """As kubelets do from 1.29 on."""
+def test_a_missing_pull_secret_is_named_if_the_cluster_reports_it() -> None:
+    """As kubelets do since 1.29."""
     seen = said("pull-secret-missing")
     event = {
         "reason": "FailedToRetrieveImagePullSecret",
@@ -154,12 +154,12 @@ def test_a_pull_secret_that_is_missing_is_named_where_the_cluster_says_so() -> N
     assert "There is no secret robot in namespace lab" in told.sentence
 
 
-def test_a_pod_that_runs_or_succeeded_is_not_explained() -> None:
+def test_a_running_or_successful_pod_has_no_explanation() -> None:
     for phase in ("Running", "Succeeded"):
         assert explain({"status": {"phase": phase}}, [], NOW) is None
 
 
-def test_a_program_that_failed_by_itself_is_not_explained() -> None:
+def test_a_program_that_failed_by_itself_has_no_explanation() -> None:
     state = {"terminated": {"exitCode": 1, "reason": "Error"}}
     status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]}
     log = "Traceback (most recent call last):\nValueError: lr is negative\n"

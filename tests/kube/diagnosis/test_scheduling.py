@@ -1,4 +1,4 @@
-"""What schedulers of several versions say of a pod that fits nowhere."""
+"""Messages of several scheduler versions about a pod that fits nowhere."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def pod(**spec: Any) -> dict[str, Any]:
         ("", "No machine takes it."),
     ],
 )
-def test_what_a_scheduler_says_is_told_in_a_users_words(message: str, sentence: str) -> None:
+def test_the_message_of_a_scheduler_is_explained_in_terms_of_the_user(
+    message: str, sentence: str
+) -> None:
     assert why_unscheduled(message, pod(nodeSelector={"disk": "ssd"})).sentence == sentence
 
 
@@ -102,7 +104,9 @@ def test_what_a_scheduler_says_is_told_in_a_users_words(message: str, sentence: 
         ),
     ],
 )
-def test_what_keeps_the_machines_of_a_tpu_together_is_told(message: str, sentence: str) -> None:
+def test_the_constraint_that_keeps_tpu_machines_together_is_explained(
+    message: str, sentence: str
+) -> None:
     together = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": GKE_POOL}]}
     waiting = pod(nodeSelector={"disk": "ssd"}, affinity={"podAffinity": together})
     waiting["spec"]["containers"][0]["resources"] = {"requests": {"google.com/tpu": "4"}}
@@ -119,7 +123,7 @@ def test_a_gated_pod_waits_in_its_queue() -> None:
     assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a.")
 
 
-def test_nothing_is_said_of_a_pod_that_was_just_made() -> None:
+def test_a_new_pod_has_no_explanation() -> None:
     new = pod()
     new["metadata"]["creationTimestamp"] = "2024-05-01T10:00:00Z"
     new["status"] = {"phase": "Pending"}
@@ -129,7 +133,7 @@ def test_nothing_is_said_of_a_pod_that_was_just_made() -> None:
     assert late.reason == "NotLookedAt"
 
 
-def test_a_pull_that_takes_long_is_told_with_its_image() -> None:
+def test_a_slow_pull_is_reported_with_its_image() -> None:
     going = pod(nodeName="n")
     going["status"] = {"phase": "Pending"}
     pulling = {
@@ -145,5 +149,5 @@ def test_a_pull_that_takes_long_is_told_with_its_image() -> None:
 
 
 @pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": [{}]}}])
-def test_pods_with_next_to_nothing_in_them_are_no_trouble(odd: dict[str, Any]) -> None:
+def test_almost_empty_pods_are_handled(odd: dict[str, Any]) -> None:
     explain(odd, [{}], now=0.0)

@@ -1,4 +1,4 @@
-"""What of a pod did not come back: each thing is compared with the one that was meant."""
+"""Fields of a pod that the cluster dropped, compared item by item."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ BY_HOST = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabe
         ),
     ],
 )
-def test_what_was_dropped_is_told_of_the_thing_it_was_said_of(
+def test_a_dropped_field_is_reported_with_its_item(
     sent: dict[str, Any], got: dict[str, Any], dropped: list[str]
 ) -> None:
     assert list(dropped_fields(sent, got)) == dropped
 
 
-def test_the_name_that_was_meant_is_found_behind_any_label() -> None:
+def test_the_intended_name_is_found_behind_any_label() -> None:
     assert likely_field("spec.containers[main].volumeMounts[/v1.2].subpath") == "subPath"
     assert likely_field("spec.containers[main].env[A.B].valeu") == "value"

@@ -1,4 +1,4 @@
-"""What refusals of clusters mean; most texts are of the tests on a real one."""
+"""The meaning of refusals of clusters. Most texts are from tests on a real cluster."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
         (422, "Pod is invalid: spec.containers: Required value", "refused to create pods"),
     ],
 )
-def test_a_refusal_is_told_in_a_users_words(status: int, message: str, said: str) -> None:
+def test_a_refusal_is_explained_in_terms_of_the_user(status: int, message: str, said: str) -> None:
     assert said in refused(status, message, reason="")
 
 
-def test_what_no_kubernetes_said_is_told_in_bounds() -> None:
+def test_a_response_of_a_foreign_server_is_shortened() -> None:
     page = "<html>" + "proxy " * 10_000
     error = raised_from_answer(
         502, page.encode(), method="GET", path="/version", account="", server="https://lab:6443"
@@ -83,7 +83,7 @@ def test_what_no_kubernetes_said_is_told_in_bounds() -> None:
     assert len(str(error)) < 3000
 
 
-def test_what_the_api_itself_finds_invalid_is_told_field_by_field() -> None:
+def test_invalid_fields_are_reported_field_by_field() -> None:
     causes = [
         {"field": "spec.containers[1].name", "message": 'Duplicate value: "a"'},
         {"field": "metadata.labels", "message": "Invalid value"},
@@ -97,7 +97,7 @@ def test_what_the_api_itself_finds_invalid_is_told_field_by_field() -> None:
     ]  # fmt: skip
 
 
-def test_what_the_api_cannot_read_is_invalid_too() -> None:
+def test_an_object_that_the_api_cannot_read_is_invalid() -> None:
     what = "v1.PodSpec.TerminationGracePeriodSeconds: readUint64: unexpected character"
     message = f'Pod in version "v1" cannot be handled as a Pod: {what}'
     error = answer(400, message, reason="BadRequest")
@@ -124,7 +124,7 @@ def test_what_the_api_cannot_read_is_invalid_too() -> None:
         (400, "the object provided is unrecognized", None),
     ],
 )
-def test_what_another_time_may_be_taken_is_not_invalid(
+def test_a_temporary_refusal_is_not_invalid(
     status: int, message: str, said: dict[str, Any] | None
 ) -> None:
     reason = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}[status]

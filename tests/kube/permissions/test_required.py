@@ -1,4 +1,4 @@
-"""The table of rights, and what the docs say of it."""
+"""The table of permissions agrees with the docs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from windlass.kube.permissions.required import RUNNING, is_granted, role_manifes
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "kubernetes.md"
 
 
-def test_the_page_has_exactly_the_rights_that_are_checked() -> None:
+def test_the_page_has_exactly_the_permissions_that_are_checked() -> None:
     rows = re.findall(r"^\| `([a-z/]+)` \| ([a-z, ]+) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert rows == [(right.resource, ", ".join(right.verbs), right.why) for right in RUNNING]
 
 
-def test_a_role_of_the_table_grants_all_of_it_and_one_short_of_it_does_not() -> None:
+def test_a_role_needs_all_permissions_of_the_table() -> None:
     wanted = [deed for right in RUNNING for deed in right.permissions("lab")]
     rules = role_rules(RUNNING)
     assert all(is_granted(rules, deed) for deed in wanted)
@@ -30,7 +30,7 @@ def test_a_role_of_the_table_grants_all_of_it_and_one_short_of_it_does_not() -> 
         assert [deed for deed in wanted if not is_granted(short, deed)] == [left_out]
 
 
-def test_rules_with_stars_grant_and_those_of_single_names_do_not() -> None:
+def test_wildcard_rules_grant_and_rules_for_single_names_do_not() -> None:
     deed = Permission(verb="create", resource="pods/portforward", namespace="lab")
     assert is_granted([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}], deed)
     assert is_granted(

@@ -1,4 +1,4 @@
-"""What may be laid over a pod by its shape, and what is told of the rest."""
+"""Patches of pods: the shapes that are allowed, and the errors for others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ from windlass.model.kubernetes.job_options import patch_flaw
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_a_patch_of_another_shape_is_told_with_where(patch: dict[str, Any], flaw: str) -> None:
+def test_a_patch_of_another_shape_is_reported_with_its_path(
+    patch: dict[str, Any], flaw: str
+) -> None:
     assert patch_flaw(patch).startswith(flaw)
 
 
@@ -53,7 +55,7 @@ def test_a_patch_of_another_shape_is_told_with_where(patch: dict[str, Any], flaw
         {"affinity": {"podAffinity": {"env": ["of", "others"]}}},
     ],
 )
-def test_what_takes_something_away_or_is_the_clusters_to_judge_is_let_pass(
+def test_removals_and_values_for_the_cluster_to_validate_are_allowed(
     patch: dict[str, Any],
 ) -> None:
     assert patch_flaw(patch) == ""

@@ -1,4 +1,4 @@
-"""What one who comes later is shown of a terminal, and how one who leaves finds their own."""
+"""The replay of a terminal after attaching, and the restored terminal after detaching."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from windlass.model.text.terminal_screen import Modes, plain_text, replay, witho
 
 
 def seen(data: bytes) -> list[str]:
-    """The rows of a screen that bytes were shown on."""
+    """The rows of a screen after some bytes."""
     screen = pyte.Screen(40, 10)
     pyte.ByteStream(screen).feed(data)
     return [row.rstrip() for row in screen.display if row.strip()]
 
 
-def test_what_is_replayed_begins_with_a_whole_line() -> None:
+def test_a_replay_begins_with_a_whole_line() -> None:
     kept = b"".join(b"line %d \xc3\xa9\r\n" % number for number in range(1000))
     told = replay(kept, 40)
     assert seen(told) == ["line 997 é", "line 998 é", "line 999 é"]
 
 
-def test_one_long_line_is_replayed_from_its_middle_rather_than_not_at_all() -> None:
+def test_one_long_line_is_replayed_from_its_middle() -> None:
     assert replay(b"x" * 100, 10).endswith(b"x" * 10)
 
 
-def test_a_program_that_has_the_whole_screen_is_replayed_from_where_it_took_it() -> None:
+def test_a_full_screen_program_is_replayed_from_its_start() -> None:
     before = b"$ ls\r\n" * 50
     editor = b"\x1b[?1049h\x1b[H\x1b[2J\x1b[1;1Hfirst\x1b[2;1Hsecond"
     told = replay(b"\x1b[?2004h" + before + editor, 200)
@@ -33,13 +33,13 @@ def test_a_program_that_has_the_whole_screen_is_replayed_from_where_it_took_it()
     assert seen(told) == ["first", "second"]
 
 
-def test_a_screen_that_was_taken_too_long_ago_is_at_least_the_second_one() -> None:
+def test_a_full_screen_program_that_started_too_long_ago_still_gets_the_second_screen() -> None:
     told = replay(b"\x1b[?1049h\x1b[?1000h" + b"drawn\n" * 1000, 60)
     assert b"\x1b[?1049h" in told
     assert b"\x1b[?1000h" in told, "and clicks of the mouse are told"
 
 
-def test_a_program_that_has_given_the_screen_back_is_no_reason_for_a_second_one() -> None:
+def test_after_a_full_screen_program_the_replay_uses_the_first_screen() -> None:
     kept = b"\x1b[?1049hvim\x1b[?1049l" + b"$ ls\r\n" * 100
     assert b"1049" not in replay(kept, 60)
 
@@ -53,8 +53,8 @@ def test_a_program_that_has_given_the_screen_back_is_no_reason_for_a_second_one(
         b"\x1bP$qm\x1b\\", b"\x1bZ", b"\x05",
     ],
 )  # fmt: skip
-def test_no_question_to_the_terminal_is_asked_again(question: bytes) -> None:
-    """It would be answered as if somebody typed."""
+def test_no_query_to_the_terminal_is_replayed(question: bytes) -> None:
+    """The terminal would answer it as if a user typed."""
     assert without_questions(b"a" + question + b"b") == b"ab"
 
 
@@ -62,14 +62,14 @@ def test_no_question_to_the_terminal_is_asked_again(question: bytes) -> None:
     "told",
     [b"\x1b[1;31mred\x1b[0m", b"\x1b[2J\x1b[H", b"\x1b[?1049h", b"\x1b]0;title\x07", b"\x1b[22;0t"],
 )
-def test_what_is_no_question_stays(told: bytes) -> None:
+def test_other_sequences_are_replayed(told: bytes) -> None:
     assert without_questions(told) == told
 
 
-def test_leaving_undoes_what_was_turned_on_in_the_reverse_order() -> None:
+def test_detaching_resets_modes_in_reverse_order() -> None:
     modes = Modes()
     for piece in (b"\x1b[?10", b"49h\x1b", b"[?25l\x1b=", b"\x1b[?1002;1006h"):
-        modes.feed(piece)  # torn anywhere
+        modes.feed(piece)  # split anywhere
     assert modes.has_second_screen
     assert modes.left() == b"\x1b[m\x1b>\x1b[?1006l\x1b[?1002l\x1b[?25h\x1b[?1049l"
     modes.feed(modes.left())
@@ -77,12 +77,12 @@ def test_leaving_undoes_what_was_turned_on_in_the_reverse_order() -> None:
     assert not modes.has_second_screen
 
 
-def test_a_reset_of_the_terminal_forgets_all_modes() -> None:
+def test_a_reset_of_the_terminal_clears_all_modes() -> None:
     modes = Modes()
     modes.feed(b"\x1b[?1049h\x1b[?2004h\x1bc")
     assert modes.entered() == b""
 
 
-def test_plain_text_is_what_a_person_reads() -> None:
+def test_plain_text_has_only_readable_characters() -> None:
     prompt = b"\x1b]0;host\x07\x1b[?2004h$ \x1b[32mls\x1b[0m\r\n\x1b[?2004l\r"
     assert plain_text(prompt + b"n\xc3\xa4h\r\n 50%\r100%\r\n") == "$ ls\nnäh\n100%\n"

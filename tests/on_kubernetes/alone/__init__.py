@@ -1,6 +1,6 @@
-"""Tests that have the cluster for themselves while they run: they stop its parts, change its
-definitions or its machine, or look after all of its namespaces.
+"""Tests that have the cluster for themselves: they stop its parts, change its definitions or
+its machine, or manage all of its namespaces.
 
-They are given to one process, and run while the others have no test of a cluster: else each would
-wait for all others to leave it.
+One process runs them, while the other processes run no test on a cluster. Otherwise each would wait
+for all others to leave it.
 """

@@ -1,4 +1,4 @@
-"""The parts of the cluster, each stopped and started by itself."""
+"""The parts of the cluster, each stopped and started separately."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.thorough
         "pod-removal",
     ],
 )
-def test_a_part_is_stopped_and_started_by_itself(
+def test_a_part_can_be_stopped_and_started_separately(
     name: str, alone: Cluster, namespace: Namespace
 ) -> None:
     part = part_named(name)
@@ -39,9 +39,7 @@ def test_a_part_is_stopped_and_started_by_itself(
     assert namespace.phase("lasting") == "Running"
 
 
-def test_a_node_whose_kubelet_stops_is_known_to_be_away(
-    alone: Cluster, namespace: Namespace
-) -> None:
+def test_a_node_with_a_stopped_kubelet_is_not_ready(alone: Cluster, namespace: Namespace) -> None:
     kubelet = part_named("kubelet")
     kubelet.stop()
     try:
@@ -54,7 +52,7 @@ def test_a_node_whose_kubelet_stops_is_known_to_be_away(
 
 
 def _run_pod_again(namespace: Namespace) -> None:
-    """A pod from its making to its end, with a name looked up; what was stopped may be slow."""
+    """Run a pod from its creation to its end, with a DNS lookup. Restarted parts may be slow."""
     program = """
 import socket, time
 for _ in range(300):

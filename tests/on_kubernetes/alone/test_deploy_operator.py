@@ -1,4 +1,4 @@
-"""`deploy/operator.yaml` in a cluster: two operators, with the rights it gives and no more."""
+"""`deploy/operator.yaml` in a cluster: two operators with exactly its permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMESPACE = NAME = "windlass-operator"
 
 @contextmanager
 def deployed(jobs: Jobs, things: list[Object]) -> Iterator[None]:
-    """The operator in the cluster, while the block takes."""
+    """The operator in the cluster, for the duration of the block."""
     try:
         bring(jobs.connection, things)
         wait_available(jobs.connection, NAMESPACE, NAME, 2)
@@ -37,10 +37,10 @@ def deployed(jobs: Jobs, things: list[Object]) -> Iterator[None]:
         remove(jobs.connection, things)
 
 
-def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
+def test_two_operators_run_and_one_acts_with_the_granted_permissions(
     windlass_image: str, alone: Cluster, jobs: Jobs
 ) -> None:
-    """The manifests as they are, but for the name of the image."""
+    """The manifests unchanged, except for the name of the image."""
     things = manifests("operator.yaml", windlass_image)
     with deployed(jobs, things):
         _check_it_works(jobs, "all namespaces", lease_name())
@@ -52,10 +52,10 @@ def test_two_operators_run_and_one_acts_with_the_rights_they_are_given(
 
 
 @pytest.mark.thorough
-def test_with_rights_in_one_namespace_that_one_is_looked_after(
+def test_with_permissions_in_one_namespace_that_one_is_managed(
     windlass_image: str, alone: Cluster, jobs: Jobs
 ) -> None:
-    """The manifests changed in the way that they say themselves."""
+    """The manifests with the changes that they describe themselves."""
     things = manifests("operator.yaml", windlass_image)
     with deployed(jobs, [_narrowed(each, jobs.namespace) for each in things]):
         _check_it_works(jobs, f"namespace {jobs.namespace}", lease_name([jobs.namespace]))
@@ -74,7 +74,7 @@ def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     eventually(
         lambda: any(each.startswith("Completed: ") for each in jobs.events("train")), "it is told"
     )
-    # The one that acts goes, and the other takes over.
+    # The acting operator is deleted, and the other takes over.
     first = _leader(jobs, lease)
     jobs.connection.request("DELETE", PODS.path(NAMESPACE, first), {"gracePeriodSeconds": 0})
     jobs.create("PyTorchJob", "next", Master=jobs.role(1, "pass"))
@@ -97,7 +97,7 @@ def _leader(jobs: Jobs, name: str) -> str:
 
 
 def _narrowed(thing: Object, namespace: str) -> Object:
-    """What is for all namespaces, for one."""
+    """Restrict the objects for all namespaces to one namespace."""
     changed = copy.deepcopy(thing)
     if thing["kind"] in ("ClusterRole", "ClusterRoleBinding"):
         changed["kind"] = thing["kind"].removeprefix("Cluster")

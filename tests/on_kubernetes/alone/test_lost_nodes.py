@@ -1,4 +1,4 @@
-"""Nodes that are gone with their pods, or do not answer: what ran there starts again."""
+"""Replicas on lost or unresponsive nodes start again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
 @pytest.fixture
 def kubelet(alone: Cluster, core: client.CoreV1Api) -> Iterator[Part]:
-    """What speaks for the node; when the test is over it does so again."""
+    """The kubelet of the node. It is started again after the test."""
     found = part_named("kubelet")
     yield found
     found.start()
@@ -35,7 +35,7 @@ def kubelet(alone: Cluster, core: client.CoreV1Api) -> Iterator[Part]:
 
 
 @pytest.mark.thorough
-def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
+def test_replicas_on_a_lost_node_restart_when_there_is_a_node(
     kubelet: Part, core: client.CoreV1Api, namespace: Namespace, gate: Gate
 ) -> None:
     trial = persisting(namespace, gate)
@@ -51,20 +51,20 @@ def test_replicas_whose_node_is_gone_are_lost_and_start_again_when_there_is_one(
         pytest.param("", id="a minute", marks=pytest.mark.thorough),
     ],
 )
-def test_replicas_whose_node_does_not_answer_are_lost_once_they_were_to_be_gone(
+def test_replicas_on_an_unresponsive_node_are_lost_after_their_deletion_is_due(
     kubelet: Part, home_with_cluster: Path, namespace: Namespace, gate: Gate, rig: str
 ) -> None:
     with rigged(home_with_cluster, rig) if rig else nullcontext():
         trial = persisting(namespace, gate)
         kubelet.stop()
         eventually(lambda: "node does not answer" in trial.refresh().message, "that is told")
-        # A cluster does this after some minutes, unless all of its nodes are away.
+        # A cluster does this after some minutes, unless all of its nodes are lost.
         for name in pods_of(namespace):
             namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=1)
         check_that_all_start_again(trial, kubelet, namespace, gate)
 
 
-# Says which attempt it is, and stays until it is told to end.
+# Reports its attempt, and stays until it is stopped.
 _STAY = f"""
 import os, time
 print("attempt", os.environ["WINDLASS_ATTEMPT"])
@@ -74,7 +74,7 @@ while not os.path.exists("{INSIDE}/end"):
 
 
 @pytest.mark.thorough
-def test_pods_of_an_operators_job_whose_node_is_gone_start_again_when_there_is_one(
+def test_pods_of_an_operator_job_on_a_lost_node_restart_when_there_is_a_node(
     kubelet: Part, core: client.CoreV1Api, jobs: Jobs, operator: OperatorProcess, gate: Gate
 ) -> None:
     names = ["train-worker-0", "train-worker-1"]
@@ -100,7 +100,7 @@ def check_that_all_start_again(
     trial: wl.Trial[int], kubelet: Part, namespace: Namespace, gate: Gate
 ) -> None:
     eventually(lambda: has_lost_all(trial), "all are known lost", patience=4 * PATIENCE)
-    # None of them can have begun: there is no node.
+    # None of them can have started, because there is no node.
     assert [each.partition(".")[0] for each in gate.named("began-")] == ["0-1", "1-1", "2-1"]
     told = set(said(trial))
     kubelet.start()

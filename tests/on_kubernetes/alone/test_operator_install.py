@@ -1,4 +1,4 @@
-"""`windlass operator install`, and which namespaces an operator looks after."""
+"""`windlass operator install`, and the namespaces that an operator manages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NAMES = [str(each["metadata"]["name"]) for each in definitions()]
 
 
 def command(cluster: Cluster, *words: str) -> str:
-    """What `windlass operator install` says."""
+    """Run `windlass operator install` and return its output."""
     return outcome(begun(cluster, *words))
 
 
 def begun(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
-    """`windlass operator install`, which has only begun."""
+    """Start `windlass operator install` without waiting for it."""
     return subprocess.Popen(
         [BIN / "windlass", "operator", "install", *words],
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
@@ -47,15 +47,15 @@ def said(what: str) -> str:
 
 @pytest.fixture
 def changing(alone: Cluster, jobs: Jobs) -> Iterator[Cluster]:
-    """The cluster, whose definitions may be changed: afterwards they are ours again."""
+    """The cluster, with changeable definitions. Windlass's definitions are restored afterwards."""
     yield alone
     install(jobs.connection, replace=True)
 
 
-def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
+def test_definitions_are_installed_once(changing: Cluster, jobs: Jobs) -> None:
     _remove_all(jobs)
     assert command(changing) == said("created")
-    # At once: it returns when they can be used.
+    # At once: the command returns when they can be used.
     jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
     jobs.create("PyTorchJob", "second", Master=jobs.role(1, "pass"))
     versions = [_version(jobs, name) for name in NAMES]
@@ -66,7 +66,7 @@ def test_definitions_are_brought_once(changing: Cluster, jobs: Jobs) -> None:
         assert jobs.ended("PyTorchJob", "second")["type"] == "Succeeded"
 
 
-def test_several_bring_them_at_once(changing: Cluster, jobs: Jobs) -> None:
+def test_several_commands_can_install_at_once(changing: Cluster, jobs: Jobs) -> None:
     _remove_all(jobs)
     told = [outcome(each) for each in [begun(changing) for _ in range(4)]]
     lines = sorted(line for each in told for line in each.splitlines())
@@ -75,10 +75,10 @@ def test_several_bring_them_at_once(changing: Cluster, jobs: Jobs) -> None:
 
 
 @pytest.mark.thorough
-def test_definitions_that_are_about_to_go_are_brought_once_they_are_gone(
+def test_definitions_that_are_being_deleted_are_installed_after_their_deletion(
     changing: Cluster, jobs: Jobs
 ) -> None:
-    """They go when the last of their jobs has gone, and one has somebody who holds it."""
+    """They are deleted with the last of their jobs, and one job has a finalizer."""
     body = jobs.body("TFJob", "held", Worker=jobs.role(1, "pass"))
     body["metadata"]["finalizers"] = ["tests.windlass/held"]
     path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
@@ -94,10 +94,10 @@ def test_definitions_that_are_about_to_go_are_brought_once_they_are_gone(
     jobs.create("TFJob", "next", Worker=jobs.role(1, "pass"))
 
 
-def test_older_definitions_of_ours_are_updated_under_jobs_that_run(
+def test_older_windlass_definitions_are_updated_while_jobs_run(
     changing: Cluster, jobs: Jobs
 ) -> None:
-    """Those before did not know `managedBy`, and dropped it."""
+    """The older definitions did not have `managedBy`, and dropped it."""
     for each in definitions():
         _define(jobs, _without_managed_by(each))
     managed = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
@@ -113,7 +113,7 @@ def test_older_definitions_of_ours_are_updated_under_jobs_that_run(
     assert command(changing) == said("unchanged")
 
 
-def test_definitions_of_others_are_kept_unless_asked(changing: Cluster, jobs: Jobs) -> None:
+def test_definitions_of_others_are_kept_unless_forced(changing: Cluster, jobs: Jobs) -> None:
     for each in definitions():
         theirs = _without_managed_by(each)
         theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "another"}
@@ -125,7 +125,7 @@ def test_definitions_of_others_are_kept_unless_asked(changing: Cluster, jobs: Jo
     assert command(changing) == said("unchanged")
 
 
-def test_without_a_namespace_all_are_looked_after(
+def test_without_a_namespace_all_namespaces_are_managed(
     alone: Cluster, jobs: Jobs, others: list[Jobs]
 ) -> None:
     everywhere = [jobs, *others]
@@ -163,7 +163,7 @@ def _there(jobs: Jobs, name: str) -> Object | None:
 
 
 def _version(jobs: Jobs, name: str) -> str:
-    """What changes whenever it is written."""
+    """A value that changes with every write."""
     return str((_there(jobs, name) or {})["metadata"]["resourceVersion"])
 
 
@@ -182,7 +182,7 @@ def _without_managed_by(definition: Object) -> Object:
 
 
 def _keeps(jobs: Jobs, spec: dict[str, Any]) -> bool:
-    """Whether what a job says is kept."""
+    """Return whether a field of a job is kept."""
     body = jobs.body("TFJob", "probe", spec=spec, Worker=jobs.role(1, "pass"))
     path = f"/apis/kubeflow.org/v1/namespaces/{jobs.namespace}/tfjobs"
     made = jobs.connection.request("POST", path, body, query={"dryRun": "All"})

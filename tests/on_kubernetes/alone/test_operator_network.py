@@ -1,4 +1,4 @@
-"""The network between an operator and the API server breaks: every job ends right, once."""
+"""The network between an operator and the API server breaks. Every job ends correctly, once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
 
 
 @pytest.mark.thorough
-def test_connections_that_break_at_random_while_jobs_run(
+def test_jobs_end_correctly_while_connections_break_at_random(
     own_cluster: Cluster, jobs: Jobs, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)
@@ -38,7 +38,7 @@ def test_connections_that_break_at_random_while_jobs_run(
             end = time.monotonic() + 600
             while not are_over(jobs, names):
                 assert time.monotonic() < end, f"seed {SEED}: {unfinished(jobs, names)}"
-                time.sleep(chance.uniform(0.1, 2.0))  # when they break is chance
+                time.sleep(chance.uniform(0.1, 2.0))  # the moments are random
                 proxy.cut()
             assert proxy.cuts > 10
             check_fates(jobs, births, names, SEED)

@@ -1,4 +1,4 @@
-"""An operator whose API server is away for a while."""
+"""An operator during an outage of its API server."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ JOBS = 2 * len(FATES)
 
 
 @pytest.mark.thorough
-def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -> None:
-    """In the midst of it all: some jobs are over by then, some run, some have no pods yet."""
+def test_jobs_survive_an_outage_of_the_api_server_of_30_seconds(alone: Cluster, jobs: Jobs) -> None:
+    """Some jobs are already over, some run, some have no pods yet."""
     words = ("--namespace", jobs.namespace, "--lease-namespace", jobs.namespace)
     with operating(alone, *words) as process, Births(jobs) as births:
         process.wait_leading()
@@ -39,7 +39,7 @@ def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -
         server = part_named("apiserver")
         server.stop()
         try:
-            time.sleep(30)  # what is tried is an absence of that length
+            time.sleep(30)  # the duration of the outage
             assert process.ask("/healthz") == (200, "ok\n")
             assert process.ask("/readyz")[0] == 503
         finally:
@@ -58,5 +58,5 @@ def test_an_api_server_that_is_away_for_30_seconds(alone: Cluster, jobs: Jobs) -
 def _is_over(jobs: Jobs, names: list[Name]) -> bool:
     try:
         return are_over(jobs, names)
-    except KubernetesError:  # it is away, or not yet sure who may do what
+    except KubernetesError:  # unreachable, or still loading its permissions
         return False

@@ -1,4 +1,4 @@
-"""The definitions that another operator's project publishes, in the place of ours."""
+"""The definitions that the project of another operator publishes, in place of Windlass's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = published_crds.needed
 
 @pytest.fixture
 def theirs(alone: Cluster, jobs: Jobs) -> Iterator[None]:
-    """The definitions as their project publishes them, in the place of ours."""
+    """The definitions as their project publishes them, in place of Windlass's."""
     try:
         for kind in JOB_KINDS:
             _define(jobs, published_crds.definition(kind.kind.plural))
@@ -32,10 +32,10 @@ def theirs(alone: Cluster, jobs: Jobs) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", ["TFJob", pytest.param("PyTorchJob", marks=pytest.mark.thorough)])
-def test_with_the_published_definitions_all_is_the_same(
+def test_jobs_work_with_the_published_definitions(
     theirs: None, operator: OperatorProcess, jobs: Jobs, kind: str
 ) -> None:
-    """They drop from a status what they do not know: what is remembered must not be there."""
+    """They drop unknown fields from a status, so the operator must store its state elsewhere."""
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] < '3' else 0)"
     role = jobs.role(1, die, restartPolicy="ExitCode")
     jobs.create(kind, "train", Master=role)
@@ -48,7 +48,7 @@ def test_with_the_published_definitions_all_is_the_same(
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 @pytest.mark.thorough
-def test_kubeflows_own_client_works_with_its_own_definitions(
+def test_the_kubeflow_client_works_with_its_own_definitions(
     theirs: None, cluster: Cluster, operator: OperatorProcess, jobs: Jobs,
     kubeflow_python: Path, kind: str,
 ) -> None:  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_job_is_suspended_resumed_and_scaled_with_the_published_definitions(
     specs = BY_NAME[kind].replica_specs
     jobs.patch(kind, "train", {"spec": {specs: {"Worker": {"replicas": 1}}}})
     eventually(lambda: set(jobs.pods()) == {"train-master-0", "train-worker-0"}, "one goes")
-    if kind == "PyTorchJob":  # what autoscalers write to
+    if kind == "PyTorchJob":  # the subresource that autoscalers write
         path = BY_NAME[kind].kind.path(jobs.namespace, "train", "scale")
         body = {"spec": {"replicas": 3}}
         jobs.connection.request("PATCH", path, body, content_type="application/merge-patch+json")
@@ -86,7 +86,7 @@ def test_a_job_is_suspended_resumed_and_scaled_with_the_published_definitions(
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
 @pytest.mark.thorough
-def test_who_manages_a_job_is_known_with_the_published_definitions(
+def test_managed_by_works_with_the_published_definitions(
     theirs: None, operator: OperatorProcess, jobs: Jobs, kind: str
 ) -> None:
     for name, manager in (
@@ -104,7 +104,7 @@ def test_who_manages_a_job_is_known_with_the_published_definitions(
 
 
 def _scale(jobs: Jobs) -> dict[str, Any]:
-    """What is said of a job's size to whoever scales it."""
+    """The scale subresource of a job."""
     path = BY_NAME["PyTorchJob"].kind.path(jobs.namespace, "train", "scale")
     return dict(jobs.connection.request("GET", path)["status"])
 

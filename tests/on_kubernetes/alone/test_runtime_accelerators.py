@@ -1,4 +1,4 @@
-"""`accelerator=` of trials in pods: they get what they ask for, wait for it, or are refused."""
+"""`accelerator=` of trials in pods: they get it, wait for it, or are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from on_kubernetes.fake_accelerators import accelerators
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trial_functions import double
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there, what_is_said_of
+from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
 from windlass.client.client import default_client
 from windlass.kube.capacity.nodes import GKE_POOL, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU
 from windlass.runtimes.kubernetes import names as pod_names
@@ -35,7 +35,7 @@ HOLD = """if True:
 
 @pytest.fixture
 def node(alone: Cluster, core: client.CoreV1Api) -> Iterator[str]:
-    """A node with four A100, which is set aside for those who want them."""
+    """A tainted node with four A100."""
     with accelerators(core, {GPU: 4}, {PRODUCT: MODEL}) as name:
         core.patch_node(name, {"spec": {"taints": [TAINT]}})
         try:
@@ -44,7 +44,7 @@ def node(alone: Cluster, core: client.CoreV1Api) -> Iterator[str]:
             core.patch_node(name, {"spec": {"taints": None}})
 
 
-def test_pods_have_the_accelerators_that_were_asked_for_and_others_wait_for_them(
+def test_pods_get_the_requested_accelerators_and_others_wait(
     alone: Cluster, node: str, namespace: Namespace, gate: Gate, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -61,14 +61,14 @@ def test_pods_have_the_accelerators_that_were_asked_for_and_others_wait_for_them
         assert GPU in [each.key for each in pod.spec.tolerations]
 
     waiting = wl.run(backend="kubernetes", accelerator="a100x4", cpus=0.05)(double).submit(21)
-    eventually(lambda: "4 GPUs free" in what_is_said_of(waiting), "it says what it waits for")
+    eventually(lambda: "4 GPUs free" in replica_messages(waiting), "it says what it waits for")
     gate.tell("go")
     assert waiting.result(timeout=PATIENCE) == 42
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_what_is_not_there_is_refused_before_anything_is_made(
+def test_a_missing_accelerator_is_refused_before_anything_is_created(
     node: str, namespace: Namespace
 ) -> None:
     for asked, told in (
@@ -83,7 +83,7 @@ def test_what_is_not_there_is_refused_before_anything_is_made(
 
 
 SLICE = {GKE_TPU: "tpu-v4-podslice", GKE_TOPOLOGY: "2x2x2", GKE_POOL: "slice-1"}
-# Finds the machines of its TPU, as libtpu does, and runs until it is asked to end.
+# Finds the machines of its TPU, as libtpu does, and runs until it is asked to stop.
 FORM = """if True:
     import os, socket, time
     import windlass as wl
@@ -104,10 +104,10 @@ FORM = """if True:
 """
 
 
-def test_the_machines_of_a_tpu_find_each_other_and_are_nobody_elses(
+def test_the_machines_of_a_tpu_find_each_other_and_are_exclusive(
     alone: Cluster, core: client.CoreV1Api, namespace: Namespace, tmp_path: Path
 ) -> None:
-    """One machine plays both of a pool, for an account that may not look at machines."""
+    """One machine stands for both of a pool, for an account that may not read nodes."""
     log_in_with_few_rights(alone, namespace.name, tmp_path)
     executor = there(namespace, accelerator="v4-16")
     with accelerators(core, {TPU: 16}, SLICE) as node:
@@ -117,7 +117,7 @@ def test_the_machines_of_a_tpu_find_each_other_and_are_nobody_elses(
         eventually(lambda: sorted(said(first)) == both, "they have found each other")
         second = job.submit()
         told = "The only machine is of a TPU that another job has."
-        eventually(lambda: told in what_is_said_of(second), "it is told what it waits for")
+        eventually(lambda: told in replica_messages(second), "it is told what it waits for")
         for pod in pods_of(namespace).values():
             is_first = pod.metadata.labels[pod_names.TRIAL] == str(first.id)
             assert pod.spec.node_name == (node if is_first else None)
@@ -130,7 +130,7 @@ def test_the_machines_of_a_tpu_find_each_other_and_are_nobody_elses(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_tpu_of_more_machines_than_any_pool_has_is_refused(
+def test_a_tpu_of_more_machines_than_any_pool_is_refused(
     alone: Cluster, core: client.CoreV1Api, namespace: Namespace
 ) -> None:
     executor = there(namespace, accelerator="v4-16")

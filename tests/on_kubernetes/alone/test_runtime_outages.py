@@ -1,4 +1,4 @@
-"""The cluster's API away, or its memory short: trials in pods go on, and end right."""
+"""Trials in pods survive outages of the cluster's API and compacted watches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A_MINUTE = 600  # steps of `persist`
 
 
 @pytest.mark.thorough
-def test_an_api_server_that_is_away_for_a_minute(
+def test_trials_survive_an_outage_of_the_api_server_of_a_minute(
     alone: Cluster, namespace: Namespace, gate: Gate
 ) -> None:
     trial = persisting(namespace, gate)
@@ -36,7 +36,7 @@ def test_an_api_server_that_is_away_for_a_minute(
     try:
         eventually(lambda: says_unreachable(trial), "why nothing new is known is told")
         away_at = int(gate.read("steps-0-1"))
-        # One ends meanwhile, one dies, one goes on.
+        # Meanwhile one ends, one dies, one continues.
         gate.tell("go-1")
         gate.tell("die-2-1")
         eventually(lambda: gate.is_told("done-1-1") and gate.is_told("died-2-1"), "they end")
@@ -68,7 +68,7 @@ def test_an_api_server_that_is_away_for_a_minute(
 
 
 @pytest.mark.thorough
-def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
+def test_an_expired_watch_restarts_and_misses_nothing(
     alone: Cluster,
     namespace: Namespace,
     gate: Gate,
@@ -83,19 +83,20 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
         proxy.shut()
         eventually(lambda: says_unreachable(trial), "nothing is seen")
         seen = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
-        # All of this happens while nobody looks: one pod goes, one is asked to die, one goes on.
+        # All of this happens without a watch: one pod is deleted, one is asked to die, one
+        # continues.
         [gone] = [name for name in pods_of(namespace) if name.endswith("-main-1-1")]
         namespace.core.delete_namespaced_pod(gone, namespace.name, grace_period_seconds=0)
         gate.tell("die-2-1")
         eventually(lambda: gate.is_told("died-2-1"), "it dies")
-        # One that was started anew does not know what happened before.
+        # A restarted server does not know earlier events.
         server.stop()
         server.start()
         server.wait()
         eventually(lambda: is_too_old(namespace, seen), "the watch cannot go on from there")
     finally:
         server.start()
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: gate.is_told("steps-1-2") and gate.is_told("steps-2-2"), "both start again")
     for rank in range(REPLICAS):
         gate.tell(f"go-{rank}")
@@ -109,14 +110,14 @@ def test_a_watch_that_is_too_old_to_go_on_is_begun_anew_and_nothing_is_missed(
         (2, 1, 137, ""),
         (2, 2, 0, ""),
     ]
-    # What the lost one had still to tell when it was killed is lost with it, and nothing else.
+    # Only unsent data of the killed pod is lost.
     check_complete(trial, gate, ["0-1", "1-1", "1-2", "2-1", "2-2"], cut_short="1-1")
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
     proxy.close()
 
 
 def is_too_old(namespace: Namespace, version: str) -> bool:
-    """Whether a watch of the pods there can no longer go on from a version."""
+    """Return whether a watch of the pods can no longer continue from a version."""
     try:
         answer = namespace.core.list_namespaced_pod(
             namespace.name,

@@ -1,4 +1,4 @@
-"""What is refused before anything is made: too much for any machine, and unknown queues."""
+"""Refusals before anything is created: requests larger than any machine, and unknown queues."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUEUES = {
 
 @pytest.fixture
 def queues(alone: Cluster, admin: client.ApiClient) -> Iterator[client.CustomObjectsApi]:
-    """The definition of Kueue's queues, and nobody who looks after them."""
+    """The definition of Kueue's queues, without a controller for them."""
     definitions = client.ApiextensionsV1Api(admin)
     api = client.CustomObjectsApi(admin)
     definitions.create_custom_resource_definition(QUEUES)
@@ -69,7 +69,7 @@ def is_nothing_made(namespace: Namespace) -> bool:
     return is_empty(namespace) and not list(default_client().list_trials())
 
 
-def test_more_than_any_machine_has_is_refused_with_the_largest_there_is(
+def test_more_than_any_machine_has_is_refused_with_the_largest_machine(
     core: client.CoreV1Api, namespace: Namespace
 ) -> None:
     has = [each.status.allocatable for each in core.list_node().items]
@@ -88,7 +88,7 @@ def test_more_than_any_machine_has_is_refused_with_the_largest_there_is(
 
 
 def waits(namespace: Namespace, executor: wl.Kubernetes) -> None:
-    """That a job is taken, and has a pod that waits for a machine."""
+    """Check that a job is accepted, and has a pod that waits for a machine."""
     trial = python("", namespace, executor=executor).submit()
     eventually(lambda: bool(pods_of(namespace)), "it has a pod")
     trial.stop(grace=0)
@@ -96,11 +96,11 @@ def waits(namespace: Namespace, executor: wl.Kubernetes) -> None:
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_whoever_says_which_machines_are_meant_is_believed(namespace: Namespace) -> None:
+def test_a_selection_of_machines_disables_the_size_check(namespace: Namespace) -> None:
     waits(namespace, there(namespace, cpus=5000, node_selector={"size": "huge"}))
 
 
-def test_nothing_is_too_much_where_machines_come_on_demand(
+def test_machines_on_demand_disable_the_size_check(
     alone: Cluster, core: client.CoreV1Api, namespace: Namespace
 ) -> None:
     [node] = [each.metadata.name for each in core.list_node().items]
@@ -111,13 +111,13 @@ def test_nothing_is_too_much_where_machines_come_on_demand(
         core.patch_node(node, {"metadata": {"labels": {"karpenter.sh/nodepool": None}}})
 
 
-def test_a_queue_is_refused_where_there_is_no_kueue(alone: Cluster, namespace: Namespace) -> None:
+def test_a_queue_is_refused_without_kueue(alone: Cluster, namespace: Namespace) -> None:
     with pytest.raises(wl.KubernetesError, match="needs Kueue, which this cluster does not have"):
         python("", namespace, executor=there(namespace, queue="team-a")).submit()
     assert is_nothing_made(namespace)
 
 
-def test_a_queue_that_is_not_there_is_refused_with_those_that_are(
+def test_an_unknown_queue_is_refused_with_the_known_ones(
     alone: Cluster, queues: client.CustomObjectsApi, namespace: Namespace, tmp_path: Path
 ) -> None:
     made = {
@@ -135,9 +135,9 @@ def test_a_queue_that_is_not_there_is_refused_with_those_that_are(
     eventually(lambda: bool(pods_of(namespace)), "it has a pod")
     [pod] = pods_of(namespace).values()
     assert _queue_of(pod) == "team-a"
-    trial.wait(timeout=PATIENCE)  # nobody keeps it out: the definition alone is here
+    trial.wait(timeout=PATIENCE)  # no controller suspends it: only the definition exists
     wrong = there(namespace, queue="team-b")
-    # Who may not look at queues is believed.
+    # An account without access to queues skips the check.
     log_in_with_few_rights(alone, namespace.name, tmp_path)
     trial = python("print('in')", namespace, executor=wrong).submit()
     eventually(

@@ -1,4 +1,4 @@
-"""Where the same tests run: this machine, and pods of a cluster."""
+"""The backends of the shared tests: this machine, and pods of a cluster."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ class Backend:
         return self.name
 
     def run(self, function: Callable[..., Any], **options: Any) -> Any:
-        """A function that runs here: as `@wl.run(...)` makes one."""
+        """Decorate a function like `@wl.run(...)`, for this backend."""
         return wl.run(**{**self.options, **options})(function)
 
     @property
     def options(self) -> dict[str, Any]:
-        """For `@wl.run(...)` of what runs here."""
+        """The options of `@wl.run(...)` for this backend."""
         there = {"backend": "kubernetes", "container_image": self._image}
         return {"cpus": 0.1, **(there if self.name == "kubernetes" else {})}
 
     def executor(self, **options: Any) -> wl.Local | wl.Kubernetes:
-        """Where the jobs of a test run."""
+        """The executor of jobs on this backend."""
         options = {"cpus": 0.1, **options}
         if self.name == "kubernetes":
             return wl.Kubernetes(container_image=self._image, **options)
         return wl.Local(**options)
 
     def job(self, *argv: str, **more: Any) -> wl.Job:
-        """A job that runs a command here."""
+        """A job that runs a command on this backend."""
         return wl.Job(wl.Command(list(argv)), executor=self.executor(), **more)
 
     def leftovers(self) -> list[str]:
-        """What a trial that is over has left lying in the cluster."""
+        """The objects of finished trials that are left in the cluster."""
         return [item.metadata.name for item in self.objects()]
 
     def objects(self) -> list[Any]:
-        """What trials have in the cluster now; nothing where there is none."""
+        """The current objects of trials in the cluster, or nothing without a cluster."""
         if self.namespace is None:
             return []
         core = self.namespace.core
@@ -67,7 +67,7 @@ class Backend:
 
 
 def kubeconfig_for(cluster: Cluster, namespace: str, folder: Path) -> Path:
-    """The cluster's kubeconfig, with that namespace as the one that is meant."""
+    """The cluster's kubeconfig with that namespace as the default."""
     settings = yaml.safe_load(cluster.kubeconfig.read_text())
     for context in settings["contexts"]:
         context["context"]["namespace"] = namespace

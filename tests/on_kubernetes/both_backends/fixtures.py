@@ -1,4 +1,4 @@
-"""Fixtures of tests that run everywhere: on this machine, and in pods."""
+"""Fixtures of tests that run on both backends: this machine, and pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def local_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def reached(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Backend, dict[str, str]]]:
-    """A home whose server has a cluster and reaches its pods, and a namespace for all of a file."""
+    """A home whose server connects to its pods, and a namespace for the whole file."""
     yield from _pods(cluster, tmp_path_factory.mktemp("reached"), {})
 
 
@@ -34,7 +34,7 @@ def reached(
 def dialled(
     own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Backend, dict[str, str]]]:
-    """The same where pods reach the server."""
+    """The same, where pods connect to the server."""
     address = own_cluster.machine_address
     with socket.create_server((address, 0)) as held:
         port = held.getsockname()[1]  # the same for each server of the home
@@ -58,8 +58,8 @@ def _pods(
     namespace.remove()
 
 
-# The short form runs each test in pods that the server reaches. Trials of this machine have tests
-# of their own, and `test_runtime_pods.py` has one of pods that reach the server.
+# The short form runs each test in pods that the server connects to. Local trials have other tests,
+# and `test_runtime_pods.py` has one with pods that connect to the server.
 BACKENDS = [
     pytest.param("local", marks=pytest.mark.thorough),
     "reached",
@@ -72,7 +72,7 @@ def backend(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Backend]:
     """The backend of a test: pods in both connection modes. Its home is in the environment."""
-    monkeypatch.chdir(tmp_path)  # else each pod would download a copy of this repository
+    monkeypatch.chdir(tmp_path)  # otherwise each pod would download a copy of this repository
     monkeypatch.delenv("WINDLASS_SERVER", raising=False)
     if request.param == "local":
         backend = Backend("local", request.getfixturevalue("local_home"))

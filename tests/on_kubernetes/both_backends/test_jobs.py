@@ -1,4 +1,4 @@
-"""What jobs, groups and experiments do is the same wherever they run: here, and in pods."""
+"""Jobs, groups and experiments behave the same on this machine and in pods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from on_kubernetes.both_backends.backends import Backend
 from on_kubernetes.runtime.trial_functions import double, fall_off
 from replicas import exit_codes, wait_all
 
-# Says what it finds in its environment, then runs until its trial is asked to end.
+# Prints its environment, then runs until its trial is asked to stop.
 STAY = """if True:
     import json, os, time
     import windlass as wl
@@ -25,16 +25,16 @@ STAY = """if True:
 
 
 def staying(backend: Backend, **more: Any) -> wl.Job:
-    """A job whose replicas stay until they are asked to end."""
+    """A job whose replicas run until they are asked to stop."""
     return backend.job("python3", "-u", "-c", STAY, **more)
 
 
 def environments(trial: wl.Trial[Any]) -> list[dict[str, str]]:
-    """What each replica found, in the order in which they said so."""
+    """The environment of each replica, in the order of their reports."""
     return [json.loads(line) for line in trial.logs()]
 
 
-def test_an_experiment_has_what_was_added_and_what_its_generator_added(backend: Backend) -> None:
+def test_an_experiment_has_added_trials_and_those_of_its_generator(backend: Backend) -> None:
     tell = backend.job("python3", "-c", "import sys; print(*sys.argv[1:])", name="tell")
 
     def build(trial: wl.Trial[Any], layers: int) -> None:
@@ -62,7 +62,7 @@ def test_a_search_runs_its_trials_and_finds_the_best(backend: Backend) -> None:
     assert found.counts == {"complete": 3}
 
 
-def test_the_replicas_of_every_framework_know_where_the_others_are(backend: Backend) -> None:
+def test_the_replicas_of_every_framework_have_the_addresses_of_the_others(backend: Backend) -> None:
     job = staying(backend)
     groups = {
         "tensorflow": wl.JobGroup(chief=job, ps=job, framework="tensorflow"),
@@ -115,7 +115,7 @@ def _addresses(environment: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_a_job_shrinks_and_grows_and_who_stays_is_left_alone(backend: Backend) -> None:
+def test_a_job_shrinks_and_grows_without_affecting_the_remaining_replicas(backend: Backend) -> None:
     trial = wl.JobGroup(worker=staying(backend, replicas=2)).submit()
 
     def running() -> set[str]:
@@ -143,7 +143,7 @@ def test_a_job_shrinks_and_grows_and_who_stays_is_left_alone(backend: Backend) -
 
 
 @pytest.mark.thorough
-def test_restart_policies_limits_and_deadlines_mean_what_they_say(backend: Backend) -> None:
+def test_restart_policies_limits_and_deadlines_work(backend: Backend) -> None:
     again = "[ $WINDLASS_ATTEMPT != 1 ] || exit 137"
     worn_out = ("FAILED", "BackoffLimitExceeded")
     expected = {
@@ -169,7 +169,7 @@ def test_restart_policies_limits_and_deadlines_mean_what_they_say(backend: Backe
         for case, trial in trials.items()
     }
     assert ended == expected
-    # It is the job's, however its attempts share it.
+    # The deadline applies to the job, including all attempts.
     assert (late.state, late.record.reason) == ("FAILED", "DeadlineExceeded")
     assert "its deadline of 20s" in late.message
     assert late.ended is not None and late.ended - late.created >= 20

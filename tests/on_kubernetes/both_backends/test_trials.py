@@ -1,4 +1,4 @@
-"""What a trial does is the same wherever it runs: each test on this machine, and in pods."""
+"""A trial behaves the same on this machine and in pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from on_kubernetes.runtime.trial_functions import (
 from pseudo_terminal import WAITING, Terminal, stopped_by_ctrl_c
 
 
-def test_a_value_comes_back_and_what_was_printed_is_recorded(backend: Backend) -> None:
+def test_a_value_is_returned_and_the_output_is_recorded(backend: Backend) -> None:
     trial = backend.run(double).submit(21)
     assert trial.result(timeout=PATIENCE) == 42
     assert list(trial.logs()) == ["doubling 21"]
@@ -35,12 +35,12 @@ def test_a_value_comes_back_and_what_was_printed_is_recorded(backend: Backend) -
     eventually(lambda: not backend.leftovers(), "nothing of it is left")
 
 
-def test_an_exception_is_raised_here_as_what_it_was_there(backend: Backend) -> None:
+def test_an_exception_is_raised_here_as_the_original(backend: Backend) -> None:
     with pytest.raises(ValueError, match="not today"):
         backend.run(refuse)("not today")
 
 
-def test_metrics_and_kept_files_are_the_trials(backend: Backend, tmp_path: Path) -> None:
+def test_metrics_and_outputs_belong_to_the_trial(backend: Backend, tmp_path: Path) -> None:
     trial = backend.run(learn).submit(5)
     assert trial.result(timeout=PATIENCE) == 0.2
     assert trial.refresh().summary_metrics["loss"].count == 5
@@ -50,7 +50,7 @@ def test_metrics_and_kept_files_are_the_trials(backend: Backend, tmp_path: Path)
     assert [path.read_text() for path in (tmp_path / "kept").rglob("notes.txt")] == ["kept"]
 
 
-def test_one_that_is_killed_goes_on_from_its_checkpoint(backend: Backend) -> None:
+def test_a_killed_trial_resumes_from_its_checkpoint(backend: Backend) -> None:
     trial = backend.run(go_on, retries=1).submit(4)
     assert trial.result(timeout=PATIENCE) == 2
     assert list(trial.logs()) == ["from 0", "from 2"]
@@ -58,14 +58,14 @@ def test_one_that_is_killed_goes_on_from_its_checkpoint(backend: Backend) -> Non
     assert [each.step for each in trial.list_checkpoints(sort_by="step")] == [0, 1, 2, 3]
 
 
-def test_a_deadline_ends_it(backend: Backend) -> None:
+def test_a_deadline_ends_the_trial(backend: Backend) -> None:
     trial = backend.run(linger, timeout="6s").submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
     assert trial.conditions[-1].reason == "DeadlineExceeded"
 
 
-def test_stopping_it_ends_it_and_leaves_nothing(backend: Backend) -> None:
+def test_stopping_a_trial_ends_it_and_leaves_nothing(backend: Backend) -> None:
     trial = backend.run(linger).submit()
     eventually(lambda: "lingering" in list(trial.logs()), "it runs")
     trial.stop(grace=1)
@@ -75,7 +75,7 @@ def test_stopping_it_ends_it_and_leaves_nothing(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("code", [1, pytest.param(137, marks=pytest.mark.thorough)])
-def test_an_exit_code_is_the_programs_own(backend: Backend, code: int) -> None:
+def test_the_exit_code_is_that_of_the_program(backend: Backend, code: int) -> None:
     trial = backend.run(leave_with).submit(code).wait(timeout=PATIENCE)
     assert (trial.state, trial.exit_code) == ("FAILED", code)
 
@@ -91,7 +91,7 @@ def test_a_suspended_trial_stops_and_starts_again(backend: Backend) -> None:
     trial.wait(timeout=PATIENCE)
 
 
-def test_replicas_know_which_they_are(backend: Backend) -> None:
+def test_replicas_know_their_identity(backend: Backend) -> None:
     trial = backend.run(whoami, replicas=2).submit()
     assert trial.result(timeout=PATIENCE) == (0, 2, trial.id, "whoami main-0")
     told = [
@@ -102,7 +102,7 @@ def test_replicas_know_which_they_are(backend: Backend) -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_killed_loses_nothing(backend: Backend) -> None:
+def test_a_killed_server_loses_nothing(backend: Backend) -> None:
     trial = backend.run(learn).submit(4)
     kill_server(backend.home)
     assert trial.result(timeout=PATIENCE) == 0.25
@@ -110,7 +110,7 @@ def test_a_server_that_is_killed_loses_nothing(backend: Backend) -> None:
     assert len(trial.attempts) == 1
 
 
-def test_a_program_is_a_command_line_too(backend: Backend, tmp_path: Path) -> None:
+def test_a_program_can_be_a_command_line(backend: Backend, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print('hello', *sys.argv[1:])\n")
     job = wl.Job(
         wl.PythonScript(tmp_path / "train.py"), args={"lr": 0.1}, executor=backend.executor()
@@ -120,7 +120,7 @@ def test_a_program_is_a_command_line_too(backend: Backend, tmp_path: Path) -> No
     assert list(trial.logs()) == ["hello --lr=0.1"]
 
 
-def test_secrets_and_variables_are_the_programs_alone_and_it_ends_when_it_is_asked_to(
+def test_secrets_and_variables_reach_only_the_program(
     backend: Backend,
 ) -> None:
     value = "s3cret-" + secrets.token_hex(8)
@@ -137,7 +137,7 @@ def test_secrets_and_variables_are_the_programs_alone_and_it_ends_when_it_is_ask
 
 
 def _told(backend: Backend) -> str:
-    """All that can be read of what trials have in the cluster, their Secrets too."""
+    """All readable data of the objects of trials in the cluster, with their Secrets."""
     told = ""
     for each in backend.objects():
         held = getattr(each, "data", None) or {}
@@ -175,7 +175,7 @@ build(2)
 """
 
 
-def test_values_and_errors_are_of_the_classes_of_ones_own_project(
+def test_values_and_errors_have_the_classes_of_the_project(
     backend: Backend, project: Project
 ) -> None:
     project.write("models.py", MODELS)
@@ -190,7 +190,7 @@ def test_values_and_errors_are_of_the_classes_of_ones_own_project(
     assert 'raise models.TooLarge("at most 1", size)' in done.stderr
 
 
-def test_parts_of_checkpoints_are_one_and_only_the_newest_are_kept(
+def test_parts_are_one_checkpoint_and_only_the_newest_are_kept(
     backend: Backend, tmp_path: Path
 ) -> None:
     trial = backend.run(save_in_parts, replicas=2, keep_last=2).submit(4)
@@ -213,7 +213,7 @@ def test_parts_of_checkpoints_are_one_and_only_the_newest_are_kept(
 
 
 @pytest.mark.thorough
-def test_ctrl_c_stops_what_is_waited_for_and_says_so(backend: Backend, project: Project) -> None:
+def test_ctrl_c_stops_the_awaited_trial_and_reports_it(backend: Backend, project: Project) -> None:
     project.write("train.py", WAITING)
     terminal = Terminal(project, "train.py", OPTIONS=json.dumps(backend.options))
     try:

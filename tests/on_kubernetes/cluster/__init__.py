@@ -1,6 +1,6 @@
-"""A real one-node Kubernetes on this machine, as `make kube` and `make kube-down` have it.
+"""A real one-node Kubernetes on this machine, for `make kube` and `make kube-down`.
 
-Everything of it lives in namespaces of its own (processes, network, mounts), whose first process
-holds them: when that one is killed, all is gone, whatever state it was in. What is built is kept in
-a cache outside the tree. Imports nothing of Windlass; Debian 12 and root are needed.
+The cluster lives in its own namespaces (processes, network, mounts), whose first process holds
+them: when that process is killed, everything ends, in any state. Builds are stored in a cache
+outside the tree. The package imports nothing of Windlass, and needs Debian 12 and root.
 """

@@ -1,4 +1,4 @@
-"""The programs of Kubernetes, built once from Debian's source package and kept in the cache."""
+"""The programs of Kubernetes, built once from Debian's source package and stored in the cache."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from on_kubernetes.cluster.locations import CACHE
 
 VERSION = "1.20.2"
 RECIPE = "1"
-"""To be changed with anything that changes what is built."""
+"""Change this with anything that changes the build."""
 
 PROGRAMS = (
     "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 )  # fmt: skip
 
 BINARIES = CACHE / f"kubernetes-{VERSION}-{RECIPE}"
-"""Complete wherever it exists: it gets this name when all is built."""
+"""Complete if it exists: it gets this name at the end of the build."""
 
 PAUSE = BINARIES / "pause"
-"""A program that waits and takes in orphans: the first process of pods, and of our namespaces."""
+"""A program that waits and reaps orphans: the first process of pods, and of the namespaces."""
 
 _REFLECT2 = Path("/usr/share/gocode/src/github.com/modern-go/reflect2")
 
 
 def build() -> None:
-    """Have the programs in the cache; where a build was killed, the next one goes on with it."""
+    """Build the programs into the cache. The next build continues one that was killed."""
     if BINARIES.exists():
         return
     debian.install(debian.BUILDING)
@@ -58,7 +58,7 @@ def build() -> None:
 
 
 def _unpack_source(work: Path) -> Path:
-    """Download the source package; the folder where its files are."""
+    """Download the source package and return the folder of its files."""
     downloads = work / "downloads"
     debian.Apt(work / "apt").source("kubernetes", downloads)
     archives = list(downloads.glob(f"kubernetes_*{VERSION}.orig.tar.gz"))
@@ -68,12 +68,12 @@ def _unpack_source(work: Path) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir()
     run("tar", "--extract", "--strip-components=1", "--file", archives[0], cwd=tree)
-    _mend(tree)
+    _replace_reflect2(tree)
     return tree
 
 
-def _mend(tree: Path) -> None:
-    """Replace reflect2: the one that comes along faults where Go is 1.18 or newer."""
+def _replace_reflect2(tree: Path) -> None:
+    """Replace reflect2, whose included version crashes with Go 1.18 or newer."""
     old = tree / "vendor" / "github.com" / "modern-go" / "reflect2"
     for path in [*old.glob("*.go"), *old.glob("*.s")]:
         path.unlink()
@@ -83,7 +83,7 @@ def _mend(tree: Path) -> None:
 
 
 def _build_environment() -> dict[str, str]:
-    """What the Makefile wants to know where it is not in a checkout."""
+    """Variables that the Makefile needs outside of a checkout."""
     major, minor, _ = VERSION.split(".")
     return {
         "KUBE_GIT_VERSION": f"v{VERSION}",

@@ -1,4 +1,4 @@
-"""Running commands: those that fail are told with what they said."""
+"""Run commands, and raise errors with the output of those that fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class ClusterError(Exception):
-    """The cluster cannot be had, and why, in words for whoever typed the command."""
+    """The cluster is unavailable, with the reason for the user."""
 
 
 def run(
@@ -19,7 +19,7 @@ def run(
     env: Mapping[str, str] | None = None,
     given: str | None = None,
 ) -> str:
-    """What a command printed.
+    """Run a command and return its output.
 
     >>> run("echo", "hello")
     'hello\\n'
@@ -43,7 +43,7 @@ def run(
 def run_logged(
     command: Sequence[str | Path], log: Path, *, cwd: Path, env: Mapping[str, str]
 ) -> None:
-    """Run a command that takes long and says much; what it says goes to a file."""
+    """Run a long command and write its output to a file."""
     with log.open("ab") as file:
         done = subprocess.run(
             [str(each) for each in command],

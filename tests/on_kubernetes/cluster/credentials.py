@@ -1,4 +1,4 @@
-"""Who is who in the cluster: its authority, the accounts of its parts, and those of tests."""
+"""The certificate authority of the cluster, the accounts of its parts, and those of tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ACCOUNTS = {
 
 
 def make_credentials() -> None:
-    """Write keys, tokens and kubeconfigs; the admin's is the last, and tells that all are there."""
+    """Write keys, tokens and kubeconfigs. The admin's is the last one and marks completion."""
     KEYS.mkdir(parents=True, mode=0o700)
     _make_authority()
     tokens = {account: secrets.token_hex(16) for account in _ACCOUNTS}
@@ -60,7 +60,7 @@ def token_of(account: str) -> str:
 
 
 def _make_authority() -> None:
-    """A certificate authority, the API server's certificate, and the key of service accounts."""
+    """Create a certificate authority, the API server's certificate, and the service account key."""
     authority_key, server_key = KEYS / "ca.key", KEYS / "server.key"
     run(
         "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3650",

@@ -1,4 +1,4 @@
-"""What Debian has for us: packages to install, and an apt of our own for sources and images."""
+"""Debian packages: installed ones, and a separate apt for sources and images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUILDING = (
 
 
 def check_machine() -> None:
-    """Raise where no cluster can run, saying what is missing."""
+    """Raise an error with the missing requirement if no cluster can run."""
     missing = []
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         missing.append("Linux on x86-64")
@@ -41,12 +41,12 @@ def check_machine() -> None:
 
 
 def install(packages: tuple[str, ...]) -> None:
-    """Have packages on this machine, installing those that are not."""
+    """Install missing packages on this machine."""
     missing = [name for name in packages if not _is_installed(name)]
     if not missing:
         return
     print(f"Installing {', '.join(missing)} ...", flush=True)
-    # No service of theirs is to start: at run level 1 there is none.
+    # None of their services may start: run level 1 has none.
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     command = ("apt-get", "install", "--yes", "--no-install-recommends", *missing)
     try:
@@ -62,7 +62,7 @@ def install(packages: tuple[str, ...]) -> None:
 
 
 class Apt:
-    """An apt with the machine's own sources but a folder of its own, which knows sources too."""
+    """An apt with the machine's package sources and a separate folder, which also knows sources."""
 
     def __init__(self, folder: Path) -> None:
         self._options: list[str] = []
@@ -91,7 +91,7 @@ class Apt:
         run(*command, cwd=folder)
 
     def unpack(self, packages: tuple[str, ...], folder: Path) -> None:
-        """Unpack packages and all that they depend on into a folder, running nothing of theirs."""
+        """Unpack packages and their dependencies into a folder without running their scripts."""
         shutil.rmtree(self._archives, ignore_errors=True)
         (self._archives / "partial").mkdir(parents=True)
         run(
@@ -99,7 +99,7 @@ class Apt:
             "--no-install-recommends", "--download-only", *packages,
         )  # fmt: skip
         for archive in sorted(self._archives.glob("*.deb")):
-            # `dpkg-deb --extract` would replace /bin and /lib, where they are links, by folders.
+            # `dpkg-deb --extract` would replace the links /bin and /lib by folders.
             extract = 'dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"'
             run("bash", "-o", "pipefail", "-c", extract, "bash", archive, folder)
 
@@ -123,7 +123,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _write_sources(folder: Path) -> None:
-    """Copy the machine's sources of Debian, for packages and sources both."""
+    """Copy the machine's Debian sources, both for packages and for source packages."""
     etc = Path("/etc/apt")
     for path in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
         if not path.is_file() or path.suffix not in (".list", ".sources"):
@@ -133,7 +133,7 @@ def _write_sources(folder: Path) -> None:
 
 
 def with_sources(text: str) -> str:
-    """Sources in lines, those of our Debian alone, each for packages and for sources.
+    """Return the one-line sources of this Debian, each for packages and for source packages.
 
     >>> print(with_sources("deb http://a/debian bookworm main\\ndeb http://b/x any main"))
     deb http://a/debian bookworm main
@@ -147,7 +147,7 @@ def with_sources(text: str) -> str:
 
 
 def with_sources_822(text: str) -> str:
-    """Sources in paragraphs, those of our Debian alone, each for packages and for sources.
+    """Return the deb822 sources of this Debian, each for packages and for source packages.
 
     >>> print(with_sources_822("Types: deb\\nURIs: http://a\\nSuites: bookworm"))
     Types: deb deb-src

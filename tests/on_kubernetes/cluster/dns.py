@@ -1,4 +1,4 @@
-"""The cluster's DNS: names of services and of pods behind them; all others are asked elsewhere."""
+"""The cluster's DNS: names of services and their pods. Other queries are forwarded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UPSTREAM_PATIENCE = 4.0
 
 
 class ClusterNames:
-    """Answers questions about names of the cluster, and passes on all others."""
+    """Answers queries for names of the cluster, and forwards all others."""
 
     def __init__(self, kubeconfig: Path, upstream: list[str]) -> None:
         self._services = Watched("services", kubeconfig)
@@ -26,7 +26,7 @@ class ClusterNames:
         self._endpoints.start()
 
     def resolve(self, request: DNSRecord, handler: DNSHandler) -> DNSRecord:
-        """The answer to a question."""
+        """Return the answer to a query."""
         name = str(request.q.qname).rstrip(".")
         if not is_in_cluster(name):
             return self._ask_elsewhere(request, handler.protocol)

@@ -1,4 +1,4 @@
-"""What names stand for in the cluster, as the services and their endpoints say."""
+"""The addresses of names in the cluster, from services and their endpoints."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from on_kubernetes.cluster.locations import DOMAIN
 
 Objects = dict[tuple[str, str], dict[str, Any]]
-"""Objects of one kind as the API has them, by namespace and name."""
+"""Objects of one kind from the API, by namespace and name."""
 
 
 def addresses_of(name: str, services: Objects, endpoints: Objects) -> list[str] | None:
-    """The addresses that a name stands for; none if it is not a name.
+    """Return the addresses of a name, or None for an unknown name.
 
     >>> services = {("ns", "mpi"): {"spec": {"clusterIP": "None"}}}
     >>> subset = {"addresses": [{"ip": "10.88.0.7", "hostname": "worker-0"}]}
@@ -39,13 +39,13 @@ def addresses_of(name: str, services: Objects, endpoints: Objects) -> list[str] 
     if hostname is None:
         is_headless = cluster_address in ("", "None")
         return [each["ip"] for each in ready] if is_headless else [cluster_address]
-    # A pod without a name of its own goes by its address.
+    # A pod without a host name is named by its address.
     named = [each["ip"] for each in ready if _hostname(each) == hostname]
     return named or None
 
 
 def is_in_cluster(name: str) -> bool:
-    """Whether it is for us to know what a name stands for.
+    """Return whether a name belongs to the cluster.
 
     >>> is_in_cluster("kubernetes.default.svc.cluster.local"), is_in_cluster("python.org")
     (True, False)

@@ -1,4 +1,4 @@
-"""`deploy/Dockerfile`, read: what its stages are made of, for images that are made without it."""
+"""A parser of `deploy/Dockerfile`, for images that are built without Docker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KNOWN = ("ARG", "FROM", "RUN", "COPY", "USER", "WORKDIR", "ENV", "CMD", "ENTRYP
 
 @dataclass(frozen=True)
 class Stage:
-    """One image of a Dockerfile: the base, the steps in their order, and what it is run with."""
+    """One image of a Dockerfile: its base, its steps in order, and its run configuration."""
 
     name: str
     base: str
@@ -30,7 +30,7 @@ class Stage:
     entry: tuple[str, ...] = ()
 
     def settings(self, path: str) -> dict[str, object]:
-        """What the configuration of such an image says; `path` is what programs are found by."""
+        """The configuration of such an image; `path` is the search path of programs."""
         env = [f"PATH={path}", *(f"{name}={value}" for name, value in self.env.items())]
         known = {
             "Env": env, "User": self.user, "WorkingDir": self.folder,
@@ -40,7 +40,7 @@ class Stage:
 
 
 def stages(text: str) -> dict[str, Stage]:
-    """The stages of a Dockerfile, each with all that the one it is from has said.
+    """The stages of a Dockerfile, each with the settings of its base.
 
     >>> one = "FROM python:3 AS one\\nENV A=1 B=2\\nUSER 7\\n"
     >>> two = stages(f"{one}FROM one AS two\\nUSER 8\\nRUN a \\\\\\n b")["two"]

@@ -1,7 +1,7 @@
-"""The namespaces that the cluster lives in, and the one process that holds them.
+"""The namespaces of the cluster, and the one process that holds them.
 
-Kill that process and everything in there ends: programs, containers, mounts, network devices and
-rules. So there is nothing to remember and nothing to take down piece by piece.
+Kill that process and everything in them ends: programs, containers, mounts, network devices and
+rules. No state must be remembered or removed piece by piece.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from on_kubernetes.cluster.wait import NeverHappenedError, end_process, wait_unt
 
 _KIND = "windlass-kube:"
 _MARK = f"{_KIND}{STATE}"
-_CNI_CACHE = Path("/var/lib/cni")  # nothing can change where the interface keeps its cache
+_CNI_CACHE = Path("/var/lib/cni")  # the path of the cache cannot be configured
 _CGROUPS = Path("/sys/fs/cgroup")
 
-# What the kubelet would set for the whole machine. It finds it set, and the machine stays as it is.
+# Settings that the kubelet would change for the whole machine. It finds them set, and the machine
+# stays unchanged.
 _KERNEL_SETTINGS = {
     "kernel/keys/root_maxbytes": 25_000_000,
     "kernel/keys/root_maxkeys": 1_000_000,
@@ -34,7 +35,7 @@ _KERNEL_SETTINGS = {
     "vm/panic_on_oom": 0,
 }
 
-# $1: a folder, $2: the program that waits, $3: how it is known, $4: the socket of containerd
+# $1: a folder, $2: the program that waits, $3: its mark, $4: the socket of containerd
 _PREPARE = """
 set -e
 mount -t proc proc /proc
@@ -53,12 +54,12 @@ exec "$2" "$3"
 
 
 def is_open() -> bool:
-    """Whether the namespaces are there."""
+    """Return whether the namespaces exist."""
     return holder() is not None
 
 
 def holder() -> int | None:
-    """The process that holds the namespaces."""
+    """Return the process that holds the namespaces."""
     wanted = [os.fsencode(PAUSE), os.fsencode(_MARK)]
     for pid in _all_processes():
         if _arguments(pid)[:2] == wanted:
@@ -67,7 +68,7 @@ def holder() -> int | None:
 
 
 def make() -> int:
-    """Make the namespaces; return the process that holds them."""
+    """Create the namespaces and return the process that holds them."""
     (LOGS / "var").mkdir(parents=True)
     for name, value in _KERNEL_SETTINGS.items():
         setting = STATE / "settings" / name
@@ -99,35 +100,35 @@ def make() -> int:
 
 
 def unmake() -> None:
-    """End everything that runs in the namespaces, and with it the namespaces."""
+    """End everything that runs in the namespaces, and so the namespaces."""
     if pid := holder():
         end_process(pid, signal.SIGKILL)
     for hierarchy in _hierarchies():
         group = hierarchy / NAME
         wait_until(functools.partial(_is_removed, group), f"{group} is gone")
-    # Another cluster has something mounted there, which would go with the folder.
+    # Another cluster has a mount there, which would be removed with the folder.
     if not any(_is_of_our_kind(pid) for pid in _all_processes()):
         try:
             _CNI_CACHE.rmdir()
         except OSError:
-            pass  # it was never made, or somebody else's containers use it
+            pass  # it was never created, or other containers use it
 
 
 def run_inside(*command: str | Path, given: str | None = None) -> str:
-    """What a command printed that ran in the namespaces."""
+    """Run a command in the namespaces and return its output."""
     return run(*_entering(), *command, given=given)
 
 
 def spawn_inside(
     command: tuple[str | Path, ...], log: Path, env: Mapping[str, str] | None = None
 ) -> None:
-    """Start a program in the namespaces that goes on by itself."""
+    """Start a program in the namespaces without waiting for it."""
     launch = 'exec setsid "$@" </dev/null >>"$0" 2>&1 &'
     run(*_entering(), "sh", "-c", launch, log, *command, env=env)
 
 
 def process_inside(known_by: str) -> int | None:
-    """The process in the namespaces, containers aside, with a word at the head of its command."""
+    """Return the process in the namespaces, outside of containers, whose command has this word."""
     init = holder()
     if init is None:
         return None
@@ -140,7 +141,7 @@ def process_inside(known_by: str) -> int | None:
 
 
 def accepts(path: str) -> bool:
-    """Whether something in the namespaces accepts connections on a socket of the file system."""
+    """Return whether a process in the namespaces accepts connections on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(f"/proc/{holder()}/root{path}")
@@ -150,7 +151,7 @@ def accepts(path: str) -> bool:
 
 
 def listens(port: int, protocol: str = "tcp") -> bool:
-    """Whether something in the namespaces listens on a port."""
+    """Return whether a process in the namespaces listens on a port."""
     init = holder()
     if init is None:
         return False
@@ -182,7 +183,7 @@ def _arguments(pid: int) -> list[bytes]:
 
 
 def _is_of_our_kind(pid: int) -> bool:
-    """Whether a process holds the namespaces of any cluster of ours."""
+    """Return whether a process holds the namespaces of any test cluster."""
     command = _arguments(pid)[:2]
     return len(command) == 2 and command[1].startswith(os.fsencode(_KIND))
 
@@ -195,17 +196,17 @@ def _namespaces(pid: int) -> tuple[str, str] | None:
 
 
 def _hierarchies() -> list[Path]:
-    """The folders that control groups are made in: one, or one for every controller."""
+    """The root folders of control groups: one, or one for every controller."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [path for path in _CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
 def _is_removed(group: Path) -> bool:
-    """Remove a control group with those below it, and say whether nothing was in the way."""
+    """Remove a control group with its children, and return whether that was possible."""
     try:
         for below, _, _ in os.walk(group, topdown=False):
             os.rmdir(below)
     except OSError:
-        return False  # the last of its processes is still on its way out
+        return False  # the last of its processes is still ending
     return True

@@ -1,4 +1,4 @@
-"""Images, made without a container engine: archives that containerd takes in."""
+"""Images, built without a container engine: archives that containerd imports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from on_kubernetes.cluster.commands import run
 from on_kubernetes.cluster.locations import CACHE, PAUSE_IMAGE, WORKER_IMAGE
 
 RECIPE = "1"
-"""To be changed with anything that changes what is in an image."""
+"""Change this with anything that changes the contents of an image."""
 
 IMAGES = CACHE / f"images-{RECIPE}"
-"""Complete wherever it exists."""
+"""Complete if it exists."""
 
-# What `deploy/Dockerfile` has: Python, uv and certificates. Besides, the libraries that a Python
-# mounted from this machine, PyTorch and TensorFlow want of the system.
+# The contents of `deploy/Dockerfile`: Python, uv and certificates. In addition, the system
+# libraries that a mounted Python of this machine, PyTorch and TensorFlow need.
 PACKAGES = (
     "base-files", "bash", "ca-certificates", "coreutils", "dash", "findutils", "grep", "libc-bin",
     "libgomp1", "libstdc++6", "procps", "python3", "python3-distutils", "python3-pip", "sed",
@@ -30,7 +30,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def make_images() -> None:
-    """Have the archives of all images in the cache."""
+    """Write the archives of all images to the cache."""
     if IMAGES.exists():
         return
     print("Making the images of pods ...", flush=True)
@@ -85,7 +85,7 @@ def _worker_root(work: Path) -> Path:
         (root / name).symlink_to(f"usr/{name}")
     debian.Apt(work / "apt").unpack(PACKAGES, root)
 
-    # What the packages' own scripts would have done.
+    # The effects of the packages' own scripts.
     (root / "etc" / "passwd").write_text(
         "root:x:0:0:root:/root:/bin/bash\n"
         "worker:x:1000:1000::/home/worker:/bin/bash\n"
@@ -95,7 +95,7 @@ def _worker_root(work: Path) -> Path:
     home = root / "home" / "worker"
     home.mkdir(parents=True, exist_ok=True)
     os.chown(home, 1000, 1000)
-    (root / "root").chmod(0o755)  # what is mounted below it is for all users
+    (root / "root").chmod(0o755)  # mounts below it are for all users
     (root / "tmp").mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     authorities = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))

@@ -1,4 +1,4 @@
-"""Where things are: folders of the cluster, its addresses, its names."""
+"""Locations: folders of the cluster, its addresses, its names."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass" / "kube"
 LOCK = CACHE / "lock"
-"""Held by whoever builds, starts or stops."""
+"""Held while a process builds, starts or stops a cluster."""
 
 NUMBER = int(os.environ.get("WINDLASS_KUBE_NUMBER", "0"))
-"""Which cluster of this machine is meant: there can be several, next to each other."""
+"""The number of the cluster. Several clusters can run on one machine."""
 
 _SUFFIX = f"-{NUMBER}" if NUMBER else ""
 
 NAME = f"windlass-kube{_SUFFIX}"
-"""What its control groups and its rules on the machine are known by."""
+"""The name of its control groups and its firewall rules."""
 
 STATE = CACHE / f"run{_SUFFIX}"
-"""All that a running cluster writes; gone when it is stopped."""
+"""All files of a running cluster. Deleted when the cluster stops."""
 
 LOGS = STATE / "logs"
 KEYS = STATE / "keys"
 KUBECONFIG = STATE / "kubeconfig"
-"""How to get at the cluster with all rights; there only while the cluster is."""
+"""The kubeconfig with all permissions. Exists only while the cluster runs."""
 
 NODE = "windlass-node"
 SOCKET = "/run/windlass/containerd.sock"
-"""Of containerd, as its namespace sees it."""
+"""The socket of containerd, as its namespace sees it."""
 
-# The machine and the cluster's node are the two ends of one cable. Only these two addresses are to
-# be seen on the machine; pods and services have theirs behind the node.
+# The machine and the cluster's node are the two ends of one cable. The machine sees only these two
+# addresses. Pods and services have theirs behind the node.
 LINK = f"wlkube{NUMBER}"
 MACHINE_ADDRESS = f"10.87.{NUMBER}.1"
 NODE_ADDRESS = f"10.87.{NUMBER}.2"
@@ -45,4 +45,4 @@ PAUSE_IMAGE = "windlass-pause:test"
 WORKER_IMAGE = "windlass-worker:test"
 
 USERS = ("limited", "alice", "bob")
-"""Accounts without any rights, until a test gives them some."""
+"""Accounts without permissions, until a test grants some."""

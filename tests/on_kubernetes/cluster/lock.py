@@ -1,4 +1,4 @@
-"""One at a time: whoever builds, starts or stops the cluster, or makes an image for it."""
+"""Mutual exclusion of commands that build, start or stop the cluster, or build its images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from on_kubernetes.cluster.locations import LOCK
 
 @contextmanager
 def locked(lock: Path = LOCK) -> Iterator[None]:
-    """Hold the lock; wait for whoever holds it, saying so."""
+    """Hold the lock. Wait for another holder, and print a notice."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as file:
         try:

@@ -1,7 +1,7 @@
-"""The cable between this machine and the cluster, and the way from there to the world.
+"""The cable between this machine and the cluster, and its route to the outside.
 
-All that is ever changed on the machine: one pair of network devices, which goes with the cluster's
-namespaces, three rules that carry a comment to be known by, and whether packets are forwarded.
+The only changes of the machine: one pair of network devices, which is removed with the cluster's
+namespaces, three rules with an identifying comment, and the forwarding of packets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RULES = {
 
 
 def connect(holder: int) -> None:
-    """Lay the cable to the namespaces that a process holds, and let them reach the world."""
+    """Connect the namespaces that a process holds, and give them a route to the outside."""
     if taken := run("ip", "route", "show", "root", LINK_NETWORK).strip():
         raise ClusterError(f"The network {LINK_NETWORK} is in use on this machine:\n{taken}")
     size = str(mtu())
@@ -56,7 +56,7 @@ def connect(holder: int) -> None:
 
 
 def disconnect() -> None:
-    """Take everything back, whatever there is of it."""
+    """Remove all of it that exists."""
     subprocess.run(["ip", "link", "delete", LINK], capture_output=True, check=False)
     for table in _RULES:
         for rule in run("iptables-save", "-t", table).splitlines():
@@ -69,13 +69,13 @@ def disconnect() -> None:
 
 
 def mtu() -> int:
-    """The largest packet that the machine's way to the world takes."""
+    """The largest packet size of the machine's route to the outside."""
     found = re.search(r"\bdev (\S+)", run("ip", "route", "show", "default"))
     return int(Path(f"/sys/class/net/{found[1]}/mtu").read_text()) if found else 1500
 
 
 def name_servers() -> list[str]:
-    """Those of the machine that can be reached from the cluster."""
+    """The name servers of the machine that the cluster can reach."""
     for path in ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
         if Path(path).exists():
             found = re.findall(r"(?m)^nameserver\s+([\d.]+)\s*$", Path(path).read_text())

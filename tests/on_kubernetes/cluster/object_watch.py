@@ -12,13 +12,13 @@ from typing import Any
 
 from on_kubernetes.cluster.dns_names import Objects
 
-_PAUSE = 0.5  # between attempts, while the API server is away
+_PAUSE = 0.5  # between attempts, while the API server is unreachable
 
 
 class Watched(threading.Thread):
-    """The objects of a kind, `services` for example, in all namespaces.
+    """The objects of a kind, such as `services`, in all namespaces.
 
-    While the API server is away they stay as they were last seen.
+    While the API server is unreachable, the last known objects stay.
     """
 
     def __init__(self, kind: str, kubeconfig: Path) -> None:
@@ -32,10 +32,10 @@ class Watched(threading.Thread):
         self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
 
     def on_change(self, thing: dict[str, Any]) -> None:
-        """Called with each object that is new or changed."""
+        """Called with each new or changed object."""
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The answer of the API server."""
+        """Return the response of the API server."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self._server + path, data, headers, method=method)
@@ -50,7 +50,7 @@ class Watched(threading.Thread):
                 time.sleep(_PAUSE)
 
     def _list(self) -> str:
-        """Read them all; return how far that reaches."""
+        """List all objects and return their resource version."""
         with self._get("") as answer:
             listed = json.load(answer)
         self.objects = {_key(each): each for each in listed["items"]}
@@ -63,7 +63,7 @@ class Watched(threading.Thread):
         with self._get(f"?watch=1&timeoutSeconds=600&resourceVersion={version}") as answer:
             for line in answer:
                 change = json.loads(line)
-                if change["type"] == "ERROR":  # what we know is too old: list again
+                if change["type"] == "ERROR":  # the known version is too old: list again
                     return
                 changed = dict(self.objects)
                 if change["type"] == "DELETED":

@@ -1,4 +1,4 @@
-"""The programs that are the cluster: how each is started, known, found ready and stopped."""
+"""The programs of the cluster: how to start, identify, check and stop each."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class Part:
     name: str
     command: tuple[str, ...]
     known_by: str
-    """The word at the head of the command that tells it from all else."""
+    """The word in the command that identifies the program."""
     is_answering: Callable[[], bool]
     env: dict[str, str] = field(default_factory=dict)
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """The log file of the program."""
         return LOGS / f"{self.name}.log"
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it runs."""
+        """The process of the program, if it runs."""
         return enclosure.process_inside(self.known_by)
 
     def start(self) -> None:
-        """Start it, unless it runs; `wait` waits for it."""
+        """Start the program, unless it runs. Use `wait` to wait for it."""
         if self.pid is None:
             enclosure.spawn_inside(self.command, self.log, self.env)
 
     def wait(self, timeout: float = 90.0) -> None:
-        """Return when it answers."""
+        """Return when the program answers."""
         try:
             wait_until(self.is_answering, f"{self.name} answers", timeout=timeout)
         except NeverHappenedError as error:
@@ -68,14 +68,14 @@ class Part:
             raise ClusterError(f"{error}\nThe end of {self.log}:\n{tail}") from None
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Stop it, if it runs, and return when it is gone. What it has started goes on."""
+        """Stop the program, if it runs, and return when it is gone. Its children continue."""
         if pid := self.pid:
-            # The API server would wait a minute for watches to end: no test needs that.
+            # The API server would wait a minute for watches to end, which no test needs.
             end_process(pid, how, patience=5)
 
 
 def part_named(name: str) -> Part:
-    """The part that is called so: `etcd`, `apiserver`, ..."""
+    """Return the part with this name: `etcd`, `apiserver`, ..."""
     for part in parts():
         if part.name == name:
             return part
@@ -84,7 +84,7 @@ def part_named(name: str) -> Part:
 
 
 def parts() -> tuple[Part, ...]:
-    """All of them, in the order in which they are started."""
+    """Return all parts, in their start order."""
     return (
         _etcd(),
         _containerd(),
@@ -132,7 +132,7 @@ def _apiserver() -> Part:
         f"--service-cluster-ip-range={SERVICE_NETWORK}",
         "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged=true",
-        # How long pods stay on a node that is gone.
+        # The time that pods stay on a lost node.
         "--default-not-ready-toleration-seconds=20",
         "--default-unreachable-toleration-seconds=20",
     )
@@ -204,17 +204,17 @@ def _kubelet() -> Part:
 
 
 def is_api_ready() -> bool:
-    """Whether the API server answers and says that it is ready."""
+    """Return whether the API server answers and is ready."""
     try:
         context = ssl.create_default_context(cafile=str(AUTHORITY))
         with urllib.request.urlopen(f"{API_SERVER}/readyz", timeout=5, context=context) as answer:
             return bool(answer.status == 200)
-    except OSError:  # urllib's errors among them
+    except OSError:  # including urllib's errors
         return False
 
 
 def _as_client(account: str) -> tuple[str, ...]:
-    """How a controller is told who it is; of each there is only one."""
+    """The arguments that identify a controller, of which only one exists."""
     kubeconfig = kubeconfig_of(account)
     return (
         f"--kubeconfig={kubeconfig}",

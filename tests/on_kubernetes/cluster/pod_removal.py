@@ -19,7 +19,7 @@ from on_kubernetes.cluster.object_watch import Watched
 
 
 def has_ended(pod: dict[str, Any]) -> bool:
-    """Whether a pod is deleted, and the kubelet has reported the end of all its containers.
+    """Return whether a pod is deleted, and the kubelet has reported the end of all containers.
 
     >>> ended = {"containerStatuses": [{"state": {"terminated": {"exitCode": 143}}}]}
     >>> has_ended({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": ended})
@@ -38,7 +38,7 @@ def has_ended(pod: dict[str, Any]) -> bool:
 
 
 class EndedPods(Watched):
-    """The pods of the cluster, and the removal of those that have ended."""
+    """The pods of the cluster, and the removal of ended ones."""
 
     def __init__(self, kubeconfig: Path) -> None:
         super().__init__("pods", kubeconfig)
@@ -49,7 +49,7 @@ class EndedPods(Watched):
             self._ended.put(thing["metadata"])
 
     def remove_all(self) -> None:
-        """Remove pods for ever, as they end."""
+        """Remove pods as they end, forever."""
         while True:
             metadata = self._ended.get()
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
@@ -62,7 +62,7 @@ class EndedPods(Watched):
             except (
                 OSError,
                 HTTPException,
-            ) as error:  # the API server is away: the kubelet removes this pod
+            ) as error:  # the API server is unreachable: the kubelet removes this pod
                 print(f"{path}: {error!r}")
 
 

@@ -1,4 +1,4 @@
-"""The settings files of those parts that want one."""
+"""The settings files of the parts that need one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CONTAINERD = FOLDER / "containerd.toml"
 KUBELET = FOLDER / "kubelet.json"
 PROXY = FOLDER / "proxy.json"
 RESOLVER = FOLDER / "resolv.conf"
-"""The machine's name servers, for pods that want no cluster DNS."""
+"""The machine's name servers, for pods without cluster DNS."""
 
 _CNI = FOLDER / "cni"
 
 
 def write_settings() -> None:
-    """Write all of them."""
+    """Write all settings files."""
     _CNI.mkdir(parents=True)
     (_CNI / "10-bridge.conflist").write_text(json.dumps(_pod_network()))
     CONTAINERD.write_text(_containerd())
@@ -95,16 +95,16 @@ def _kubelet() -> dict[str, object]:
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
         "maxPods": 250,
-        # A disk that is fuller than one likes is no reason to evict pods, nor to remove images:
-        # these cannot be pulled again.
+        # A nearly full disk must not evict pods or remove images, because these cannot be pulled
+        # again.
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "volumePluginDir": f"{STATE}/volume-plugins",
-        # Soon told, when the kubelet is stopped; see the controller manager.
+        # A stopped kubelet must be detected soon; see the controller manager.
         "nodeLeaseDurationSeconds": 20,
         "nodeStatusUpdateFrequency": "5s",
-        # A pod that is deleted while it starts is looked at again only then.
+        # A pod that is deleted while it starts is checked again only after this time.
         "syncFrequency": "3s",
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,

@@ -1,4 +1,4 @@
-"""What shows that a cluster works: a pod that looks up a name and talks to the API server."""
+"""A smoke test of the cluster: a pod that looks up a name and calls the API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prove(timeout: float = 90.0) -> None:
     container = {"name": "main", "image": WORKER_IMAGE, "command": ["python3", "-c", _PROGRAM]}
     pod = {
         "metadata": {"name": "proof"},
-        # As often as need be: what it talks to is about to be there, but may not be yet.
+        # Repeat as needed: the services may not be ready yet.
         "spec": {"restartPolicy": "OnFailure", "containers": [container]},
     }
     _call("POST", _POD.rpartition("/")[0], pod)
@@ -57,7 +57,7 @@ def _has_default_account() -> bool:
 
 
 def _call(method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """What the API server answers; None if there is no such thing."""
+    """Return the response of the API server, or None for a missing object."""
     request = urllib.request.Request(
         API_SERVER + path,
         method=method,

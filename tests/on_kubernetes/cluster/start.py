@@ -1,4 +1,4 @@
-"""Starting the cluster, and knowing that it works: a pod has run on it."""
+"""Start the cluster, and prove it with a pod."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from on_kubernetes.cluster.stop import take_down
 
 
 def up() -> None:
-    """Have the cluster up: built, started, and proved by a pod. What stopped of it is started."""
+    """Start the cluster: build, start, and run a pod. Stopped parts are started again."""
     debian.check_machine()
     with locked():
         if is_up():
@@ -36,7 +36,7 @@ def up() -> None:
 
 
 def is_up() -> bool:
-    """Whether everything of it runs."""
+    """Return whether all parts run."""
     return (
         KUBECONFIG.exists()
         and enclosure.is_open()
@@ -47,7 +47,7 @@ def is_up() -> bool:
 
 def _start() -> None:
     if not (enclosure.is_open() and KUBECONFIG.exists()):
-        take_down()  # what is left of one that was killed
+        take_down()  # the remains of a killed cluster
         holder = enclosure.make()
         network.connect(holder)
         write_settings()
@@ -70,7 +70,7 @@ def _start() -> None:
 
 
 def _import_images() -> None:
-    """Have containerd know the images; those that it knows cost it nothing."""
+    """Import the images into containerd. Known images cost nothing."""
     for archive in sorted(IMAGES.glob("*.tar")):
         enclosure.run_inside(
             "ctr", f"--address={SOCKET}", "--namespace=k8s.io", "images", "import", archive

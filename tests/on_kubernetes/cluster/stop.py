@@ -1,4 +1,4 @@
-"""Stopping the cluster, whatever state it is in, so that nothing of it is left."""
+"""Stop the cluster in any state, so that nothing of it is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def down() -> None:
 
 
 def take_down() -> None:
-    """End and remove everything but what was built."""
+    """End and remove everything except the builds."""
     if not (enclosure.is_open() or STATE.exists()):
         return
     enclosure.unmake()

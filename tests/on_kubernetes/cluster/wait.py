@@ -1,4 +1,4 @@
-"""Waiting for what nothing tells us about, and for the end of processes, which the kernel tells."""
+"""Poll for conditions, and wait for the end of processes by kernel notification."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 
 class NeverHappenedError(Exception):
-    """What was waited for did not happen in time."""
+    """A condition did not hold in time."""
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
-    """Return as soon as something holds.
+    """Return as soon as a condition holds.
 
     >>> wait_until(lambda: True, "nothing is amiss")
     >>> wait_until(lambda: False, "pigs fly", timeout=0)
@@ -29,7 +29,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -
 
 
 def end_process(pid: int, how: signal.Signals, *, patience: float = 30.0) -> None:
-    """Send a process a signal and return when it is gone; it is killed if that takes too long."""
+    """Send a signal to a process and return when it is gone. Kill the process after a timeout."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -42,6 +42,6 @@ def end_process(pid: int, how: signal.Signals, *, patience: float = 30.0) -> Non
         if not select.select([handle], [], [], 60)[0]:
             raise NeverHappenedError(f"Process {pid} outlived SIGKILL by a minute.")
     except ProcessLookupError:
-        pass  # it went in the meantime
+        pass  # it ended in the meantime
     finally:
         os.close(handle)

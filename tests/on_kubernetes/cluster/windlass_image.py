@@ -1,7 +1,7 @@
-"""The image of `deploy/Dockerfile` with Windlass in it, made by its own steps without an engine.
+"""The image of `deploy/Dockerfile` with Windlass, built by its own steps without an engine.
 
-It is made on the worker's image of this cluster, which stands for Docker's image of Python: what is
-copied, run and set afterwards is what the Dockerfile says.
+It is based on the worker's image of this cluster, which replaces Docker's image of Python. All
+later steps are those of the Dockerfile.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from windlass.version import __version__
 
 WINDLASS_IMAGE = "windlass:test"
 RECIPE = "2"
-"""To be changed with anything here that changes what is in it; the project's files count anyway."""
+"""Change this with anything here that changes the image. Changes of project files are detected."""
 
-# $1: the root, $2: the command; then what it sees of this machine meanwhile.
+# $1: the root, $2: the command; then the mounts from this machine.
 _RUN = """
 set -e
 root=$1 command=$2
@@ -39,8 +39,8 @@ exec chroot "$root" sh -ec "$command"
 
 
 def have_windlass_image() -> str:
-    """Have the cluster know the image as the project is now; its name."""
-    # Not the lock of the clusters: this takes minutes, and keeps nobody from starting one.
+    """Build and import the image of the current project, and return its name."""
+    # Not the lock of the clusters: a build takes minutes and must not block the start of a cluster.
     with locked(CACHE / "windlass-images.lock"):
         digest = _digest()
         archive = CACHE / "windlass-images" / f"{digest}.tar"
@@ -55,7 +55,7 @@ def have_windlass_image() -> str:
 
 
 def _digest() -> str:
-    """What changes with anything that the image is made from."""
+    """A digest of everything that the image is built from."""
     found = hashlib.sha256(f"{IMAGES.name} {RECIPE} {__version__}".encode())
     for path in (DOCKERFILE, PROJECT / "pyproject.toml"):
         found.update(path.read_bytes())
@@ -85,7 +85,7 @@ def _make(archive: Path) -> None:
             _copy(rest, context, root)
         else:
             _run(rest, root, stage)
-    shutil.rmtree(archive.parent, ignore_errors=True)  # those of the project as it was before
+    shutil.rmtree(archive.parent, ignore_errors=True)  # those of older versions of the project
     archive.parent.mkdir()
     made = work / "windlass.tar"
     write_archive(made, WINDLASS_IMAGE, root, stage.settings(PATH))
@@ -103,9 +103,9 @@ def _copy(rest: str, context: Path, root: Path) -> None:
 
 
 def _run(command: str, root: Path, stage: Stage) -> None:
-    """Run it in there, as root; packages are found as they are on this machine."""
+    """Run a command in the root as root, with the package index of this machine."""
     index = package_index() + Mounts((Path("/etc/resolv.conf"),))
-    # Debian keeps pip from what apt has installed; Docker's Python has nothing of apt's.
+    # Debian protects packages of apt from pip. Docker's Python has no packages of apt.
     env = {**stage.env, **index.env, "PIP_BREAK_SYSTEM_PACKAGES": "1", "PATH": PATH, "HOME": "/tmp"}
     made: list[Path] = []
     paths = dict.fromkeys([*index.paths, Path("/dev"), Path("/proc")])
@@ -124,7 +124,7 @@ def _run(command: str, root: Path, stage: Stage) -> None:
 
 
 def _make_place(path: Path, place: Path, root: Path, made: list[Path]) -> None:
-    """Have something there that can be mounted upon, and remember what was made for that."""
+    """Create a mount point, and record what was created for it."""
     missing = [each for each in (place, *place.parents) if each != root and not each.exists()]
     for each in reversed([each for each in missing if root in each.parents]):
         if each == place and not path.is_dir():

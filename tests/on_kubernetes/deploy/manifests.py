@@ -1,4 +1,4 @@
-"""The manifests of `deploy/`, brought to a cluster that has nothing of them."""
+"""The manifests of `deploy/`, applied to a cluster without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.model.errors import KubernetesError
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 NAMED = "image: windlass:latest"
-"""How the manifests name their image, in place of which a user names its own."""
+"""The image in the manifests, which a user replaces."""
 
 _RBAC = "rbac.authorization.k8s.io"
 _KINDS = {
@@ -37,20 +37,20 @@ _OF_THE_CLUSTER = ("Namespace", "PersistentVolume", "ClusterRole", "ClusterRoleB
 
 
 def manifests(name: str, image: str) -> list[Object]:
-    """What a file of `deploy/` has, with that image."""
+    """The objects of a file of `deploy/`, with that image."""
     text = (DEPLOY / name).read_text()
     assert text.count(NAMED) == 1, f"{name} names one image"
     return list(yaml.safe_load_all(text.replace(NAMED, f"image: {image}")))
 
 
 def bring(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:
-    """Have all of it in the cluster."""
+    """Create all objects in the cluster."""
     for thing in things:
         connection.request("POST", _path(thing, namespace).rpartition("/")[0], thing)
 
 
 def apply_dry(connection: Connection, thing: Object, namespace: str) -> Object:
-    """What server-side apply would make of it in a namespace; nothing is made."""
+    """The result of a dry-run server-side apply in a namespace."""
     moved = {**thing, "metadata": {**thing["metadata"]}}
     if thing["kind"] not in _OF_THE_CLUSTER:
         moved["metadata"]["namespace"] = namespace
@@ -65,7 +65,7 @@ def apply_dry(connection: Connection, thing: Object, namespace: str) -> Object:
 
 
 def remove(connection: Connection, things: Sequence[Object], namespace: str = "") -> None:
-    """Have all of it go, the last first, and wait for a namespace, whose name others need."""
+    """Delete all objects, the last first, and wait for a namespace, whose name other tests need."""
     for thing in reversed(things):
         try:
             body = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
@@ -79,7 +79,7 @@ def remove(connection: Connection, things: Sequence[Object], namespace: str = ""
 
 
 def wait_available(connection: Connection, namespace: str, name: str, number: int) -> None:
-    """Return when a deployment has so many pods, and all of them are ready."""
+    """Return when a deployment has this many pods, and all of them are ready."""
 
     def is_available() -> bool:
         pods = pods_of(connection, namespace, name)
@@ -92,7 +92,7 @@ def wait_available(connection: Connection, namespace: str, name: str, number: in
 
 
 def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
-    """The pods of a deployment that are not on their way out."""
+    """The pods of a deployment that are not being deleted."""
     found = connection.request("GET", PODS.path(namespace))["items"]
     return [
         each
@@ -103,7 +103,7 @@ def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
 
 
 def logs_of(connection: Connection, namespace: str, pod: str) -> str:
-    """What a pod has said so far."""
+    """The log of a pod so far."""
     return str(connection.open("GET", PODS.path(namespace, pod, "log")).read().decode())
 
 
@@ -131,7 +131,7 @@ def _path(thing: Object, namespace: str) -> str:
 
 
 def is_gone(connection: Connection, thing: Object) -> bool:
-    """Whether there is no such object in the cluster any more."""
+    """Return whether no such object exists in the cluster any more."""
     try:
         connection.request("GET", _path(thing, ""))
     except KubernetesError as error:

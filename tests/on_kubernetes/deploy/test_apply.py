@@ -1,4 +1,4 @@
-"""The manifests of `deploy/` are taken by `kubectl apply --server-side` of old clusters, too."""
+"""`kubectl apply --server-side` accepts the manifests of `deploy/`, also on old clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from on_kubernetes.pods import Namespace
 
 
 @pytest.mark.parametrize("name", ["server.yaml", "operator.yaml"])
-def test_server_side_apply_takes_the_manifests(
+def test_server_side_apply_accepts_the_manifests(
     cluster: Cluster, namespace: Namespace, name: str
 ) -> None:
     connection = admin_connection(cluster.kubeconfig, namespace.name)

@@ -1,4 +1,4 @@
-"""`deploy/Dockerfile`: the images it makes, and what they install."""
+"""`deploy/Dockerfile`: its images, and the packages in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def windlass() -> Stage:
 
 
 def copied(stage: Stage) -> list[tuple[str, str]]:
-    """What is copied, and to where."""
+    """The copied files, with their targets."""
     found = []
     for word, rest in stage.steps:
         if word == "COPY":
@@ -33,7 +33,7 @@ def copied(stage: Stage) -> list[tuple[str, str]]:
     return found
 
 
-def test_images_are_not_roots_and_say_what_they_run(worker: Stage, windlass: Stage) -> None:
+def test_images_do_not_run_as_root_and_have_a_command(worker: Stage, windlass: Stage) -> None:
     assert worker.base == "python:${PYTHON}-slim"
     assert windlass.base == "worker"
     assert (worker.user, worker.command) == ("1000", ("python3",))
@@ -43,7 +43,7 @@ def test_images_are_not_roots_and_say_what_they_run(worker: Stage, windlass: Sta
     assert windlass.env["PYTHONUNBUFFERED"] == "1"
 
 
-def test_the_image_has_the_wheel_and_what_kubernetes_needs(windlass: Stage) -> None:
+def test_the_image_has_the_wheel_and_the_kubernetes_extra(windlass: Stage) -> None:
     ignoring = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     assert [line for line in ignoring if line and line[0] != "#"] == ["*", "!dist/*.whl"]
     assert copied(windlass) == [("dist/*.whl", "/build/")]
@@ -53,7 +53,7 @@ def test_the_image_has_the_wheel_and_what_kubernetes_needs(windlass: Stage) -> N
     assert "kubernetes" in project["project"]["optional-dependencies"]
 
 
-def test_what_the_worker_has_of_debian_is_in_the_image_of_the_tests(worker: Stage) -> None:
+def test_the_debian_packages_of_the_worker_are_in_the_image_of_the_tests(worker: Stage) -> None:
     [step] = [rest for word, rest in worker.steps if "apt-get install" in rest]
     words = shlex.split(step.partition("apt-get install")[2].partition("&&")[0])
     packages = [word for word in words if not word.startswith("-")]
@@ -61,13 +61,13 @@ def test_what_the_worker_has_of_debian_is_in_the_image_of_the_tests(worker: Stag
     assert set(packages) <= set(PACKAGES)
 
 
-def test_the_manifests_name_the_image_that_it_makes() -> None:
+def test_the_manifests_name_the_built_image() -> None:
     name = NAMED.split(":")[1].strip()
     assert f"--tag {name} ." in DOCKERFILE.read_text()
     for manifest in ("operator.yaml", "server.yaml"):
         text = (DEPLOY / manifest).read_text()
         assert text.count(NAMED) == 1
-        # What a user is told to do names another in its place, and nothing else.
+        # The instructions for users replace only this name.
         told = re.search(r"sed 's\|(.+?)\|(.+?)\|'", text)
         assert told is not None
         other = text.replace(told[1], told[2])

@@ -1,4 +1,4 @@
-"""`deploy/server.yaml` in a cluster: a server that runs trials in pods beside it."""
+"""`deploy/server.yaml` in a cluster: a server that runs trials in pods."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def connection(own_cluster: Cluster, namespace: Namespace) -> Connection:
 def deployed(
     windlass_image: str, namespace: Namespace, connection: Connection, tmp_path: Path
 ) -> Iterator[None]:
-    """The manifests as they are, but for the name of the image; and a disk for their claim."""
+    """The manifests unchanged, except for the name of the image, and a disk for their claim."""
     disk = _disk(namespace.name, tmp_path / "disk")
     things = manifests("server.yaml", windlass_image)
     try:
@@ -63,7 +63,7 @@ def deployed(
         remove(connection, [disk, *things], namespace.name)
 
 
-def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
+def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
     deployed: None, own_cluster: Cluster, namespace: Namespace, connection: Connection,
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -86,7 +86,7 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
 
     pod = _pod(connection, namespace)
     token = _inside(namespace, pod, "cat", "/home/windlass/home/token").strip()
-    # Of the one machine others need something, too.
+    # Other tests need a share of the one machine, too.
     words = (
         "run", "--backend", "kubernetes", "--container-image", own_cluster.image, "--cpus", "0.1",
     )  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_trial_sent_to_a_server_in_a_cluster_runs_in_a_pod_there(
         eventually(
             lambda: windlass(way.url, "logs", "2").splitlines() == ["begun by attempt 1"], "it runs"
         )
-    # The pod of the server goes; what it has recorded does not, nor what runs.
+    # The pod of the server is deleted. Its records and running trials stay.
     namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=5)
     eventually(lambda: namespace.is_gone(pod), "it goes")
     wait_available(connection, namespace.name, NAME, 1)
@@ -130,7 +130,7 @@ def _log(namespace: Namespace, pod: str) -> str:
 
 
 def _inside(namespace: Namespace, pod: str, *command: str) -> str:
-    # A client of its own: while it streams, the client's requests are not its usual ones.
+    # A separate client, because streaming changes how the client sends requests.
     core = client.CoreV1Api(client.ApiClient(namespace.core.api_client.configuration))
     return str(
         stream(
@@ -141,7 +141,7 @@ def _inside(namespace: Namespace, pod: str, *command: str) -> str:
 
 
 def _disk(namespace: str, folder: Path) -> dict[str, object]:
-    """A volume for the claim, as a cluster's provisioner would make one."""
+    """A volume for the claim, like that of a cluster's provisioner."""
     folder.mkdir()
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
     return {

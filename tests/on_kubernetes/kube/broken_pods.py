@@ -1,7 +1,7 @@
-"""Pods that do not run, each for one reason, and a registry that refuses in all the ways there are.
+"""Pods that do not run, each for one reason, and a registry that refuses in all ways.
 
-`WINDLASS_TEST_RECORD=folder` has the tests write what the cluster said of each into that folder:
-so the files of tests/kube_room/said were made.
+With `WINDLASS_TEST_RECORD=folder` the tests write the cluster's response for each pod into that
+folder. The files of tests/kube/diagnosis/recorded_pods were created so.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def broken_pods(image: str) -> dict[str, dict[str, Any]]:
 
 
 def needed() -> list[tuple[str, dict[str, Any]]]:
-    """What some of them need, to be broken in the one way that is meant."""
+    """The objects that some of them need, so that they fail only for the intended reason."""
     return [
         ("secrets", {"metadata": {"name": "there"}, "stringData": {"user": "ada"}}),
         (

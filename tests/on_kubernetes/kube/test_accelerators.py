@@ -1,4 +1,4 @@
-"""Accelerators on a real cluster whose node says that it has some."""
+"""Accelerators on a real cluster whose node offers some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import PATIENCE, eventually
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.fake_accelerators import accelerators
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.trials import pods_of, python, restart, said, there, what_is_said_of
+from on_kubernetes.runtime.trials import pods_of, python, replica_messages, restart, said, there
 from windlass.kube.api.connection import Connection
 from windlass.kube.capacity.list_nodes import list_nodes
 from windlass.kube.capacity.nodes import (
@@ -51,7 +51,7 @@ STAY = """if True:
     ],
     ids=["operator", "gke", "both"],
 )
-def test_a_pod_that_asks_for_a_model_is_put_onto_a_machine_that_has_it(
+def test_a_pod_with_an_accelerator_runs_on_a_machine_that_has_it(
     connection: Connection,
     core: client.CoreV1Api,
     namespace: Namespace,
@@ -73,7 +73,7 @@ def test_a_pod_that_asks_for_a_model_is_put_onto_a_machine_that_has_it(
             eventually(lambda name=name: _node_of(core, namespace, name) == node, f"{name} placed")
 
 
-def test_what_the_cluster_does_not_have_is_refused_with_what_it_has(
+def test_a_missing_accelerator_is_refused_with_the_available_ones(
     connection: Connection, core: client.CoreV1Api
 ) -> None:
     with accelerators(core, {GPU: 4}, {PRODUCT: "Tesla-T4"}):
@@ -94,7 +94,7 @@ def test_a_tpu_is_found_by_its_grid(connection: Connection, core: client.CoreV1A
             placement(Accelerator(kind="v5e", count=16), 4, nodes)
 
 
-def test_an_attempt_whose_machine_has_gone_waits_for_another(
+def test_an_attempt_waits_for_another_machine_after_its_machine_is_gone(
     home_with_cluster: Path,
     cluster: Cluster,
     core: client.CoreV1Api,
@@ -108,10 +108,10 @@ def test_an_attempt_whose_machine_has_gone_waits_for_another(
         trial = job.submit()
         eventually(lambda: said(trial) == ["begun"], "it runs")
     [first] = pods_of(namespace)
-    # One that has seen no machine, but has what the one before it wrote down.
+    # A new server, which has seen no machine, but has the records of the previous one.
     restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
     core.delete_namespaced_pod(first, namespace.name)
-    eventually(lambda: "what was asked for" in what_is_said_of(trial), "its next pod waits")
+    eventually(lambda: "what was asked for" in replica_messages(trial), "its next pod waits")
     with pytest.raises(wl.ResourceError, match="'a100x2' is not available in this cluster"):
         job.submit()
     with accelerators(core, {GPU: 4}, labels):

@@ -1,4 +1,4 @@
-"""`windlass kubernetes check` and `doctor`: asked of who runs the jobs, told in few words."""
+"""`windlass kubernetes check` and `doctor` query the server that runs the jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from windlass.runtimes.kubernetes.api_objects import SECRETS
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine that knows no cluster, with a home of its own."""
+    """A machine without a cluster, with its own home."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -43,12 +43,12 @@ def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedPro
 
 
 def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
-    """What was found, by what was looked at; of several the last."""
+    """The last finding of each check."""
     said = json.loads(windlass(*words, "--json", config=config).stdout)
     return {each["check"]: each for each in said}
 
 
-def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_told(
+def test_a_running_server_is_checked_and_a_shell_with_another_cluster_is_reported(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     meant = kubeconfig_for(cluster, namespace.name, tmp_path)
@@ -69,7 +69,7 @@ def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_tol
         in (other["this shell"]["text"])
     )
     assert "windlass server stop" in other["this shell"]["mend"]
-    without = findings("kubernetes", "check")  # this shell knows none at all, and the server does
+    without = findings("kubernetes", "check")  # this shell has no cluster, and the server has one
     assert without["namespace"]["text"] == namespace.name and "this shell" not in without
 
     [context] = yaml.safe_load(cluster.kubeconfig.read_text())["contexts"]
@@ -78,7 +78,7 @@ def test_a_server_that_runs_is_asked_and_a_shell_that_means_another_place_is_tol
     assert "asked" not in own and own["namespace"]["text"] != namespace.name
 
 
-def test_a_job_goes_where_the_check_says(
+def test_a_job_runs_in_the_cluster_that_the_check_names(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     nowhere = tmp_path / "nowhere"
@@ -94,7 +94,7 @@ def test_a_job_goes_where_the_check_says(
     assert windlass("kubernetes", "check", config=cluster.kubeconfig).returncode == 0
 
 
-def test_all_rights_that_are_missing_are_granted_by_one_command(
+def test_one_command_grants_all_missing_permissions(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     connection = admin_connection(cluster.kubeconfig, namespace.name)
@@ -127,14 +127,14 @@ def test_all_rights_that_are_missing_are_granted_by_one_command(
 
 
 @pytest.mark.thorough
-def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
+def test_the_doctor_reports_a_known_cluster_in_one_line_and_no_other(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     assert "kubernetes" not in findings("doctor")
     config = kubeconfig_for(cluster, namespace.name, tmp_path)
 
     def is_well() -> bool:
-        # A cluster that is busy may take longer than a glance.
+        # A busy cluster may take longer than the short timeout.
         found = findings("doctor", config=config)["kubernetes"]
         return found["level"] == "ok" and f"namespace {namespace.name}" in found["text"]
 
@@ -144,7 +144,7 @@ def test_the_doctor_tells_in_a_line_of_a_cluster_that_is_known_and_of_no_other(
 
 
 @pytest.mark.thorough
-def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
+def test_the_doctor_does_not_wait_for_an_unreachable_cluster(
     proxy: Proxy, home: Path, tmp_path: Path
 ) -> None:
     config = proxy.kubeconfig(tmp_path)
@@ -156,7 +156,7 @@ def test_the_doctor_does_not_wait_for_a_cluster_that_is_away(
     assert "Details: windlass kubernetes check" in found["mend"]
 
 
-def test_rights_are_printed_for_who_runs_the_jobs_and_where(
+def test_permissions_are_printed_for_the_account_and_namespace_of_the_jobs(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     accounts = Accounts(admin_connection(cluster.kubeconfig, namespace.name))
@@ -190,7 +190,9 @@ def test_rights_are_printed_for_who_runs_the_jobs_and_where(
 
 
 @pytest.mark.thorough
-def test_who_cannot_be_asked_who_we_are_says_why(proxy: Proxy, home: Path, tmp_path: Path) -> None:
+def test_a_failed_query_of_the_own_account_is_explained(
+    proxy: Proxy, home: Path, tmp_path: Path
+) -> None:
     config = proxy.kubeconfig(tmp_path)
     proxy.shut()
     done = windlass("kubernetes", "rights", config=config)
@@ -200,7 +202,7 @@ def test_who_cannot_be_asked_who_we_are_says_why(proxy: Proxy, home: Path, tmp_p
     assert said.returncode == 0, "that is known without it"
 
 
-def test_a_manifest_is_what_the_server_would_create(
+def test_a_manifest_equals_the_objects_of_the_server(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -227,7 +229,7 @@ def test_a_manifest_is_what_the_server_would_create(
     assert pod["spec"]["containers"][0]["image"].startswith("python:")
 
 
-def test_a_manifest_is_what_is_then_created(
+def test_a_manifest_equals_the_created_objects(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -254,7 +256,7 @@ def test_a_manifest_is_what_is_then_created(
     eventually(lambda: len(there()) == len(list(yaml.safe_load_all(said))), "all was made")
     made = there()
     [secret] = [each["metadata"] for (kind, _), each in made.items() if kind == "Secret"]
-    # What a manifest cannot know before there is a trial.
+    # Values that a manifest cannot have before there is a trial.
     for unknown, known in (
         ("wl-0-00000000", secret["name"]),
         ("'00000000000000000000000000000000'", trial["uid"]),
@@ -275,7 +277,7 @@ def test_a_manifest_is_what_is_then_created(
 
 
 def _lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
-    """Where something is not what is wanted; the cluster may have added to it."""
+    """The paths at which an object differs from the expected one. The cluster may add fields."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         parts = [(key, each, found.get(key)) for key, each in wanted.items()]
     elif isinstance(wanted, list) and isinstance(found, list):

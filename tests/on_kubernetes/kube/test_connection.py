@@ -1,4 +1,4 @@
-"""Getting into a real cluster: logins, accounts, rights, namespaces, and how failures are told."""
+"""Connections to a real cluster: logins, accounts, permissions, namespaces, and error messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEEDS = [deed for right in RUNNING for deed in right.permissions("")]
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that knows no cluster, with a home of its own."""
+    """A machine without a cluster, with its own home."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "WINDLASS_SERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -54,7 +54,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def admin_of(cluster: Cluster, namespace: Namespace, place: Path) -> Iterator[Connection]:
-    """A connection of ours with all rights, in the test's namespace."""
+    """A connection with all permissions, in the test's namespace."""
     connection = admin_connection(cluster.kubeconfig, namespace.name)
     yield connection
     connection.close()
@@ -62,11 +62,11 @@ def admin_of(cluster: Cluster, namespace: Namespace, place: Path) -> Iterator[Co
 
 @pytest.fixture
 def accounts(admin_of: Connection) -> Accounts:
-    """Makes accounts in the test's namespace."""
+    """Creates accounts in the test's namespace."""
     return Accounts(admin_of)
 
 
-def test_a_cluster_says_its_version_and_nodes(admin_of: Connection) -> None:
+def test_a_cluster_reports_its_version_and_nodes(admin_of: Connection) -> None:
     assert server_version(admin_of).startswith("v1.")
     nodes = list_nodes(admin_of)
     assert nodes
@@ -74,7 +74,7 @@ def test_a_cluster_says_its_version_and_nodes(admin_of: Connection) -> None:
     assert missing_permissions(admin_of, admin_of.namespace) == []
 
 
-def test_an_account_with_only_the_documented_rights_has_all_that_is_checked(
+def test_an_account_with_only_the_documented_permissions_passes_the_check(
     accounts: Accounts,
 ) -> None:
     name = accounts.make("documented", role_rules(RUNNING))
@@ -89,7 +89,7 @@ def test_an_account_with_only_the_documented_rights_has_all_that_is_checked(
     assert list_nodes(connection) is None
 
 
-def test_an_account_with_only_the_documented_rights_can_do_each_thing(
+def test_an_account_with_only_the_documented_permissions_can_do_everything(
     accounts: Accounts, namespace: Namespace
 ) -> None:
     accounts.make("doer", role_rules(RUNNING))
@@ -104,7 +104,7 @@ def test_an_account_with_only_the_documented_rights_can_do_each_thing(
         _do(connection, deed)
 
 
-def test_without_any_one_right_the_message_names_it(accounts: Accounts) -> None:
+def test_the_message_names_each_single_missing_permission(accounts: Accounts) -> None:
     account = accounts.make("short", [])
     connection = accounts.connect("short")
     for left_out in (deed for right in RUNNING for deed in right.permissions(accounts.namespace)):
@@ -127,7 +127,7 @@ def test_without_any_one_right_the_message_names_it(accounts: Accounts) -> None:
         assert f"--serviceaccount={accounts.namespace}:short" in said
 
 
-def test_an_account_without_any_right_is_told_of_all_at_once(accounts: Accounts) -> None:
+def test_an_account_without_permissions_gets_all_missing_ones_at_once(accounts: Accounts) -> None:
     account = accounts.make("nobody", [])
     connection = accounts.connect("nobody")
     check_account(connection)
@@ -139,7 +139,7 @@ def test_an_account_without_any_right_is_told_of_all_at_once(accounts: Accounts)
     assert f"windlass kubernetes rights --namespace {accounts.namespace}" in said
 
 
-def test_what_the_cluster_refuses_is_told_with_account_verb_resource_and_namespace(
+def test_a_refusal_is_reported_with_account_verb_resource_and_namespace(
     accounts: Accounts,
 ) -> None:
     account = accounts.make("nobody", [])
@@ -158,7 +158,7 @@ def test_what_the_cluster_refuses_is_told_with_account_verb_resource_and_namespa
     assert f"{account} may not list nodes." in str(caught.value)
 
 
-def test_the_printed_role_grants_what_is_missing(
+def test_the_printed_role_grants_the_missing_permissions(
     accounts: Accounts, admin_of: Connection, project: Project, cluster: Cluster
 ) -> None:
     import yaml
@@ -177,14 +177,14 @@ def test_the_printed_role_grants_what_is_missing(
     )
 
 
-def test_a_token_is_tried_kept_used_and_forgotten(accounts: Accounts, place: Path) -> None:
+def test_a_token_is_tried_stored_used_and_removed(accounts: Accounts, place: Path) -> None:
     account = accounts.make("ada", [])
     authority = place / "ca.crt"
     authority.write_text(accounts.authority())
     server = accounts._admin.server
     auth = wl.TokenAuthentication(accounts.token("ada"), server, ca_cert_path=authority)
     assert auth.login() == f"Logged in to {server} as {account}."
-    authority.unlink()  # the login has what was in it
+    authority.unlink()  # the login has the contents of the file
     check_account(connect())
     assert connect().account == account
     assert auth.logout() == f"Logged out of {server}."
@@ -192,7 +192,7 @@ def test_a_token_is_tried_kept_used_and_forgotten(accounts: Accounts, place: Pat
         connect()
 
 
-def test_a_kubeconfig_file_is_tried_used_and_forgotten(cluster: Cluster, place: Path) -> None:
+def test_a_kubeconfig_file_is_tried_used_and_removed(cluster: Cluster, place: Path) -> None:
     auth = wl.KubeConfigFileAuthentication(cluster.kubeconfig)
     assert auth.load_config().startswith("Logged in to https://")
     check_account(connect())
@@ -215,7 +215,7 @@ def test_a_wrong_token_is_refused_and_changes_nothing(accounts: Accounts) -> Non
     assert read_login(Home.find()) is None
 
 
-def test_a_token_that_is_worth_nothing_any_more_is_refused(accounts: Accounts) -> None:
+def test_an_expired_token_is_refused(accounts: Accounts) -> None:
     account = accounts.make("leaver", [])
     connection = accounts.connect("leaver")
     check_account(connection)
@@ -250,7 +250,7 @@ def test_a_certificate_of_another_authority_is_not_trusted(
     assert wl.TokenAuthentication(token, server, skip_tls=True).login().startswith("Logged in")
 
 
-def test_a_namespace_that_is_not_there_is_named(admin_of: Connection) -> None:
+def test_a_missing_namespace_is_named(admin_of: Connection) -> None:
     with pytest.raises(wl.KubernetesError) as caught:
         check_namespace(admin_of, "windlass-no-such-thing")
     assert "There is no namespace windlass-no-such-thing in the cluster." in str(caught.value)
@@ -260,10 +260,10 @@ def test_a_namespace_that_is_not_there_is_named(admin_of: Connection) -> None:
         admin_of.request("POST", "/api/v1/namespaces/windlass-no-such-thing/pods", pod)
 
 
-def test_one_who_may_not_look_at_namespaces_learns_that_one_is_missing(
+def test_an_account_without_access_to_namespaces_detects_a_missing_one(
     accounts: Accounts, admin_of: Connection
 ) -> None:
-    """By a try: rights over all namespaces can be had without that of looking at them."""
+    """By a trial request: permissions in all namespaces do not include reading namespaces."""
     account = accounts.make("everywhere", [])
     connection = accounts.connect("everywhere")
     rbac = "/apis/rbac.authorization.k8s.io/v1"
@@ -287,7 +287,7 @@ def test_one_who_may_not_look_at_namespaces_learns_that_one_is_missing(
         admin_of.request("DELETE", f"{rbac}/clusterroles/{name}")
 
 
-def test_a_namespace_that_is_being_deleted_is_told(admin_of: Connection) -> None:
+def test_a_namespace_that_is_being_deleted_is_reported(admin_of: Connection) -> None:
     name = f"{admin_of.namespace}-going"
     body = {"metadata": {"name": name}}
     admin_of.request("POST", "/api/v1/namespaces", body)
@@ -307,7 +307,7 @@ def test_a_namespace_that_is_being_deleted_is_told(admin_of: Connection) -> None
         )
 
 
-def test_the_check_says_that_all_is_well(
+def test_the_check_reports_success(
     cluster: Cluster, namespace: Namespace, project: Project, fresh_home: Path
 ) -> None:
     done = _check(project, cluster.kubeconfig, namespace.name)
@@ -321,7 +321,7 @@ def test_the_check_says_that_all_is_well(
     assert is_empty(namespace), "it creates nothing"
 
 
-def test_the_check_says_what_is_missing_and_fails(
+def test_the_check_reports_missing_permissions_and_fails(
     accounts: Accounts, project: Project, tmp_path: Path
 ) -> None:
     accounts.make("few", [rule for rule in role_rules(RUNNING) if rule["resources"] != ["events"]])
@@ -358,7 +358,7 @@ def _check_missing(project: Project) -> subprocess.CompletedProcess[str]:
 
 
 def _do(connection: Connection, deed: Permission) -> Any:
-    """Do for real what a right is for."""
+    """Use a permission for real."""
     base = f"/api/v1/namespaces/{connection.namespace}"
     resource, _, part = deed.resource.partition("/")
     one = f"{base}/{resource}/{'target' if part else 'mine'}"
@@ -369,7 +369,7 @@ def _do(connection: Connection, deed: Permission) -> Any:
     if deed.verb == "create":
         return connection.request("POST", f"{base}/{resource}", _made(resource))
     if deed.verb == "delete":
-        # Those that are looked at later are made anew.
+        # Objects that are read later are created again.
         gone = connection.request("DELETE", one, {"gracePeriodSeconds": 0})
         eventually(lambda: _is_gone(connection, one), f"{one} is gone")
         connection.request("POST", f"{base}/{resource}", _made(resource))
@@ -398,7 +398,7 @@ def _made(resource: str) -> dict[str, Any]:
 
 
 def _forward(connection: Connection) -> None:
-    """Open a way to a port of a pod, and hear something from there."""
+    """Forward a port of a pod, and read from it."""
     from kubernetes.stream import portforward
 
     from on_kubernetes.accounts import core_of

@@ -1,4 +1,4 @@
-"""Pods that do not run on a real cluster, and what is said of each."""
+"""Pods that do not run on a real cluster, and the explanation for each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REASONS = {
     "image-denied": "ImageDenied",
     "image-busy": "RegistryBusy",
     "image-of-another-machine": "WrongArchitecture",
-    "pull-secret-missing": "ImageDenied",  # newer ones tell in an event that it is missing
+    "pull-secret-missing": "ImageDenied",  # newer kubelets report it as missing in an event
     "registry-silent": "RegistryUnreachable",
     "registry-unknown": "RegistryUnknown",
     "image-never-pulled": "ImageMissing",
@@ -59,7 +59,7 @@ REASONS = {
 def test_every_pod_that_does_not_run_is_explained(
     connection: Connection, cluster: Cluster, namespace: Namespace
 ) -> None:
-    """All at once, since each takes the cluster a while."""
+    """All at once, because each takes a while."""
     namespace.python("registry", REGISTRY_PROGRAM, hostNetwork=True)
     namespace.wait_running("registry")
     base = f"/api/v1/namespaces/{namespace.name}"
@@ -85,7 +85,7 @@ def test_every_pod_that_does_not_run_is_explained(
         pytest.fail(f"{wrong}\n{json.dumps(said, indent=1)}")
 
 
-def test_what_a_namespace_has_no_room_for_is_told_when_it_is_refused(
+def test_an_exceeded_quota_is_reported_with_the_refusal(
     connection: Connection, namespace: Namespace
 ) -> None:
     base = f"/api/v1/namespaces/{namespace.name}"
@@ -103,7 +103,7 @@ def test_what_a_namespace_has_no_room_for_is_told_when_it_is_refused(
     assert f"kubectl -n {namespace.name} describe resourcequota team" in str(refused)
 
 
-def test_a_quota_of_cpus_takes_only_pods_that_say_how_many(
+def test_a_quota_of_cpus_requires_pods_to_request_cpus(
     connection: Connection, namespace: Namespace
 ) -> None:
     base = f"/api/v1/namespaces/{namespace.name}"
@@ -149,7 +149,7 @@ def test_a_pod_beyond_the_limits_of_a_namespace_is_refused_with_them(
     )
 
 
-def test_a_service_account_and_a_priority_class_that_are_missing_are_named(
+def test_a_missing_service_account_and_priority_class_are_named(
     connection: Connection, namespace: Namespace
 ) -> None:
     refused = _refused(connection, {}, serviceAccountName="trainer")
@@ -160,7 +160,7 @@ def test_a_service_account_and_a_priority_class_that_are_missing_are_named(
     assert refused.message == "There is no priority class urgent in the cluster."
 
 
-def test_machines_that_are_set_aside_are_told_apart_from_those_that_lack_something(
+def test_tainted_machines_differ_from_machines_without_a_resource(
     connection: Connection, namespace: Namespace
 ) -> None:
     node = f"{namespace.name}-set-aside"
@@ -205,7 +205,7 @@ def _explained(connection: Connection, name: str) -> Explanation | None:
 
 
 def _seen(connection: Connection, name: str) -> dict[str, Any]:
-    """What the cluster says of a pod, as far as anybody needs it."""
+    """The relevant parts of the cluster's data about a pod."""
     base = f"/api/v1/namespaces/{connection.namespace}"
     pod = connection.request("GET", f"{base}/pods/{name}")
     uid = pod["metadata"]["uid"]
@@ -217,7 +217,7 @@ def _seen(connection: Connection, name: str) -> dict[str, Any]:
         try:
             log = connection.open("GET", f"{base}/pods/{name}/log").read().decode()
         except wl.KubernetesError:
-            pass  # of one that never ran
+            pass  # of a container that never ran
     return {
         "pod": {part: _kept(pod[part]) for part in ("metadata", "spec", "status")},
         "events": [_kept(event) for event in events],

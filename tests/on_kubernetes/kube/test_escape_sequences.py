@@ -1,4 +1,4 @@
-"""Words of a cluster that would steer a terminal: they are shown there, and steer nothing."""
+"""Messages of a cluster with terminal control sequences are shown without effect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trials import pods_of
 from pseudo_terminal import Terminal
 
-# A title, a screen that is cleared, a line above, a colour by one byte, letters from right to left.
+# A title, a cleared screen, a line above, a colour by one byte, right-to-left text.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[1A\x9b31mhostile\u202e " + "long " * 1000
 STEERING = [each.encode() for each in ("\x1b]", "\x1b[2J", "\x1b[1A", "\x9b", "\u202e")]
 
-# Nobody gives its pod a machine: what is said of it is what a test writes.
+# No scheduler assigns the pod to a machine, so its status is what a test writes.
 SCRIPT = """
 import windlass as wl
 wl.Job(
@@ -30,7 +30,7 @@ wl.Job(
 
 @pytest.fixture
 def terminal(home_with_cluster: Path, namespace: Namespace, project: Project) -> Iterator[Terminal]:
-    """Where somebody waits for a trial whose pod nobody starts."""
+    """A terminal that waits for a trial whose pod never starts."""
     project.write("run.py", SCRIPT.format(namespace=namespace.name))
     made = Terminal(project, "run.py")
     eventually(lambda: bool(pods_of(namespace)), "its pod is made")
@@ -40,7 +40,7 @@ def terminal(home_with_cluster: Path, namespace: Namespace, project: Project) ->
 
 
 def say(namespace: Namespace, **status: object) -> None:
-    """Have the cluster say something of the pod."""
+    """Write a message of the cluster about the pod."""
     [name] = pods_of(namespace)
     namespace.core.patch_namespaced_pod_status(name, namespace.name, {"status": status})
 
@@ -50,13 +50,15 @@ def check_tame(text: str) -> None:
 
 
 def shown(*words: object) -> str:
-    """What a command says."""
+    """The output of a command."""
     command = [str(BIN / "windlass"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     return done.stdout + done.stderr
 
 
-def test_why_a_pod_waits_steers_no_terminal(terminal: Terminal, namespace: Namespace) -> None:
+def test_the_reason_of_a_pending_pod_does_not_control_the_terminal(
+    terminal: Terminal, namespace: Namespace
+) -> None:
     waits = {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": HOSTILE,
     }  # fmt: skip
@@ -71,7 +73,9 @@ def test_why_a_pod_waits_steers_no_terminal(terminal: Terminal, namespace: Names
 
 
 @pytest.mark.thorough
-def test_how_a_pod_ended_steers_no_terminal(terminal: Terminal, namespace: Namespace) -> None:
+def test_the_end_of_a_pod_does_not_control_the_terminal(
+    terminal: Terminal, namespace: Namespace
+) -> None:
     say(namespace, phase="Failed", reason="Evicted", message=HOSTILE)
     terminal.wait_for("owned")
     assert terminal.finish() == 1

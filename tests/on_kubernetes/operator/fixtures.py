@@ -21,7 +21,7 @@ from windlass.operator.install_crds import install
 
 @pytest.fixture(scope="session")
 def definitions(cluster: Cluster) -> None:
-    """TFJob and PyTorchJob are known to the cluster."""
+    """The definitions of TFJob and PyTorchJob in the cluster."""
     with shared():  # not while a test changes them
         install(connect(config_file=str(cluster.kubeconfig)))
 
@@ -34,7 +34,7 @@ def jobs(cluster: Cluster, namespace: Namespace, definitions: None) -> Jobs:
 
 @pytest.fixture
 def others(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[list[Jobs]]:
-    """The jobs of two namespaces besides the test's own."""
+    """The jobs of two more namespaces."""
     made = [new_namespace(cluster, core, f"windlass-test-{secrets.token_hex(4)}") for _ in range(2)]
     yield [Jobs(cluster, each) for each in made]
     for each in made:

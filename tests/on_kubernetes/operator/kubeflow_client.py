@@ -1,4 +1,4 @@
-"""Kubeflow's own client, in an environment of its own: it needs an older Kubernetes client."""
+"""Kubeflow's own client in a separate environment, because it needs an older Kubernetes client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("kubeflow_script.py")
 
 
 def have_python() -> Path:
-    """An interpreter with the client; where it cannot be installed the test is skipped."""
+    """An interpreter with the client. If it cannot be installed, the test is skipped."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folder = Path(cache, "windlass", "kubeflow-client", version)
@@ -36,7 +36,7 @@ def have_python() -> Path:
 
 
 def check_client(python: Path, cluster: Cluster, jobs: Jobs, kind: str) -> None:
-    """That it creates a job, waits for it, reads of it what there is, and deletes it."""
+    """Check that the client creates a job, waits for it, reads its data, and deletes it."""
     done = subprocess.run(
         [python, SCRIPT, jobs.namespace, cluster.image, kind],
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},

@@ -1,6 +1,6 @@
-"""What a user of Kubeflow's own client does, run with that client and without anything of ours.
+"""A script for Kubeflow's own client, without Windlass.
 
-`python kubeflow_script.py NAMESPACE IMAGE KIND` prints what it saw as JSON.
+`python kubeflow_script.py NAMESPACE IMAGE KIND` prints its results as JSON.
 """
 
 import json
@@ -61,7 +61,7 @@ def main():
     training = TrainingClient(namespace=namespace, job_kind=kind)
     training.create_job(job, namespace=namespace)
     done = training.wait_for_job_conditions("mnist", wait_timeout=120, polling_interval=1)
-    # It has succeeded when its leader has; the others are left to run to their ends.
+    # The job succeeds with its leader. The other replicas run to their ends.
     while any(pod.status.phase != "Succeeded" for pod in training.get_job_pods("mnist")):
         time.sleep(0.2)
     logs, events = training.get_job_logs("mnist", verbose=True)

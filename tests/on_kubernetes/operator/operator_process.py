@@ -40,7 +40,7 @@ PASS = "pass"
 
 
 class OperatorProcess:
-    """A process of `windlass operator`; what it says is kept."""
+    """A process of `windlass operator` with its stored output."""
 
     def __init__(self, cluster: Cluster, *words: str, kubeconfig: str = "", rig: str = "") -> None:
         self.lines: list[str] = []
@@ -73,7 +73,7 @@ class OperatorProcess:
         return "".join(self.lines)
 
     def url(self) -> str:
-        """Where its health is asked for, once it says so."""
+        """The address of its health server, once it prints it."""
         found: list[str] = []
 
         def is_told() -> bool:
@@ -85,7 +85,7 @@ class OperatorProcess:
         return found[0]
 
     def ask(self, path: str) -> tuple[int, str]:
-        """What it answers."""
+        """The response of its health server."""
         try:
             with urllib.request.urlopen(self.url() + path, timeout=10) as answer:
                 return int(answer.status), answer.read().decode()
@@ -93,7 +93,7 @@ class OperatorProcess:
             return error.code, error.read().decode()
 
     def metric(self, name: str, **labels: str) -> int:
-        """The value of a sample of `/metrics`; 0 if there is none."""
+        """The value of a sample of `/metrics`, or 0."""
         return sum(
             int(sample.value)
             for family in text_string_to_metric_families(self.ask("/metrics")[1])
@@ -105,7 +105,7 @@ class OperatorProcess:
         eventually(lambda: self.ask("/readyz") == (200, "leading\n"), f"it leads: {self.output}")
 
     def wait(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for its end and return its exit code."""
         try:
             code = self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
@@ -114,12 +114,12 @@ class OperatorProcess:
         return code
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill the process."""
         self._process.kill()
         self.wait()
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Stop the process and return its exit code."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self.wait()
@@ -132,7 +132,7 @@ class OperatorProcess:
 
 @contextmanager
 def operating(cluster: Cluster, *words: str, **more: Any) -> Iterator[OperatorProcess]:
-    """An operator, for as long as the block takes."""
+    """An operator for the duration of the block."""
     process = OperatorProcess(cluster, *words, **more)
     try:
         yield process
@@ -151,7 +151,7 @@ class Jobs:
         self._image = cluster.image
 
     def role(self, number: int, program: str, **fields: Any) -> Role:
-        """So many replicas of a program of Python; the name of its container is filled in."""
+        """This many replicas of a Python program, with the right name of the container."""
         container = {
             "image": self._image,
             "command": ["python3", "-u", "-c", program],
@@ -167,7 +167,7 @@ class Jobs:
     def body(
         self, kind: str, name: str, *, spec: dict[str, Any] | None = None, **roles: Role
     ) -> Any:
-        """An object, ready to be made."""
+        """A complete object to create."""
         job_kind = BY_NAME[kind]
         for role in roles.values():
             role["template"]["spec"]["containers"][0].setdefault("name", job_kind.container)
@@ -179,7 +179,7 @@ class Jobs:
         }
 
     def create(self, kind: str, name: str, **more: Any) -> Object:
-        """Make an object; see `body`."""
+        """Create an object; see `body`."""
         body = self.body(kind, name, **more)
         made: Object = self.connection.request(
             "POST", BY_NAME[kind].kind.path(self.namespace), body
@@ -199,12 +199,12 @@ class Jobs:
         self.connection.request("DELETE", BY_NAME[kind].kind.path(self.namespace, name), {})
 
     def conditions(self, kind: str, name: str) -> dict[str, Any]:
-        """What holds of a job, by type."""
+        """The true conditions of a job, by type."""
         found = (self.get(kind, name) or {}).get("status", {}).get("conditions") or ()
         return {each["type"]: each for each in found if each["status"] == "True"}
 
     def wait(self, kind: str, name: str, *types: str, patience: float = PATIENCE) -> dict[str, Any]:
-        """The first of some conditions that holds."""
+        """Wait for the first of some conditions."""
         found: dict[str, Any] = {}
 
         def holds() -> bool:
@@ -221,16 +221,16 @@ class Jobs:
         return found
 
     def ended(self, kind: str, name: str) -> dict[str, Any]:
-        """How a job ended, when it has."""
+        """Wait for the end of a job and return it."""
         return self.wait(kind, name, "Succeeded", "Failed")
 
     def is_settled(self, kind: str, name: str) -> bool:
-        """Whether nothing is left to do for a job, as is remembered of it."""
+        """Return whether the stored state of a job is settled."""
         metadata = (self.get(kind, name) or {}).get("metadata") or {}
         return '"settled":true' in (metadata.get("annotations") or {}).get(MEMORY, "")
 
     def is_remembered(self, kind: str, name: str) -> bool:
-        """Whether an operator noted something on the object of a job."""
+        """Return whether an operator has stored state on the object of a job."""
         metadata = (self.get(kind, name) or {}).get("metadata") or {}
         return MEMORY in (metadata.get("annotations") or {})
 
@@ -244,7 +244,7 @@ class Jobs:
         return {name: each for name, each in self._all(SERVICES).items() if name != "kubernetes"}
 
     def events(self, name: str) -> list[str]:
-        """What was told of an object: "reason: message"."""
+        """The events of an object: "reason: message"."""
         found = self.connection.request("GET", EVENTS.path(self.namespace))["items"]
         return [
             f"{each['reason']}: {each['message']}"
@@ -253,7 +253,7 @@ class Jobs:
         ]
 
     def wait_told(self, name: str, *texts: str) -> None:
-        """Return when something is told of an object; what happened to several is told once."""
+        """Wait for an event of an object. An event of several replicas occurs once."""
         eventually(
             lambda: any(all(text in each for text in texts) for each in self.events(name)),
             f"{name}: {texts} is told",
@@ -274,20 +274,20 @@ class Jobs:
         return str(self.connection.open("GET", path).read().decode())
 
     def says(self, name: str, text: str) -> bool:
-        """Whether a pod that runs has said something."""
+        """Return whether a running pod has printed a text."""
         return _phase(self.pod(name)) == "Running" and text in self.logs(name)
 
     def kill(self, name: str) -> None:
-        """Kill the program of a pod that runs, from outside of its container."""
+        """Kill the program of a running pod from outside of its container."""
         [container] = (self.pod(name) or {})["status"]["containerStatuses"]
         kill_container(container["containerID"])
 
     def uids(self) -> dict[str, str]:
-        """Which pods there are, by name: one that comes in the place of another differs."""
+        """The uids of pods by name, which differ for a replaced pod."""
         return {name: str(pod["metadata"]["uid"]) for name, pod in self.pods().items()}
 
     def attempt(self, name: str) -> int:
-        """Which attempt a pod is of; 0 if there is none."""
+        """The attempt of a pod, or 0."""
         pod = self.pod(name)
         return 0 if pod is None else int(pod["metadata"]["labels"]["windlass.dev/attempt"])
 

@@ -1,4 +1,4 @@
-"""Jobs whose fate is known beforehand, and whether each of them met it, once."""
+"""Jobs with a known correct end, and the check that each reached it once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from on_kubernetes.operator.operator_process import Jobs
 from windlass.kube.api.resource_kinds import PODS
 from windlass.kube.api.watch import Watcher
 
-# Programs know who they are and in which attempt, so that what happens is the same whoever watches.
+# Programs know their identity and attempt, so that the result is independent of the operator.
 _FALL = """
 import os, sys
 role, index, attempt = (os.environ[f"WINDLASS_{each}"] for each in ("ROLE", "INDEX", "ATTEMPT"))
 if f"{role}-{index}" == "VICTIM" and int(attempt) <= FALLS:
     sys.exit(CODE)
 """
-# None ends before all are there: whoever starts the last of them finds the others at it.
+# None ends before all exist, so that the operator that starts the last one finds the others
+# running.
 _MEET = """
 import json, os, socket, sys, time
 hosts = json.loads(os.environ["WINDLASS_HOSTS"])
@@ -47,7 +48,7 @@ while True:
 
 @dataclass(frozen=True)
 class Fate:
-    """What a job does, and how it must end: one of its replicas may fall, so many times."""
+    """The plan of a job and its correct end. One of its replicas may fail a number of times."""
 
     end: str = "Succeeded"
     program: str = ""
@@ -70,7 +71,7 @@ class Fate:
         return fall + (_MEET if self.workers else self.program)
 
     def last_attempt(self, kind: str, replica: str) -> int:
-        """The replicas of a PyTorchJob start again together."""
+        """The replicas of a PyTorchJob restart together."""
         is_to_fall = replica == self.victim or kind == "PyTorchJob"
         return self.falls + 1 if is_to_fall and self.end == "Succeeded" else 1
 
@@ -91,7 +92,7 @@ Name = tuple[str, str]  # the kind, and the name
 
 
 class Births:
-    """Every pod that was ever created, by name and attempt. A context manager."""
+    """Every created pod, by name and attempt. A context manager."""
 
     def __init__(self, jobs: Jobs) -> None:
         self.seen: Counter[tuple[str, str]] = Counter()
@@ -114,7 +115,7 @@ class Births:
 
 
 def create_fated(jobs: Jobs, number: int, chance: Random) -> list[Name]:
-    """So many jobs of either kind, alone or of a master and workers."""
+    """Create this many jobs of either kind, with one replica or with a master and workers."""
     names = []
     for each in range(number):
         fate = FATES[each % len(FATES)]
@@ -130,18 +131,18 @@ def create_fated(jobs: Jobs, number: int, chance: Random) -> list[Name]:
 
 
 def are_over(jobs: Jobs, names: list[Name]) -> bool:
-    """Whether all of them have ended."""
+    """Return whether all of them have ended."""
     return not unfinished(jobs, names)
 
 
 def unfinished(jobs: Jobs, names: list[Name]) -> dict[str, object]:
-    """What holds of those that have not ended."""
+    """The conditions of unfinished jobs."""
     held = {name: jobs.conditions(kind, name) for kind, name in names}
     return {name: each for name, each in held.items() if not {"Succeeded", "Failed"} & set(each)}
 
 
 def check_fates(jobs: Jobs, births: Births, names: list[Name], seed: int) -> None:
-    """That each ended as it had to, that no pod was made twice, and that none is left behind."""
+    """Check that each job ended as planned, no pod was created twice, and none is left."""
     last = dict(_last_attempts(names))
     for number, (kind, name) in enumerate(names):
         end = jobs.ended(kind, name)
@@ -159,9 +160,9 @@ def check_fates(jobs: Jobs, births: Births, names: list[Name], seed: int) -> Non
 
 
 def _last_attempts(names: list[Name]) -> Iterator[tuple[str, int]]:
-    """Of every pod that there must be in the end.
+    """The last attempt of every pod that must exist at the end.
 
-    A job may fail before the last of its other replicas could be made.
+    A job may fail before the last of its other replicas is created.
     """
     for number, (kind, name) in enumerate(names):
         fate = FATES[number % len(FATES)]

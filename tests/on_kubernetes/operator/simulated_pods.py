@@ -1,4 +1,4 @@
-"""Pods on paper: no node runs them, and a test says how they end."""
+"""Simulated pods: no node runs them, and a test decides their end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from windlass.model.errors import KubernetesError
 from windlass.operator.names import JOB_NAME
 
 NOBODY = "nobody"
-"""The name of a scheduler that there is not: such pods stay on paper."""
+"""The name of a scheduler that does not exist, so that such pods never start."""
 
 
 class PaperNode:
-    """Says of each pod that it runs, then how it ended: with the exit code that `fate` gives.
+    """Reports each pod as running, then as ended with the exit code from `fate`.
 
     A context manager.
     """

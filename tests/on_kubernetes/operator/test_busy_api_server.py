@@ -1,4 +1,4 @@
-"""An API server that has too much to do (429): the operator comes back, and does nothing twice."""
+"""A busy API server (429): the operator retries, and does nothing twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_look(request: RecordedRequest) -> bool:
         pytest.param(is_look, marks=pytest.mark.thorough),
     ],
 )
-def test_what_a_busy_server_refuses_is_done_later_and_once(
+def test_refused_requests_are_retried_later_and_done_once(
     cluster: Cluster, turnstile: Turnstile, jobs: Jobs, tmp_path: Path,
     which: Callable[[RecordedRequest], bool],
 ) -> None:  # fmt: skip
@@ -50,6 +50,6 @@ def test_what_a_busy_server_refuses_is_done_later_and_once(
         names = ["train-chief-0", "train-worker-0", "train-worker-1"]
         assert [jobs.attempt(name) for name in names] == [1, 1, 1]
         assert turnstile.passed("POST", "pods") == turnstile.passed("POST", "services") == 3
-        # Lists of four kinds may come together, each once a second.
+        # Lists of four kinds may coincide, each once a second.
         assert turnstile.busiest_second() <= 12
         assert "Traceback" not in process.output and not process.is_over

@@ -1,4 +1,4 @@
-"""The operator killed, the API server away, watches cut: every job ends right, once."""
+"""Killed operators, outages and cut watches: every job ends correctly, once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOBS = 30
 
 
 @pytest.mark.thorough
-def test_an_operator_killed_at_random_during_30_jobs(
+def test_30_jobs_end_correctly_with_a_randomly_killed_operator(
     cluster: Cluster, namespace: Namespace, jobs: Jobs
 ) -> None:
     chance = random.Random(SEED)
@@ -43,7 +43,7 @@ def test_an_operator_killed_at_random_during_30_jobs(
             end = time.monotonic() + 1200
             while not are_over(jobs, names):
                 assert time.monotonic() < end, f"seed {SEED}: {unfinished(jobs, names)}"
-                time.sleep(chance.uniform(1.0, 8.0))  # when it is killed is chance
+                time.sleep(chance.uniform(1.0, 8.0))  # the moments of kills are random
                 process.kill()
                 kills += 1
                 process = OperatorProcess(cluster, *words)
@@ -53,7 +53,7 @@ def test_an_operator_killed_at_random_during_30_jobs(
         process.stop()
 
 
-def test_watches_that_are_cut_go_on_from_where_they_were(jobs: Jobs, namespace: Namespace) -> None:
+def test_cut_watches_continue_at_their_position(jobs: Jobs, namespace: Namespace) -> None:
     seen: list[str] = []
     changed = threading.Condition()
 
@@ -73,7 +73,7 @@ def test_watches_that_are_cut_go_on_from_where_they_were(jobs: Jobs, namespace: 
         with changed:
             assert changed.wait_for(lambda: len(seen) >= 10, timeout=60)
         assert sorted(seen) == sorted(f"pod-{number}" for number in range(10))
-        # One that is too old to go on from is begun anew.
+        # An expired watch is started again.
         watcher._version = "1"
         watcher.cut()
         namespace.pod("last", "true")
@@ -85,11 +85,11 @@ def test_watches_that_are_cut_go_on_from_where_they_were(jobs: Jobs, namespace: 
         assert time.monotonic() - began < 3.0
 
 
-def test_watches_that_are_too_old_to_go_on_begin_anew(
+def test_expired_watches_start_again(
     cluster: Cluster, jobs: Jobs, turnstile: Turnstile, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The API server no longer has the events of the time in which the operator was cut off."""
+    """The API server no longer has the events from the time of the outage."""
     monkeypatch.setenv("WINDLASS_LOG_LEVEL", "DEBUG")
     die = "import os, sys, time; time.sleep(2); " + (
         "sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
@@ -118,7 +118,7 @@ def test_watches_that_are_too_old_to_go_on_begin_anew(
             )
             newest = jobs.connection.request("GET", PODS.path(jobs.namespace))["metadata"]
             turnstile.forget(newest["resourceVersion"])
-            way.mend()
+            way.recover()
             for kind, name in (("TFJob", "ends"), ("TFJob", "comes"), ("PyTorchJob", "dies")):
                 assert jobs.ended(kind, name)["type"] == "Succeeded", name
             assert jobs.attempt("dies-master-0") == 2

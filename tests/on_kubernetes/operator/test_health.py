@@ -1,4 +1,4 @@
-"""Whether an operator is well, and whether it is ready: what it answers when it is not."""
+"""Health and readiness of an operator, and the responses of an unhealthy one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from windlass.operator.operator import Operator
 
 
 class Running:
-    """An operator in this process, with a clock that can be set."""
+    """An operator in this process, with a settable clock."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self.ahead = 0.0
@@ -66,10 +66,10 @@ def test_an_operator_is_not_ready_before_it_has_read_all_lists(
             status, said = process.ask("/readyz")
             assert status == 503
             assert f"tfjobs in namespace {jobs.namespace}" in said
-            assert process.ask("/healthz") == (200, "ok\n")  # it waits, and is well
+            assert process.ask("/healthz") == (200, "ok\n")  # it waits, and is healthy
             proxy.go_on()
             eventually(lambda: process.ask("/readyz") == (200, "leading\n"), "it is ready")
-            # Cut off, it is well, and says what it cannot see.
+            # Without a connection it is healthy, and reports the kinds that it cannot see.
             proxy.hold()
             proxy.cut()
             eventually(lambda: "cannot see" in process.ask("/readyz")[1], "it says so")
@@ -78,9 +78,7 @@ def test_an_operator_is_not_ready_before_it_has_read_all_lists(
             eventually(lambda: process.ask("/readyz") == (200, "leading\n"), "it is ready again")
 
 
-def test_a_watch_without_a_sign_for_far_too_long_is_an_illness(
-    cluster: Cluster, jobs: Jobs
-) -> None:
+def test_a_watch_without_news_for_far_too_long_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
     with running(cluster.kubeconfig, jobs.namespace) as process:
         eventually(lambda: process.ask("/readyz")[0] == 200, "it is ready")
         assert process.ask("/healthz") == (200, "ok\n")
@@ -90,12 +88,12 @@ def test_a_watch_without_a_sign_for_far_too_long_is_an_illness(
         assert f"in namespace {jobs.namespace} has given no sign for 3" in said
         for cache in (process.operator.jobs.cache, process.operator.pods.cache):
             for watcher in cache.watchers:
-                watcher.cut()  # they begin anew, and hear something
+                watcher.cut()  # they start again, and receive news
         eventually(lambda: process.ask("/healthz") == (200, "ok\n"), "it is well again")
 
 
 @pytest.mark.thorough
-def test_a_watch_that_is_stuck_is_an_illness(cluster: Cluster, jobs: Jobs) -> None:
+def test_a_stuck_watch_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
     is_stuck, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -105,7 +103,7 @@ def test_a_watch_that_is_stuck_is_an_illness(cluster: Cluster, jobs: Jobs) -> No
     with running(cluster.kubeconfig, jobs.namespace) as process:
         jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
         eventually(lambda: "first-worker-0" in jobs.pods(), "it looks after jobs")
-        process.operator.jobs.watch(lambda _uid: wait())  # whom it tells does not return
+        process.operator.jobs.watch(lambda _uid: wait())  # its callback does not return
         jobs.create("TFJob", "train", Worker=jobs.role(1, "pass"))
         assert is_stuck.wait(60)
         process.ahead += LONGEST_INACTIVITY + 60
@@ -114,7 +112,7 @@ def test_a_watch_that_is_stuck_is_an_illness(cluster: Cluster, jobs: Jobs) -> No
         go_on.set()
 
 
-def test_a_worker_that_died_is_an_illness(cluster: Cluster, jobs: Jobs) -> None:
+def test_a_dead_worker_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
     words = ("--namespace", jobs.namespace, "--alone")
     with operating(cluster, *words, rig="lose-worker") as process:
         process.wait_leading()
@@ -124,7 +122,7 @@ def test_a_worker_that_died_is_an_illness(cluster: Cluster, jobs: Jobs) -> None:
         eventually(lambda: process.ask("/healthz") == wanted, "it says so")
 
 
-def test_where_nothing_can_be_answered_is_told_in_a_line(cluster: Cluster) -> None:
+def test_an_unusable_address_is_reported_in_one_line(cluster: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Hundreds of jobs at once: each ends right, and the operator takes it in its stride."""
+"""Hundreds of concurrent jobs end correctly with little load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.kube.api.watch import Watcher
 from windlass.operator.job_kinds import TFJOB
 
 JOBS = 500
-# The exit codes of a job's attempts, and how it must end.
+# The exit codes of a job's attempts, and its correct end.
 FATES = [
     ([0], "Succeeded"),
     ([0], "Succeeded"),
@@ -37,7 +37,7 @@ def exit_code(pod: Object) -> int:
 
 @pytest.mark.thorough
 @pytest.mark.case(13)
-def test_five_hundred_jobs_at_once_each_end_right(
+def test_five_hundred_concurrent_jobs_end_correctly(
     cluster: Cluster, jobs: Jobs, tmp_path: Path
 ) -> None:
     def create(number: int) -> None:
@@ -55,7 +55,7 @@ def test_five_hundred_jobs_at_once_each_end_right(
     with (
         Births(jobs) as births,
         PaperNode(jobs, TFJOB.container, exit_code),
-        # All of them are there when it begins.
+        # All of them exist when it starts.
         operating(cluster, *words, rig=f"count:{overlaps}") as process,
     ):
         eventually(lambda: len(_ends(seen)) == JOBS, "all end", patience=900)
@@ -87,7 +87,7 @@ def test_five_hundred_jobs_at_once_each_end_right(
 
 
 def _ends(seen: Watcher) -> dict[str, str]:
-    """How each job ended, of those that have."""
+    """The ends of finished jobs."""
     return {
         each["metadata"]["name"]: held["type"]
         for each in seen.items()

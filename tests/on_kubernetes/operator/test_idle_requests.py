@@ -1,4 +1,4 @@
-"""An operator writes and asks when there is something to say, and is quiet else."""
+"""An operator sends requests only when something changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.kube.api.resource_kinds import PODS
 pytestmark = pytest.mark.thorough
 
 
-def test_a_status_is_written_only_when_it_changed(
+def test_a_status_is_written_only_if_it_changed(
     cluster: Cluster, turnstile: Turnstile, jobs: Jobs, tmp_path: Path
 ) -> None:
     words, config = ("--namespace", jobs.namespace, "--alone"), turnstile.kubeconfig(tmp_path)
@@ -31,7 +31,7 @@ def test_a_status_is_written_only_when_it_changed(
         jobs.wait("TFJob", "train", "Running")
         written = turnstile.passed("PUT", "status")
         assert written > 0
-        for number in range(5):  # each is a reason for a look, and none changes anything
+        for number in range(5):  # each triggers a reconcile, and none changes anything
             looks = _looks(process)
             note = {"metadata": {"annotations": {"note": str(number)}}}
             path = PODS.path(jobs.namespace, "train-worker-0")
@@ -40,7 +40,7 @@ def test_a_status_is_written_only_when_it_changed(
         assert turnstile.passed("PUT", "status") == written
 
 
-def test_an_object_that_makes_no_sense_is_left_in_peace_once_that_is_told(
+def test_an_invalid_object_is_reported_once_and_then_left_alone(
     cluster: Cluster, turnstile: Turnstile, jobs: Jobs, tmp_path: Path
 ) -> None:
     words, config = ("--namespace", jobs.namespace, "--alone"), turnstile.kubeconfig(tmp_path)
@@ -58,12 +58,12 @@ def test_an_object_that_makes_no_sense_is_left_in_peace_once_that_is_told(
 
 
 def _looks(process: OperatorProcess) -> int:
-    """How often jobs were looked at."""
+    """The number of reconciles."""
     return process.metric("windlass_operator_reconcile_seconds_count")
 
 
 def _about(turnstile: Turnstile, name: str) -> list[str]:
-    """What was asked of the cluster about an object."""
+    """The requests to the cluster about an object."""
     return [
         f"{request.method} {request.path}"
         for request in turnstile.requests

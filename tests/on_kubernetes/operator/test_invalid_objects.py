@@ -1,4 +1,4 @@
-"""Objects that make no sense: they are told of, and nobody else waits for them."""
+"""Invalid objects are reported, and do not delay others."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from windlass.operator.names import MEMORY
 
 
 @pytest.mark.thorough
-def test_a_memory_that_somebody_wrote_keeps_nobody_from_the_others(
-    cluster: Cluster, jobs: Jobs
-) -> None:
+def test_a_foreign_annotation_does_not_block_other_jobs(cluster: Cluster, jobs: Jobs) -> None:
     odd = jobs.create("TFJob", "odd", Worker=jobs.role(1, PASS))
     condition = {"type": "Succeeded", "status": True, "last_update": 1e300, "last_transition": 1.0}
     status = {"conditions": [condition], "settled": True, "completion_time": 1e300}
@@ -38,7 +36,7 @@ def test_a_memory_that_somebody_wrote_keeps_nobody_from_the_others(
 
 
 @pytest.mark.thorough
-def test_a_memory_of_any_depth_is_none_and_the_job_begins(
+def test_a_deeply_nested_annotation_is_ignored_and_the_job_starts(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     body = jobs.body("TFJob", "deep", Worker=jobs.role(1, PASS))
@@ -49,7 +47,7 @@ def test_a_memory_of_any_depth_is_none_and_the_job_begins(
     assert "Traceback" not in operator.output
 
 
-def test_a_template_that_makes_no_sense_is_told_of(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_an_invalid_template_is_reported(jobs: Jobs, operator: OperatorProcess) -> None:
     odd = {
         "ports": {"ports": 5},
         "ports[0]": {"ports": ["x"]},
@@ -79,7 +77,7 @@ def test_a_template_that_makes_no_sense_is_told_of(jobs: Jobs, operator: Operato
     ],
 )
 @pytest.mark.thorough
-def test_an_object_that_makes_no_sense_has_failed_with_what_and_where(
+def test_an_invalid_object_fails_with_the_field_and_the_reason(
     jobs: Jobs, operator: OperatorProcess, change: dict[str, Any], told: str
 ) -> None:
     role = {"replicas": 1, "template": {"spec": change}}
@@ -105,7 +103,7 @@ def test_two_chiefs_and_long_names_are_refused(jobs: Jobs, operator: OperatorPro
     assert "is too long" in jobs.ended("TFJob", name)["message"]
 
 
-def test_what_the_api_never_takes_fails_the_job_once_with_what_and_where(
+def test_a_permanent_refusal_of_the_api_fails_the_job_once_with_field_and_reason(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     image = jobs.role(1, PASS)["template"]["spec"]["containers"][0]["image"]
@@ -136,7 +134,7 @@ def test_what_the_api_never_takes_fails_the_job_once_with_what_and_where(
     assert "Traceback" not in operator.output
 
 
-def test_what_runs_of_a_job_of_which_the_api_does_not_take_a_part_is_ended(
+def test_running_pods_of_a_job_with_a_refused_part_are_stopped(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     odd = _labelled(jobs.role(1, PASS), "no label!")
@@ -145,7 +143,7 @@ def test_what_runs_of_a_job_of_which_the_api_does_not_take_a_part_is_ended(
     eventually(lambda: not jobs.pods(), "the chief is gone")
 
 
-def test_a_job_that_runs_is_not_ended_by_a_change_that_the_api_does_not_take(
+def test_a_running_job_survives_a_change_that_the_api_refuses(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
@@ -157,7 +155,7 @@ def test_a_job_that_runs_is_not_ended_by_a_change_that_the_api_does_not_take(
     assert "metadata.labels: Invalid value" in _failures(jobs, "train")[0]
     assert "Failed" not in jobs.conditions("TFJob", "train")
     jobs.wait_running("train-worker-0")
-    # Mended, it goes on.
+    # After the fix it continues.
     mended = jobs.body("TFJob", "train", Worker=_labelled(odd, "a"))["spec"]
     jobs.patch("TFJob", "train", {"spec": mended})
     jobs.wait_running("train-worker-0", "train-worker-1")

@@ -1,4 +1,4 @@
-"""Jobs on real pods: how they end, start again, stop, and what is left of them."""
+"""Jobs on real pods: their ends, restarts, stops and leftovers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SPEAKER = f"{_LABEL}job-role"
 
 
 def _check_whose(metadata: Object, job: Object, role: str, index: str) -> None:
-    """What clients find the pods and services of a job by, and by which they go with it."""
+    """Check the labels and owners of the pods and services of a job."""
     wanted = {
         f"{_LABEL}job-name": job["metadata"]["name"],
         f"{_LABEL}operator-name": f"{job['kind'].lower()}-controller",
@@ -67,7 +67,7 @@ def _check_whose(metadata: Object, job: Object, role: str, index: str) -> None:
 
 
 @pytest.mark.case(2)
-def test_restart_policies_on_real_pods(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_restart_policies_work_on_real_pods(jobs: Jobs, operator: OperatorProcess) -> None:
     cases = [(policy, code) for policy in ("Never", "OnFailure", "Always") for code in (0, 1)]
     for policy, code in cases:
         role = jobs.role(1, leaving(code), restartPolicy=policy)
@@ -90,7 +90,7 @@ def test_restart_policies_on_real_pods(jobs: Jobs, operator: OperatorProcess) ->
 
 
 @pytest.mark.case(2)
-def test_exit_codes_on_real_pods(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_exit_codes_work_on_real_pods(jobs: Jobs, operator: OperatorProcess) -> None:
     codes = (1, 127, 128, 130, 137, 143, 255)
     for code in codes:
         role = jobs.role(1, leaving(code), restartPolicy="ExitCode")
@@ -105,7 +105,7 @@ def test_exit_codes_on_real_pods(jobs: Jobs, operator: OperatorProcess) -> None:
         assert jobs.attempt(f"train-{code}-master-0") == (2 if is_retried else 1), code
 
 
-def test_a_failure_is_told_with_the_last_lines(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_failure_is_reported_with_the_last_lines(jobs: Jobs, operator: OperatorProcess) -> None:
     role = jobs.role(1, "print('reading'); raise ValueError('no data')")
     jobs.create("TFJob", "train", Chief=role, Worker=jobs.role(1, SLEEP))
     message = jobs.ended("TFJob", "train")["message"]
@@ -114,7 +114,7 @@ def test_a_failure_is_told_with_the_last_lines(jobs: Jobs, operator: OperatorPro
     jobs.wait_told("train", "ReplicaFailed: ", "ValueError: no data")
 
 
-# Says how others find it, and stays until it is told to end.
+# Prints its addresses, and stays until it is stopped.
 _STAY = f"""
 import os, time
 print(os.environ["TF_CONFIG"])
@@ -133,7 +133,7 @@ while not os.path.exists("{INSIDE}/end"):
     ],
     ids=["the chief", "worker 0 beside a chief", "worker 0, whose end is the job's"],
 )
-def test_one_killed_in_mid_run_starts_again_under_its_name_and_the_others_run_on(
+def test_a_killed_pod_restarts_under_its_name_and_the_others_continue(
     own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, gate: Gate,
     sizes: dict[str, int], victim: str,
 ) -> None:  # fmt: skip
@@ -165,8 +165,8 @@ def test_one_killed_in_mid_run_starts_again_under_its_name_and_the_others_run_on
     assert "137" in restarts[0] and "restart 1 of 6" in restarts[0], restarts
 
 
-# The worker is killed as soon as they have met; the master dies of that at once, with a code that
-# is for good.
+# The worker is killed as soon as both have met. The master dies of that at once, with a permanent
+# exit code.
 _MEET_AND_DIE = """
 import os, socket, sys, time
 port = int(os.environ["MASTER_PORT"])
@@ -186,7 +186,7 @@ while True:
 
 
 @pytest.mark.case(4)
-def test_a_peer_that_died_of_a_killed_one_does_not_fail_the_job(
+def test_a_failure_caused_by_a_killed_peer_does_not_fail_the_job(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     roles = {
@@ -201,8 +201,8 @@ def test_a_peer_that_died_of_a_killed_one_does_not_fail_the_job(
 
 
 @pytest.mark.case(5)
-def test_a_deadline_fires_alone(jobs: Jobs, operator: OperatorProcess) -> None:
-    """Whatever the clean policy, which is `None` where nothing is said: it ends what runs."""
+def test_a_deadline_fires_without_other_events(jobs: Jobs, operator: OperatorProcess) -> None:
+    """It stops running pods with any clean policy, also with the default `None`."""
     policy = {"activeDeadlineSeconds": 2}
     jobs.create("TFJob", "train", spec={"runPolicy": policy}, Worker=jobs.role(2, SLEEP))
     end = jobs.ended("TFJob", "train")
@@ -215,8 +215,8 @@ def test_a_deadline_fires_alone(jobs: Jobs, operator: OperatorProcess) -> None:
 
 
 @pytest.mark.case(5)
-def test_a_limit_of_0_is_no_restart(jobs: Jobs, operator: OperatorProcess) -> None:
-    """Whatever the clean policy, it ends what still runs."""
+def test_a_limit_of_0_allows_no_restart(jobs: Jobs, operator: OperatorProcess) -> None:
+    """It stops running pods with any clean policy."""
     role = jobs.role(1, leaving(137), restartPolicy="ExitCode")
     limit = {"runPolicy": {"backoffLimit": 0}}
     jobs.create("TFJob", "train", spec=limit, Worker=role, PS=jobs.role(1, SLEEP))
@@ -227,7 +227,7 @@ def test_a_limit_of_0_is_no_restart(jobs: Jobs, operator: OperatorProcess) -> No
     assert jobs.attempt("train-worker-0") == 1
 
 
-def test_without_a_leader_workers_decide_when_a_job_has_succeeded(
+def test_without_a_leader_the_workers_decide_about_success(
     jobs: Jobs, operator: OperatorProcess, gate: Gate
 ) -> None:
     """Worker 0 of a TFJob, or all workers; all workers of a PyTorchJob."""
@@ -282,7 +282,7 @@ def test_a_job_created_suspended_has_no_pods_until_it_is_resumed(
 
 
 @pytest.mark.case(7)
-def test_a_job_is_scaled(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_job_can_be_scaled(jobs: Jobs, operator: OperatorProcess) -> None:
     role = jobs.role(3, SLEEP)
     jobs.create("TFJob", "train", Chief=jobs.role(1, SLEEP), Worker=role)
     jobs.wait("TFJob", "train", "Running")
@@ -307,7 +307,9 @@ def test_a_job_is_scaled(jobs: Jobs, operator: OperatorProcess) -> None:
 
 
 @pytest.mark.case(7)
-def test_what_is_left_of_a_job_that_is_over(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_the_clean_policy_decides_about_pods_of_a_finished_job(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
     policies = {
         "unsaid": ({}, ["chief-0", "worker-0"]),
         "none": ({"cleanPodPolicy": "None"}, ["chief-0", "worker-0"]),
@@ -324,7 +326,7 @@ def test_what_is_left_of_a_job_that_is_over(jobs: Jobs, operator: OperatorProces
     eventually(lambda: sorted(jobs.services()) == left, f"services of {left} are left")
 
 
-def test_a_job_whose_time_to_live_is_up_goes_itself(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_job_is_deleted_after_its_time_to_live(jobs: Jobs, operator: OperatorProcess) -> None:
     policy = {"ttlSecondsAfterFinished": 1}
     jobs.create("TFJob", "train", spec={"runPolicy": policy}, Worker=jobs.role(1, PASS))
     jobs.create("TFJob", "odd", spec={"runPolicy": policy}, Chief=jobs.role(2, PASS))
@@ -334,9 +336,7 @@ def test_a_job_whose_time_to_live_is_up_goes_itself(jobs: Jobs, operator: Operat
 
 
 @pytest.mark.thorough
-def test_a_time_to_live_that_a_job_is_given_when_it_is_over_is_waited_for(
-    jobs: Jobs, operator: OperatorProcess
-) -> None:
+def test_a_time_to_live_set_after_the_end_is_applied(jobs: Jobs, operator: OperatorProcess) -> None:
     jobs.create("TFJob", "train", Worker=jobs.role(1, PASS))
     jobs.ended("TFJob", "train")
     eventually(lambda: jobs.is_settled("TFJob", "train"), "nothing is left to do")
@@ -349,7 +349,7 @@ def test_a_time_to_live_that_a_job_is_given_when_it_is_over_is_waited_for(
 
 
 @pytest.mark.case(8)
-def test_a_pod_that_leaves_with_0_when_it_is_taken_away_is_not_done(
+def test_a_pod_that_exits_with_0_on_deletion_is_not_done(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     """As when its machine is drained, and it saves its work."""
@@ -374,7 +374,7 @@ def test_a_pod_that_leaves_with_0_when_it_is_taken_away_is_not_done(
 @pytest.mark.case(8)
 @pytest.mark.thorough
 def test_an_evicted_pod_is_retried_under_exit_code(jobs: Jobs, operator: OperatorProcess) -> None:
-    """The kubelet evicts a pod that fills more of its node's disk than it said it would."""
+    """The kubelet evicts a pod that uses more of its node's disk than its limit."""
     fill = (
         "import os, time\n"
         "if os.environ['WINDLASS_ATTEMPT'] == '1':\n"
@@ -396,9 +396,7 @@ def test_an_evicted_pod_is_retried_under_exit_code(jobs: Jobs, operator: Operato
 
 
 @pytest.mark.case(12)
-def test_tf_config_in_pods_names_services_that_are_found(
-    jobs: Jobs, operator: OperatorProcess
-) -> None:
+def test_tf_config_in_pods_names_resolvable_services(jobs: Jobs, operator: OperatorProcess) -> None:
     program = (
         "import json, os, socket, time\n"
         "config = json.loads(os.environ['TF_CONFIG'])\n"
@@ -423,7 +421,7 @@ def test_tf_config_in_pods_names_services_that_are_found(
     }  # fmt: skip
 
 
-def test_the_variables_of_pytorch_in_pods_replace_those_of_the_template(
+def test_pytorch_variables_in_pods_replace_those_of_the_template(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     program = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -447,10 +445,10 @@ def test_the_variables_of_pytorch_in_pods_replace_those_of_the_template(
         assert set(json.loads(found["WINDLASS_HOSTS"])) == {"master", "worker"}
 
 
-def test_other_containers_of_a_pod_neither_end_a_job_nor_keep_it_from_its_end(
+def test_other_containers_of_a_pod_neither_end_a_job_nor_delay_its_end(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
-    """The exit codes of the replica's container and of the other one, if that ends at all."""
+    """The exit codes of the replica's container and of the other container, if it ends."""
     cases = {"lasts": (0, None), "well": (0, 3), "badly": (3, 0)}
     for name, (code, other) in cases.items():
         command = ["sleep", "999"] if other is None else ["sh", "-c", f"exit {other}"]

@@ -1,4 +1,4 @@
-"""The operator dies between deciding and doing, at every step of the way: nothing is done twice."""
+"""If the operator dies at any step between a decision and its execution, nothing happens twice."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FAIL_ONCE = (
     "import os, sys; name = os.environ['WINDLASS_INDEX'] + os.environ['WINDLASS_ATTEMPT']; "
     "sys.exit(143 if name == '11' else 0)"
 )
-# Before and after: three pods, two services and a deletion, and what is remembered and said of the
-# start, the restart and the end; what is seen between these may be told with the next of them.
+# Before and after: three pods, two services and a deletion, and the stored state and status of the
+# start, the restart and the end. A change in between may be written with the next one.
 FEWEST_STEPS = 2 * (3 + 2 + 1 + 2 * 3)
-HALFWAY = 8  # when something was created that the operator has not noted
+HALFWAY = 8  # when an object was created that the operator has not recorded
 
 
 def _some_steps() -> Iterable[int]:
-    """All steps in the long form, a few at random otherwise."""
+    """All steps in the long form, a few random ones otherwise."""
     if os.environ.get("WINDLASS_CHAOS") == "long":
         return itertools.count(1)
     return sorted(random.Random(SEED).sample(range(1, FEWEST_STEPS + 1), 4))
@@ -60,12 +60,12 @@ def test_an_operator_killed_at_any_step_from_decision_to_pod_creates_nothing_twi
         jobs.delete("TFJob", name)
         jobs.wait_nothing_left()
         if not was_killed:
-            break  # there are not so many steps: all of them were tried
+            break  # fewer steps than this number: all of them were tried
     assert was_killed or step > FEWEST_STEPS, f"seed {SEED}, step {step}"
 
 
 def _run_until_killed(cluster: Cluster, jobs: Jobs, name: str, step: int) -> bool:
-    """Have an operator work at a job; whether it died before all was done."""
+    """Run an operator on a job, and return whether it died before the end."""
     process = OperatorProcess(cluster, "--namespace", jobs.namespace, "--alone", rig=f"die:{step}")
     try:
         role = jobs.role(2, FAIL_ONCE, restartPolicy="ExitCode")
@@ -79,5 +79,5 @@ def _run_until_killed(cluster: Cluster, jobs: Jobs, name: str, step: int) -> boo
 
 
 def _is_settled(jobs: Jobs, name: str) -> bool:
-    """Whether all was done and said that there is to do and to say."""
+    """Return whether everything was done and reported."""
     return jobs.is_settled("TFJob", name) and "Succeeded" in jobs.conditions("TFJob", name)

@@ -1,4 +1,4 @@
-"""Clients that were made for another operator."""
+"""Clients of another operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from on_kubernetes.operator.operator_process import Jobs, OperatorProcess
 
 
 @pytest.mark.parametrize("kind", [pytest.param("TFJob", marks=pytest.mark.thorough), "PyTorchJob"])
-def test_kubeflows_own_client_creates_waits_reads_logs_and_deletes(
+def test_the_kubeflow_client_creates_waits_reads_logs_and_deletes(
     cluster: Cluster, operator: OperatorProcess, jobs: Jobs, kubeflow_python: Path, kind: str
 ) -> None:
     check_client(kubeflow_python, cluster, jobs, kind)

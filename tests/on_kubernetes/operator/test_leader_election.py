@@ -1,4 +1,4 @@
-"""Several operators, one of which acts; and how one of them ends."""
+"""Several operators, one of which acts, and their ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def elsewhere(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[
 def two_operating(
     cluster: Cluster, namespace: Namespace, kubeconfig: str = ""
 ) -> Iterator[tuple[OperatorProcess, OperatorProcess]]:
-    """One operator that leads, perhaps by a way of its own, and one that stands by."""
+    """One leading operator, perhaps with its own proxy, and one on standby."""
     words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
     with operating(cluster, *words, kubeconfig=kubeconfig) as first:
         first.wait_leading()
@@ -49,7 +49,7 @@ def two_operating(
             yield first, second
 
 
-def test_of_two_one_acts_and_the_other_takes_over_within_15_seconds(
+def test_one_of_two_acts_and_the_other_takes_over_within_15_seconds(
     cluster: Cluster, namespace: Namespace, jobs: Jobs
 ) -> None:
     with two_operating(cluster, namespace) as (first, second):
@@ -65,7 +65,7 @@ def test_of_two_one_acts_and_the_other_takes_over_within_15_seconds(
         assert jobs.attempt("during-worker-0") == 1
 
 
-def test_one_that_is_told_to_stop_lets_the_other_act_at_once(
+def test_a_stopped_operator_lets_the_other_act_at_once(
     cluster: Cluster, namespace: Namespace, jobs: Jobs
 ) -> None:
     with two_operating(cluster, namespace) as (first, second):
@@ -76,7 +76,7 @@ def test_one_that_is_told_to_stop_lets_the_other_act_at_once(
         assert time.monotonic() - began < 5.0
 
 
-def test_without_an_operator_pods_run_to_their_end_and_the_next_one_goes_on_from_there(
+def test_pods_run_without_an_operator_and_the_next_one_continues(
     own_cluster: Cluster, namespace: Namespace, jobs: Jobs, gate: Gate
 ) -> None:
     die_once = f"""
@@ -115,7 +115,7 @@ def is_busy_for_long(proxy: Proxy, turnstile: Turnstile) -> None:
 
 @pytest.mark.parametrize("fail", [falls_silent, is_busy_for_long])
 @pytest.mark.thorough
-def test_one_whose_api_server_keeps_it_waiting_leads_no_more_before_another_does(
+def test_an_operator_with_a_slow_api_server_stops_leading_before_another_starts(
     cluster: Cluster, namespace: Namespace, jobs: Jobs, proxy: Proxy, turnstile: Turnstile,
     tmp_path: Path, fail: Callable[[Proxy, Turnstile], None],
 ) -> None:  # fmt: skip
@@ -128,7 +128,7 @@ def test_one_whose_api_server_keeps_it_waiting_leads_no_more_before_another_does
         proxy.go_on()
 
 
-def test_an_operator_says_how_it_is(cluster: Cluster, namespace: Namespace, jobs: Jobs) -> None:
+def test_an_operator_reports_its_state(cluster: Cluster, namespace: Namespace, jobs: Jobs) -> None:
     with operating(cluster, "--namespace", namespace.name, "--alone") as process:
         eventually(lambda: process.ask("/readyz")[0] == 200, "it is ready")
         assert process.ask("/healthz") == (200, "ok\n")
@@ -141,7 +141,7 @@ def test_an_operator_says_how_it_is(cluster: Cluster, namespace: Namespace, jobs
         assert process.metric("windlass_operator_leader") == 1
 
 
-def test_those_for_different_namespaces_do_not_wait_for_each_other(
+def test_operators_of_different_namespaces_do_not_wait_for_each_other(
     cluster: Cluster, jobs: Jobs, elsewhere: Jobs
 ) -> None:
     """They have one account, and so one namespace for their leases."""
@@ -166,10 +166,10 @@ def test_those_for_different_namespaces_do_not_wait_for_each_other(
             assert "another program changed the stored status" not in process.output
 
 
-def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_too_many(
+def test_two_operators_of_one_namespace_do_nothing_twice_and_report_each_other(
     cluster: Cluster, jobs: Jobs, elsewhere: Jobs
 ) -> None:
-    """One has a namespace more than the other, and so another lease."""
+    """One manages a namespace more than the other, and so has another lease."""
     lease = ("--lease-namespace", jobs.namespace)
     both = ("--namespace", jobs.namespace, "--namespace", elsewhere.namespace)
     with (
@@ -185,7 +185,7 @@ def test_two_that_look_after_one_namespace_do_nothing_twice_and_say_that_one_is_
         assert f"another operator may manage namespace {jobs.namespace}?" in told
 
 
-def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(
+def test_a_deleted_job_is_counted_once_by_the_acting_operator_if_it_is_managed(
     cluster: Cluster, jobs: Jobs
 ) -> None:
     words = ("--namespace", jobs.namespace, "--lease-namespace", jobs.namespace)
@@ -195,7 +195,7 @@ def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(
         jobs.create("TFJob", "theirs", spec=theirs, Worker=jobs.role(1, PASS))
         jobs.create("TFJob", "ours", Worker=jobs.role(1, PASS))
         jobs.ended("TFJob", "ours")
-        # In this order: whoever has seen the last deletion has seen the first.
+        # In this order: an operator that has seen the last deletion has seen the first.
         jobs.delete("TFJob", "theirs")
         jobs.delete("TFJob", "ours")
 
@@ -213,6 +213,6 @@ def test_a_job_that_goes_is_counted_once_by_the_one_that_acts_if_it_is_ours(
 
 
 def _deleted(process: OperatorProcess, jobs: Jobs) -> int:
-    """How many deletions of TFJobs an operator has counted."""
+    """The number of deletions of TFJobs that an operator has counted."""
     name = "windlass_operator_jobs_deleted_total"
     return process.metric(name, namespace=jobs.namespace, kind="TFJob")

@@ -1,5 +1,6 @@
-"""What is a job's and what is not: pods and services that come back, are adopted or let go, those
-of others, and what there is no room for."""
+"""Ownership of pods and services: recreated, adopted, released and foreign ones, and those
+without capacity.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from windlass.operator.job_kinds import BY_NAME
 
 
 @pytest.mark.case(9)
-def test_a_deleted_pod_comes_back(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_deleted_pod_is_recreated(jobs: Jobs, operator: OperatorProcess) -> None:
     jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
     jobs.wait("TFJob", "train", "Running")
     jobs.connection.request(
@@ -88,7 +89,7 @@ def test_an_orphan_is_adopted_and_a_foreign_pod_is_left_alone(
     [pytest.param("another", marks=pytest.mark.thorough), None],
     ids=["of another job", "of none"],
 )
-def test_a_pod_that_has_not_the_jobs_labels_any_more_is_let_go(
+def test_a_pod_without_the_labels_of_its_job_is_released(
     jobs: Jobs, operator: OperatorProcess, label: str | None
 ) -> None:
     jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
@@ -98,7 +99,7 @@ def test_a_pod_that_has_not_the_jobs_labels_any_more_is_let_go(
     _label(jobs, "train-worker-1", label)
     told = "ReleasedPod: Released pod: train-worker-1"
     eventually(lambda: told in jobs.events("train"), "it is told")
-    # It has the name that the job's own needs: that is told as well, and waited for.
+    # It has the name that the job's own pod needs, which is reported and awaited.
     eventually(
         lambda: any("train-worker-1 in namespace" in each for each in jobs.events("train")),
         "it is told what is in the way",
@@ -115,7 +116,7 @@ def test_a_pod_that_has_not_the_jobs_labels_any_more_is_let_go(
 
 @pytest.mark.case(9)
 @pytest.mark.thorough
-def test_a_service_that_has_not_the_jobs_labels_any_more_is_let_go(
+def test_a_service_without_the_labels_of_its_job_is_released(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     made = jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
@@ -126,7 +127,7 @@ def test_a_service_that_has_not_the_jobs_labels_any_more_is_let_go(
     released = jobs.services()["train-worker-0"]["metadata"]
     assert (released["uid"], released.get("ownerReferences")) == (first, None)
     jobs.wait_told("train", "CreateFailed: ", "the service train-worker-0 in namespace")
-    # That one cannot be had is no reason to leave the job alone.
+    # A missing service does not stop the job.
     jobs.patch("TFJob", "train", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}})
     jobs.wait_running("train-worker-1")
     jobs.connection.request("DELETE", SERVICES.path(jobs.namespace, "train-worker-0"), {})
@@ -141,7 +142,7 @@ def test_a_service_that_has_not_the_jobs_labels_any_more_is_let_go(
 
 @pytest.mark.case(9)
 @pytest.mark.thorough
-def test_what_has_come_in_the_place_of_a_pod_that_was_to_go_is_spared(
+def test_the_replacement_of_a_pod_to_be_deleted_is_spared(
     cluster: Cluster, jobs: Jobs, namespace: Namespace, tmp_path: Path
 ) -> None:
     words = ("--namespace", jobs.namespace, "--alone")
@@ -169,7 +170,7 @@ def test_what_has_come_in_the_place_of_a_pod_that_was_to_go_is_spared(
 @pytest.mark.case(9)
 @pytest.mark.parametrize("waits", [True, False], ids=["after a while", "at once"])
 @pytest.mark.thorough
-def test_a_pod_that_is_given_its_labels_back_is_not_in_the_way_for_ever(
+def test_a_pod_that_gets_its_labels_back_does_not_block_its_name_forever(
     jobs: Jobs, operator: OperatorProcess, waits: bool
 ) -> None:
     once = "import os, time; time.sleep(1000 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
@@ -181,7 +182,7 @@ def test_a_pod_that_is_given_its_labels_back_is_not_in_the_way_for_ever(
         told = "ReleasedPod: Released pod: train-worker-0"
         eventually(lambda: told in jobs.events("train"), "it is let go")
     _label(jobs, "train-worker-0", "train")
-    try:  # unless it was missed, and is gone: then another attempt is under way
+    try:  # unless this was missed, and it is gone: then another attempt has started
         options = {"preconditions": {"uid": first}}
         path = PODS.path(jobs.namespace, "train-worker-0")
         jobs.connection.request("DELETE", path, options)
@@ -192,10 +193,10 @@ def test_a_pod_that_is_given_its_labels_back_is_not_in_the_way_for_ever(
 
 @pytest.mark.case(9)
 @pytest.mark.thorough
-def test_an_orphan_is_not_given_to_a_job_that_is_gone_though_another_has_its_name(
+def test_an_orphan_of_a_deleted_job_is_not_adopted_by_a_new_job_of_that_name(
     cluster: Cluster, jobs: Jobs, tmp_path: Path
 ) -> None:
-    """An owner that is not there would have the pod removed."""
+    """A missing owner would cause the pod to be removed."""
     words = ("--namespace", jobs.namespace, "--alone")
     with operating(cluster, *words, rig=f"hold:GET:train:{tmp_path}"):
         jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
@@ -204,7 +205,7 @@ def test_an_orphan_is_not_given_to_a_job_that_is_gone_though_another_has_its_nam
         path = PODS.path(jobs.namespace, "train-worker-0")
         orphan = {"metadata": {"ownerReferences": None}}
         jobs.connection.request("PATCH", path, orphan, content_type=MERGE)
-        # It is about to be adopted: whose it is is looked at once more.
+        # Just before the adoption, its owner is read once more.
         eventually((tmp_path / "held").exists, "the job is looked at")
         jobs.delete("TFJob", "train")
         eventually(lambda: jobs.get("TFJob", "train") is None, "it is gone")
@@ -221,7 +222,7 @@ def test_an_orphan_is_not_given_to_a_job_that_is_gone_though_another_has_its_nam
         assert not any("Adopted" in each for each in jobs.events("train"))
 
 
-def test_a_pod_that_a_quota_leaves_no_room_for_is_told_and_comes_when_there_is(
+def test_a_pod_beyond_a_quota_is_reported_and_created_when_it_fits(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     quota = _limit_to_one_pod(jobs)
@@ -242,7 +243,7 @@ def test_a_pod_that_a_quota_leaves_no_room_for_is_told_and_comes_when_there_is(
 
 
 @pytest.mark.thorough
-def test_a_service_goes_though_its_replica_never_had_a_pod(
+def test_a_service_is_deleted_although_its_replica_never_had_a_pod(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     _limit_to_one_pod(jobs)
@@ -254,14 +255,14 @@ def test_a_service_goes_though_its_replica_never_had_a_pod(
 
 
 @pytest.mark.thorough
-def test_a_status_that_another_writes_at_the_same_time_is_written_again(
+def test_a_status_with_a_write_conflict_is_written_again(
     cluster: Cluster, jobs: Jobs, tmp_path: Path
 ) -> None:
     words = ("--namespace", jobs.namespace, "--alone")
     with operating(cluster, *words, rig=f"hold:PUT:status:{tmp_path}") as process:
         jobs.create("TFJob", "train", Worker=jobs.role(1, SLEEP))
         eventually((tmp_path / "held").exists, "its status is about to be written")
-        # By another's hand: a part that is not the operator's, and the status itself.
+        # By another client: a field that is not the operator's, and the status itself.
         jobs.patch("TFJob", "train", {"metadata": {"labels": {"team": "vision"}}})
         theirs = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
         path = BY_NAME["TFJob"].kind.path(jobs.namespace, "train", "status")
@@ -277,7 +278,7 @@ def test_a_status_that_another_writes_at_the_same_time_is_written_again(
 
 
 @pytest.mark.case(9)
-def test_a_pod_of_somebody_elses_is_never_taken_for_a_replica(
+def test_a_foreign_pod_is_never_taken_for_a_replica(
     jobs: Jobs, operator: OperatorProcess, namespace: Namespace
 ) -> None:
     namespace.pod("train-worker-0", "true", schedulerName=NOBODY)
@@ -296,7 +297,7 @@ def test_a_pod_of_somebody_elses_is_never_taken_for_a_replica(
 )
 @pytest.mark.parametrize("is_owned", [True, False], ids=["owned", "orphan"])
 @pytest.mark.thorough
-def test_of_two_pods_of_a_replica_one_goes(
+def test_one_of_two_pods_of_a_replica_is_deleted(
     jobs: Jobs, operator: OperatorProcess, attempt: str, stays: str, goes: str, is_owned: bool
 ) -> None:
     made = jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
@@ -339,12 +340,12 @@ def test_a_job_deleted_while_its_pods_start_leaves_nothing(
     for number in range(5):
         jobs.delete("TFJob", f"train-{number}")
     jobs.wait_nothing_left()
-    # One of the same name waits for the names of the pods before it, and is none of theirs.
+    # A job of the same name waits for the names of the old pods, and does not adopt them.
     jobs.create("TFJob", "train-0", Worker=jobs.role(3, PASS))
     assert jobs.ended("TFJob", "train-0")["type"] == "Succeeded"
 
 
-def test_a_job_of_the_same_name_follows_at_once(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_job_of_the_same_name_starts_at_once(jobs: Jobs, operator: OperatorProcess) -> None:
     jobs.create("TFJob", "train", Worker=jobs.role(2, SLEEP))
     jobs.wait("TFJob", "train", "Running")
     jobs.delete("TFJob", "train")
@@ -352,7 +353,9 @@ def test_a_job_of_the_same_name_follows_at_once(jobs: Jobs, operator: OperatorPr
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
 
 
-def test_a_job_that_another_manages_is_left_alone(jobs: Jobs, operator: OperatorProcess) -> None:
+def test_a_job_managed_by_another_controller_is_left_alone(
+    jobs: Jobs, operator: OperatorProcess
+) -> None:
     managed = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
     jobs.create("TFJob", "theirs", spec=managed, Worker=jobs.role(1, PASS))
     jobs.create("TFJob", "ours", Worker=jobs.role(1, PASS))
@@ -369,14 +372,14 @@ def _owner(jobs: Jobs, name: str) -> str:
 
 
 def _label(jobs: Jobs, name: str, label: str | None, kind: Kind = PODS) -> None:
-    """Have a pod, or something else, say that it is of that job."""
+    """Add the labels of that job to a pod or another object."""
     change = {"metadata": {"labels": {"training.kubeflow.org/job-name": label}}}
     path = kind.path(jobs.namespace, name)
     jobs.connection.request("PATCH", path, change, content_type=MERGE)
 
 
 def _limit_to_one_pod(jobs: Jobs) -> str:
-    """Where the quota is, once it is in force."""
+    """Return the path of the quota, once it is in force."""
     quotas = f"/api/v1/namespaces/{jobs.namespace}/resourcequotas"
     few = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
     jobs.connection.request("POST", quotas, few)

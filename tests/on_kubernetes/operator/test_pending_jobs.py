@@ -1,4 +1,4 @@
-"""Jobs that do not get going: what is wrong is told on their objects. Which namespaces are seen."""
+"""Jobs that do not start report the reason on their objects. Selection of namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def waits_for(jobs: Jobs, name: str) -> list[str]:
     return [each for each in jobs.events(name) if each.startswith("ReplicaWaiting: ")]
 
 
-def test_an_image_that_cannot_be_pulled_is_told_on_the_job(
+def test_an_image_that_cannot_be_pulled_is_reported_on_the_job(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     container = {"image": "registry.invalid/nobody/nothing:1"}
@@ -30,10 +30,8 @@ def test_an_image_that_cannot_be_pulled_is_told_on_the_job(
 
 
 @pytest.mark.thorough
-def test_an_image_that_is_tried_again_and_again_is_told_of_once(
-    jobs: Jobs, operator: OperatorProcess
-) -> None:
-    """Between two tries a pod says only that there will be another."""
+def test_a_repeatedly_failing_pull_is_reported_once(jobs: Jobs, operator: OperatorProcess) -> None:
+    """Between two tries a pod only reports that there will be another."""
     container = {"image": "registry.invalid/nobody/nothing:1"}
     jobs.create("TFJob", "train", Worker=jobs.role(1, "pass", container=container))
     for state in ("ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"):
@@ -45,12 +43,12 @@ def test_an_image_that_is_tried_again_and_again_is_told_of_once(
 
 
 def waiting_as(pod: Any) -> str:
-    """What the container of a pod waits for, as the kubelet calls it."""
+    """The reason for which the container of a pod waits, from the kubelet."""
     statuses = ((pod or {}).get("status") or {}).get("containerStatuses") or [{}]
     return str(((statuses[0].get("state") or {}).get("waiting") or {}).get("reason"))
 
 
-def test_a_field_that_pods_do_not_have_is_told_of_once_with_what_was_meant(
+def test_an_unknown_field_of_a_pod_is_reported_once_with_a_suggestion(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     role = jobs.role(2, "pass", container={"comand": ["x"]}, pod={"hostNetwrok": True})
@@ -64,13 +62,13 @@ def test_a_field_that_pods_do_not_have_is_told_of_once_with_what_was_meant(
     ]
 
 
-def test_one_that_fits_on_no_machine_is_told_on_the_job_once(
+def test_a_pod_that_fits_on_no_machine_is_reported_on_the_job_once(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     resources: dict[str, Any] = {"resources": {"requests": {"memory": "900Ti"}}}
     jobs.create("PyTorchJob", "huge", Master=jobs.role(1, "pass", container=resources))
     eventually(lambda: bool(waits_for(jobs, "huge")), "it is told")
-    # Another look at it is no news.
+    # Another reconcile reports nothing new.
     jobs.patch("PyTorchJob", "huge", {"spec": {"runPolicy": {"backoffLimit": 2}}})
     small = jobs.role(1, "import sys; sys.exit(3)", restartPolicy="Never")
     jobs.create("PyTorchJob", "small", Master=small)
@@ -97,7 +95,7 @@ def test_one_that_fits_on_no_machine_is_told_on_the_job_once(
     ],
     ids=["secret", "config map", "folder"],
 )
-def test_a_volume_that_cannot_be_mounted_is_told_on_the_job_once(
+def test_a_volume_that_cannot_be_mounted_is_reported_on_the_job_once(
     jobs: Jobs, operator: OperatorProcess, volume: dict[str, Any], told: str
 ) -> None:
     pod = {"volumes": [{"name": "data", **volume}]}
@@ -117,7 +115,7 @@ def test_a_volume_that_cannot_be_mounted_is_told_on_the_job_once(
 
 @dataclass(frozen=True, kw_only=True)
 class NotedConnection(Connection):
-    """A connection that notes what it reads, and when."""
+    """A connection that records its reads with their times."""
 
     notes: list[tuple[float, str]]
 
@@ -126,7 +124,7 @@ class NotedConnection(Connection):
         return super().open(method, path, body, **more)
 
 
-def test_events_are_read_of_a_namespace_at_a_time_and_less_and_less_often(
+def test_events_are_read_per_namespace_and_less_and_less_often(
     cluster: Cluster, jobs: Jobs
 ) -> None:
     known = {each.name: getattr(jobs.connection, each.name) for each in fields(jobs.connection)}
@@ -150,7 +148,7 @@ def test_events_are_read_of_a_namespace_at_a_time_and_less_and_less_often(
     try:
         look()
         eventually(lambda: woken == ["job"], "one question is asked for all of them")
-        # Of those that have started meanwhile nobody asks.
+        # Pods that have started meanwhile are not queried.
         gone |= {str(number) for number in range(20)}
         started = {"metadata": {"namespace": "elsewhere", "name": "pod", "uid": "0"}}
         events.of(started, "other")
@@ -167,7 +165,7 @@ def test_events_are_read_of_a_namespace_at_a_time_and_less_and_less_often(
 
 
 @pytest.mark.thorough
-def test_a_failure_names_the_replica_though_it_is_the_only_one(
+def test_a_failure_names_the_replica_also_if_it_is_the_only_one(
     jobs: Jobs, operator: OperatorProcess
 ) -> None:
     role = jobs.role(1, "import sys; sys.exit(3)", restartPolicy="Never")
@@ -178,9 +176,7 @@ def test_a_failure_names_the_replica_though_it_is_the_only_one(
     eventually(lambda: any(each.startswith(told) for each in jobs.events("train")), "it is told")
 
 
-def test_a_namespace_that_is_not_there_is_told_and_watched_all_the_same(
-    cluster: Cluster, jobs: Jobs
-) -> None:
+def test_a_missing_namespace_is_reported_and_still_watched(cluster: Cluster, jobs: Jobs) -> None:
     there, later = jobs.namespace, f"{jobs.namespace}-later"
     words = ("--namespace", there, "--namespace", later, "--alone")
     with operating(cluster, *words) as process:
@@ -199,11 +195,11 @@ def test_a_namespace_that_is_not_there_is_told_and_watched_all_the_same(
             jobs.connection.request("DELETE", f"{namespaces}/{later}", {})
 
 
-def test_with_some_namespaces_the_others_are_left_alone(
+def test_only_the_selected_namespaces_are_managed(
     cluster: Cluster, jobs: Jobs, others: list[Jobs]
 ) -> None:
     named, left = [jobs, others[0]], others[1]
-    # One of them twice, which is as good as once.
+    # One of them twice, which is equal to once.
     words = [word for each in [*named, jobs] for word in ("--namespace", each.namespace)]
     with operating(cluster, *words, "--alone") as process:
         left.create("TFJob", "train", Worker=left.role(1, "pass"))

@@ -1,4 +1,4 @@
-"""An account with the documented rights is enough; without any one of them, that one is named."""
+"""The documented permissions are sufficient, and each missing one is named."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RIGHTS = [(right, verb) for right in (*OF_JOBS, *OF_LEASE) for verb in right.ver
 
 
 def _config_of(cluster: Cluster, core: Any, namespace: str, account: str, folder: Path) -> str:
-    """The kubeconfig of a service account, made with no rights."""
+    """The kubeconfig of a service account without permissions."""
     core.create_namespaced_service_account(namespace, {"metadata": {"name": account}})
     wanted = {"spec": {"expirationSeconds": 3600}}
     token = core.create_namespaced_service_account_token(account, namespace, wanted).status.token
@@ -58,7 +58,7 @@ def _grant(admin: client.ApiClient, namespace: str, account: str, rules: list[An
 
 
 def _wait_granted(config: str, namespace: str, *rights: PermissionRule, lacking: int = 0) -> None:
-    """Return when the API server goes by what was granted: an operator asks only once."""
+    """Wait until the API server applies a grant, because an operator asks only once."""
     connection = connect(config_file=config)
     eventually(
         lambda: len(missing_permissions(connection, namespace, rights)) == lacking, "it is known"
@@ -66,7 +66,7 @@ def _wait_granted(config: str, namespace: str, *rights: PermissionRule, lacking:
     connection.close()
 
 
-def test_the_documented_rights_are_enough_and_each_of_them_is_used(
+def test_the_documented_permissions_are_sufficient_and_each_is_used(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, jobs: Jobs, tmp_path: Path
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
@@ -82,7 +82,7 @@ def test_the_documented_rights_are_enough_and_each_of_them_is_used(
         told = ("lacks", "may not", "Traceback")
         assert not [each for each in told if each in process.output], process.output
     used = set(notes.read_text().splitlines())
-    # Owning what blocks an owner's deletion is no request: some clusters ask for that right.
+    # Blocking an owner's deletion is not a request, but some clusters require that permission.
     needed = {
         f"{verb} {right.resource}"
         for right in documented
@@ -97,22 +97,22 @@ _REVIEWS = ("rules", "access")
 
 
 def _have_everything_done(jobs: Jobs, namespace: Namespace, kind: str) -> None:
-    """Jobs of a kind by which an operator does all that it ever does."""
+    """Create jobs that make an operator use all its features."""
     names = [f"{kind.lower()}-{each}" for each in ("fallen", "robbed", "blocked", "stuck")]
     fallen, robbed, blocked, stuck = names
-    # One that starts again, and goes itself when its time is up.
+    # A job that restarts, and is deleted after its time to live.
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
     policy = {"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "All"}
     role = jobs.role(1, die, restartPolicy="ExitCode")
     jobs.create(kind, fallen, spec={"runPolicy": policy}, Master=role)
-    # One that lacks a secret that it mounts.
+    # A job that lacks a secret that it mounts.
     create_stuck(jobs, kind, stuck)
-    # What others have in the place of its own is looked at, and left alone.
+    # Foreign objects with the names of its own are read, and left alone.
     namespace.pod(f"{blocked}-worker-0", "true", schedulerName=NOBODY)
     service = {"metadata": {"name": f"{blocked}-worker-1"}, "spec": {"ports": [{"port": 80}]}}
     jobs.connection.request("POST", SERVICES.path(jobs.namespace), service)
     jobs.create(kind, blocked, Worker=jobs.role(2, "pass"))
-    # What it lost is adopted.
+    # A lost pod is adopted.
     made = jobs.create(kind, robbed, Worker=jobs.role(1, SLEEP))
     jobs.wait(kind, robbed, "Running")
     for each in (PODS, SERVICES):
@@ -139,7 +139,7 @@ def create_stuck(jobs: Jobs, kind: str, name: str) -> None:
     jobs.create(kind, name, Master=jobs.role(1, "pass", pod=pod, container=container))
 
 
-def test_without_the_right_to_read_events_all_goes_on(
+def test_the_operator_works_without_the_permission_to_read_events(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, jobs: Jobs, tmp_path: Path
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
@@ -162,7 +162,7 @@ def test_without_the_right_to_read_events_all_goes_on(
         assert process.output.count(untold) == 1
 
 
-def test_a_right_that_is_taken_away_later_is_told_on_the_job(
+def test_a_permission_revoked_later_is_reported_on_the_job(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, jobs: Jobs, tmp_path: Path
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
@@ -194,7 +194,7 @@ def test_a_right_that_is_taken_away_later_is_told_on_the_job(
     ("right", "verb"), RIGHTS, ids=[f"{verb}-{right.resource}" for right, verb in RIGHTS]
 )
 @pytest.mark.thorough
-def test_a_right_that_is_missing_is_named(
+def test_a_missing_permission_is_named(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, tmp_path: Path,
     right: Any, verb: str,
 ) -> None:  # fmt: skip
@@ -214,7 +214,7 @@ def test_a_right_that_is_missing_is_named(
     assert f"system:serviceaccount:{namespace.name}:operator" in process.output
 
 
-def test_one_command_grants_all_that_is_missing(
+def test_one_command_grants_all_missing_permissions(
     cluster: Cluster, namespace: Namespace, jobs: Jobs, tmp_path: Path
 ) -> None:
     config = _config_of(cluster, namespace.core, namespace.name, "operator", tmp_path)
@@ -240,7 +240,7 @@ def test_one_command_grants_all_that_is_missing(
 def of_the_cluster(
     admin: client.ApiClient, namespace: Namespace
 ) -> Iterator[Callable[[list[Any]], None]]:
-    """Gives the account `operator` these rights of the whole cluster, in the place of others."""
+    """Replaces the cluster-wide permissions of the account `operator`."""
     api, name = client.RbacAuthorizationV1Api(admin), f"tests-{namespace.name}"
     api.create_cluster_role({"metadata": {"name": name}, "rules": []})
     binding = {
@@ -260,8 +260,8 @@ def _install(config: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.usefixtures("jobs")  # the definitions are there, and ours
-def test_who_installs_is_told_at_once_of_all_that_is_missing(
+@pytest.mark.usefixtures("jobs")  # the definitions exist, and are Windlass's
+def test_the_install_command_reports_all_missing_permissions_at_once(
     cluster: Cluster, namespace: Namespace, tmp_path: Path,
     of_the_cluster: Callable[[list[Any]], None],
 ) -> None:  # fmt: skip
@@ -296,7 +296,7 @@ def test_who_installs_is_told_at_once_of_all_that_is_missing(
 
 
 @pytest.mark.thorough
-def test_what_is_taken_away_is_missed_once_until_it_is_given_back(
+def test_a_revoked_permission_is_reported_once_until_it_is_granted_again(
     cluster: Cluster, admin: client.ApiClient, namespace: Namespace, tmp_path: Path
 ) -> None:
     with Proxy(cluster) as proxy:

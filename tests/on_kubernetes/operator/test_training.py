@@ -1,4 +1,4 @@
-"""Real PyTorch and TensorFlow in pods that the operator made: they find each other by its names."""
+"""Real PyTorch and TensorFlow in pods of the operator find each other by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from on_kubernetes.operator.operator_process import Jobs, OperatorProcess
 from on_kubernetes.pod_mounts import project_environment
 
 # Trains for 6 steps. In the first attempt the worker stays in one of them, where the master waits
-# for it in a collective: however slow the machine is, it is killed in the middle of things.
+# for it in a collective, so that the kill always happens in the middle of training.
 _TORCH = """
 import os, pathlib, signal, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -90,7 +90,7 @@ def _role(jobs: Jobs, number: int, program: str, saved: Path | None = None) -> d
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
 @pytest.mark.thorough
-def test_pytorch_in_two_pods_goes_on_from_its_checkpoint_when_one_is_killed(
+def test_pytorch_in_two_pods_resumes_from_its_checkpoint_after_a_kill(
     own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess, tmp_path: Path
 ) -> None:
     roles = {
@@ -111,10 +111,10 @@ def test_pytorch_in_two_pods_goes_on_from_its_checkpoint_when_one_is_killed(
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
-def test_a_worker_waits_for_a_master_whose_name_is_not_found_yet(
+def test_a_worker_waits_for_a_master_whose_name_does_not_resolve_yet(
     own_cluster: Cluster, jobs: Jobs, operator: OperatorProcess
 ) -> None:
-    """There is no address behind the name before the master's pod has its volumes."""
+    """The name has no address before the master's pod has its volumes."""
     master = _role(jobs, 1, _MEET)
     pod = master["template"]["spec"]
     pod["volumes"].append({"name": "late", "secret": {"secretName": "late"}})

@@ -1,4 +1,4 @@
-"""How the agent of a pod and its server came together: told by a program in that pod."""
+"""The direction of the connection between agent and server, reported by a program in the pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ports = [[int(end.split(":")[1], 16) for end in row[1:3]] for row in rows if row
 print("dialled:", any(there in served for _, there in ports))
 print("reached by the server:", any(here == {AGENT_PORT} for here, _ in ports))
 """
-"""Looks at the connections of the pod: those to the server, and those to the agent's own port."""
+"""Reads the connections of the pod: those to the server, and those to the agent's own port."""
 
-DIALLED = "dialled: True"  # it may have been reached besides, if it took its time to begin
+DIALLED = "dialled: True"  # the server may have connected as well, if the agent started slowly
 REACHED = ["dialled: False", "reached by the server: True"]

@@ -1,4 +1,4 @@
-"""Trials whose replicas count until a test lets them go, and what must be there in the end."""
+"""Trials whose replicas count until a test releases them, and the check of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPLICAS = 3
 
 
 def persisting(namespace: Namespace, gate: Gate) -> wl.Trial[int]:
-    """A trial whose replicas count until they are let go, when all of them do."""
+    """A trial whose replicas count until they are released, started when all of them count."""
     job = wl.Job(
         wl.PythonFunction(persist),
         replicas=REPLICAS,
@@ -32,10 +32,9 @@ def persisting(namespace: Namespace, gate: Gate) -> wl.Trial[int]:
 def check_complete(
     trial: wl.Trial[int], gate: Gate, began: list[str], *, cut_short: str = "none"
 ) -> None:
-    """All that every attempt said and reported is there, once; and no attempt was begun twice.
+    """Check that all output and reports of every attempt exist once, and no attempt ran twice.
 
-    Of those that were cut short, by the end of their names, only what they had told is there,
-    without a gap.
+    Attempts that were cut short, given by suffix, have only what they had sent, without a gap.
     """
     assert [each.partition(".")[0] for each in gate.named("began-")] == began
     for which in began:
@@ -52,7 +51,7 @@ def check_complete(
 
 
 def says_unreachable(trial: wl.Trial[int]) -> bool:
-    """Whether the status of the trial, and of each replica, says that the cluster is away."""
+    """Return whether the trial and each replica report that the cluster is unreachable."""
     trial.refresh()
     told = [trial.message, *(each.message for each in trial.replicas if each.phase == "Running")]
     return all("cannot be reached" in each for each in told)

@@ -1,4 +1,4 @@
-"""A cluster that has too much to do (429): trials wait, and nothing is lost or made twice."""
+"""A busy cluster (429): trials wait, and nothing is lost or created twice."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from on_kubernetes.runtime.trials import (
     is_empty,
     pods_of,
     python,
+    replica_messages,
     restart,
     said,
     times_begun,
-    what_is_said_of,
 )
 from on_kubernetes.throttling_proxy import RecordedRequest, Turnstile
 
@@ -27,7 +27,7 @@ from on_kubernetes.throttling_proxy import RecordedRequest, Turnstile
 def home(
     turnstile: Turnstile, home_with_cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A home whose servers reach the cluster by a turnstile."""
+    """A home whose servers reach the cluster through a throttling proxy."""
     monkeypatch.setenv("KUBECONFIG", str(turnstile.kubeconfig(tmp_path)))
     return home_with_cluster
 
@@ -36,12 +36,12 @@ def is_look(request: RecordedRequest) -> bool:
     return request.method == "GET" and (request.is_of("pods") or request.is_of("secrets"))
 
 
-def test_what_a_busy_cluster_refuses_is_made_later_and_once(
+def test_refused_objects_are_created_later_and_once(
     turnstile: Turnstile, home: Path, namespace: Namespace
 ) -> None:
     turnstile.refuse(lambda request: request.method == "POST" and request.is_of("namespaces"))
     trial = python("print('at last')", namespace, replicas=2).submit()
-    eventually(lambda: "is too busy" in what_is_said_of(trial), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(trial), "that is told")
     assert not pods_of(namespace)
     turnstile.let_through()
     trial.wait(timeout=PATIENCE)
@@ -54,7 +54,7 @@ def test_what_a_busy_cluster_refuses_is_made_later_and_once(
 
 
 @pytest.mark.thorough
-def test_a_submission_waits_a_moment_for_a_cluster_that_is_busy(
+def test_a_submission_waits_a_moment_for_a_busy_cluster(
     turnstile: Turnstile, home: Path, namespace: Namespace
 ) -> None:
     turnstile.refuse(lambda _asked: len(turnstile.refused()) < 2)
@@ -62,14 +62,14 @@ def test_a_submission_waits_a_moment_for_a_cluster_that_is_busy(
     assert (trial.state, said(trial)) == ("SUCCEEDED", ["at last"]), trial.message
 
 
-def test_pods_that_a_busy_cluster_does_not_tell_of_are_not_taken_for_lost(
+def test_pods_that_a_busy_cluster_does_not_list_are_not_lost(
     turnstile: Turnstile, home: Path, namespace: Namespace, gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     trial = begun(namespace, gate)
     turnstile.refuse(is_look)
     again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
-    eventually(lambda: "is too busy" in what_is_said_of(again), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(again), "that is told")
     gate.tell("go")
     before = len(turnstile.refused())
     eventually(lambda: len(turnstile.refused()) > before + 4, "it is asked for again")
@@ -82,19 +82,19 @@ def test_pods_that_a_busy_cluster_does_not_tell_of_are_not_taken_for_lost(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_cluster_that_is_busy_is_there_and_nobody_gives_it_up(
+def test_a_busy_cluster_is_not_unreachable_and_its_trials_are_not_given_up(
     turnstile: Turnstile, home: Path, namespace: Namespace, gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     trial = begun(namespace, gate)
     turnstile.refuse(is_look)
     again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
-    eventually(lambda: "is too busy" in what_is_said_of(again), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(again), "that is told")
     again.stop(grace=0, force=True)
     eventually(
         lambda: any(each.is_of("secrets") for each in turnstile.refused()), "it is seen to be there"
     )
-    assert "--force" not in what_is_said_of(again), "that would change nothing"
+    assert "--force" not in replica_messages(again), "that would change nothing"
     assert again.state == "STOPPING"
     turnstile.let_through()
     again.wait(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Credentials that change under trials that run, and pods that only look like ours."""
+"""Credentials that change while trials run, and foreign pods with Windlass labels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_refused(connection: Connection) -> bool:
 
 
 @pytest.mark.thorough
-def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
+def test_tunnels_to_pods_are_reopened_with_new_credentials(
     proxy: Proxy,
     accounts: Accounts,
     namespace: Namespace,
@@ -89,7 +89,7 @@ def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
     assert other.state == "SUCCEEDED", other.message
     accounts.remove("first")
     eventually(lambda: is_refused(before), "the first account is worth nothing")
-    proxy.cut()  # what it had opened is gone as well
+    proxy.cut()  # its open connections are gone as well
     gate.tell("more")
     eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of again")
     gate.tell("go")
@@ -100,7 +100,7 @@ def test_the_ways_to_pods_are_opened_anew_with_new_credentials(
 
 
 @pytest.mark.thorough
-def test_a_kubeconfig_that_is_half_written_harms_nothing_that_runs(
+def test_a_partially_written_kubeconfig_harms_no_running_trial(
     cluster: Cluster,
     namespace: Namespace,
     gate: Gate,
@@ -131,9 +131,7 @@ def test_a_kubeconfig_that_is_half_written_harms_nothing_that_runs(
     assert said(trial)[-1].endswith("done")
 
 
-def test_a_pod_of_a_stranger_with_our_labels_is_told_no_token(
-    namespace: Namespace, gate: Gate
-) -> None:
+def test_a_foreign_pod_with_windlass_labels_gets_no_token(namespace: Namespace, gate: Gate) -> None:
     executor = there(namespace, volumes=gate.volumes)
     trial = python(PROGRAM, namespace, executor=executor).submit()
     eventually(lambda: "waits for more" in " ".join(said(trial)), "it runs")
@@ -141,7 +139,7 @@ def test_a_pod_of_a_stranger_with_our_labels_is_told_no_token(
     namespace.python("stranger", LISTENER, labels=own.metadata.labels)
     namespace.wait_running("stranger")
     eventually(lambda: "listening" in namespace.logs("stranger"), "the stranger listens")
-    # Whoever is seen later is reached: so the stranger was seen, and left alone.
+    # A later pod gets a tunnel, so the foreign pod was seen and left alone.
     later = python("print('reached')", namespace).submit()
     later.wait(timeout=PATIENCE)
     assert later.state == "SUCCEEDED"

@@ -1,4 +1,4 @@
-"""Pods that are taken away: evicted, or with their node. What they were goes on in others."""
+"""Pods that are evicted or lost with their node: their trials continue in other pods."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from on_kubernetes.runtime.trials import (
     is_empty,
     pods_of,
     python,
+    replica_messages,
     said,
     there,
     times_begun,
-    what_is_said_of,
 )
 from windlass.runtimes.kubernetes import names as pod_names
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
 
 def evict(namespace: Namespace, name: str) -> None:
-    """Have a pod go as a machine's drain has it."""
+    """Evict a pod, as a drain of its machine does."""
     body = {
         "apiVersion": "policy/v1beta1",
         "kind": "Eviction",
@@ -44,7 +44,7 @@ def evict(namespace: Namespace, name: str) -> None:
         pytest.param(143, marks=pytest.mark.thorough),
     ],
 )
-def test_one_that_is_evicted_goes_on_from_what_it_saved_however_it_left(
+def test_an_evicted_pod_resumes_from_its_checkpoint_with_any_exit(
     namespace: Namespace, code: int
 ) -> None:
     job = wl.Job(
@@ -80,20 +80,20 @@ STAY = """if True:
 
 
 def time_to_end(namespace: Namespace, name: str) -> int | None:
-    """The seconds that a pod has, once it is to go."""
+    """The grace period of a pod."""
     pod = namespace.core.read_namespaced_pod(name, namespace.name)
     seconds: int | None = pod.metadata.deletion_grace_period_seconds
     return seconds
 
 
 @pytest.mark.thorough
-def test_a_pod_has_the_time_to_end_that_was_asked_for_it(namespace: Namespace, gate: Gate) -> None:
+def test_a_pod_has_the_requested_grace_period(namespace: Namespace, gate: Gate) -> None:
     patch = {"terminationGracePeriodSeconds": 300}
     executor = there(namespace, volumes=gate.volumes, pod_patch=patch)
     trial = python(STAY, namespace, restart_policy="ExitCode", executor=executor).submit()
     eventually(lambda: said(trial) == ["begun"], "it runs")
     [name] = pods_of(namespace)
-    take_labels(namespace, name)  # the server has it go, and begins another
+    take_labels(namespace, name)  # the server deletes it, and starts another
     eventually(lambda: time_to_end(namespace, name) is not None, "it is told to end")
     assert time_to_end(namespace, name) == 300
     namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
@@ -104,14 +104,14 @@ def test_a_pod_has_the_time_to_end_that_was_asked_for_it(namespace: Namespace, g
 
 
 @pytest.mark.thorough
-def test_two_on_the_network_of_one_machine_run_one_after_the_other(
+def test_two_pods_on_one_host_network_run_one_after_the_other(
     namespace: Namespace, gate: Gate
 ) -> None:
     executor = there(namespace, volumes=gate.volumes, pod_patch={"hostNetwork": True})
     first = python(STAY, namespace, executor=executor).submit()
     eventually(lambda: said(first) == ["begun"], "it runs")
     second = python(STAY, namespace, executor=executor).submit()
-    eventually(lambda: "port" in what_is_said_of(second), "what it waits for is told")
+    eventually(lambda: "port" in replica_messages(second), "what it waits for is told")
     gate.tell("go")
     for trial in (first, second):
         trial.wait(timeout=2 * PATIENCE)
@@ -119,20 +119,20 @@ def test_two_on_the_network_of_one_machine_run_one_after_the_other(
 
 
 def take_labels(namespace: Namespace, name: str) -> None:
-    """Have a pod be nobody's as far as labels tell, while it runs on."""
+    """Remove the labels of a running pod."""
     nothing = dict.fromkeys((pod_names.UID, pod_names.HOME, pod_names.TRIAL))
     namespace.core.patch_namespaced_pod(name, namespace.name, {"metadata": {"labels": nothing}})
 
 
 def take_owner(namespace: Namespace, name: str) -> None:
-    """Have the Secret of a pod's job go, and with it all that it owns."""
+    """Delete the Secret of a pod's job, and so all objects that it owns."""
     [owner] = pods_of(namespace)[name].metadata.owner_references
     namespace.core.delete_namespaced_secret(owner.name, namespace.name)
 
 
 @pytest.mark.parametrize("take", [take_labels, take_owner])
 @pytest.mark.thorough
-def test_what_somebody_took_from_a_pod_costs_one_attempt_and_none_runs_beside_it(
+def test_a_tampered_pod_costs_one_attempt_and_no_other_runs_beside_it(
     namespace: Namespace, gate: Gate, take: Callable[[Namespace, str], None]
 ) -> None:
     trial = begun(namespace, gate)

@@ -1,4 +1,4 @@
-"""A program that logs in and then hangs: it holds up only what needs the cluster anew."""
+"""A hanging login program delays only operations that need a new connection."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.proxies import Proxy
-from on_kubernetes.runtime.trials import begun, is_empty, python, said, what_is_said_of
+from on_kubernetes.runtime.trials import begun, is_empty, python, replica_messages, said
 from windlass.kube.permissions.check import missing_permissions
 from windlass.kube.permissions.required import RUNNING, role_rules
 
-LIMIT = 5  # seconds that the program has
+LIMIT = 5  # time limit of the program in seconds
 SUBMIT = """
     import windlass as wl
     there = wl.Kubernetes(namespace={namespace!r}, cpus=0.05)
@@ -38,13 +38,13 @@ class Login:
         self.file = file
 
     def hang(self) -> None:
-        """Have it hang, and be needed again."""
+        """Make the program hang, and require a new login."""
         self.program.hang()
         os.utime(self.file)
 
-    def mend(self) -> None:
-        """Have it answer again."""
-        self.program.mend()
+    def recover(self) -> None:
+        """Make the program answer again."""
+        self.program.recover()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def login(
     return Login(program, file)
 
 
-def test_local_trials_and_stops_go_on_while_a_login_hangs(
+def test_local_trials_and_stops_continue_while_a_login_hangs(
     login: Login, namespace: Namespace, gate: Gate, tmp_path: Path
 ) -> None:
     kept, stopped = begun(namespace, gate), begun(namespace, gate)
@@ -92,7 +92,7 @@ def test_local_trials_and_stops_go_on_while_a_login_hangs(
         assert f"{login.program.path} did not answer within {LIMIT} s" in str(error)
     assert kept.refresh().state == "RUNNING"
 
-    login.mend()
+    login.recover()
     gate.tell("go")
     kept.wait(timeout=PATIENCE)
     assert kept.state == "SUCCEEDED" and kept.restarts == 0
@@ -102,19 +102,19 @@ def test_local_trials_and_stops_go_on_while_a_login_hangs(
 
 def credential_expires(login: Login, proxy: Proxy, home: Path) -> None:
     login.hang()
-    proxy.cut()  # whoever watches asks anew
+    proxy.cut()  # a watcher requests a new one
 
 
 def server_starts_anew(login: Login, proxy: Proxy, home: Path) -> None:
     login.hang()
-    kill_server(home)  # the next that is asked for starts another
+    kill_server(home)  # the next request starts another
 
 
 @pytest.mark.parametrize(
     "happens",
     [credential_expires, pytest.param(server_starts_anew, marks=pytest.mark.thorough)],
 )
-def test_why_nothing_is_known_of_a_trial_whose_login_hangs_names_the_program(
+def test_the_status_of_a_trial_names_the_hanging_login_program(
     happens: Callable[[Login, Proxy, Path], None],
     login: Login, proxy: Proxy, home_with_cluster: Path, namespace: Namespace, gate: Gate,
 ) -> None:  # fmt: skip
@@ -122,11 +122,11 @@ def test_why_nothing_is_known_of_a_trial_whose_login_hangs_names_the_program(
     trial = begun(namespace, gate)
     happens(login, proxy, home_with_cluster)
     told = f"{login.program.path} did not answer within {LIMIT} s"
-    eventually(lambda: told in what_is_said_of(trial), "it is told")
+    eventually(lambda: told in replica_messages(trial), "it is told")
     assert told in trial.message, "in the status line as well"
     assert wl.run(lambda: 7)() == 7
 
-    login.mend()
+    login.recover()
     gate.tell("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
@@ -139,7 +139,7 @@ def test_a_server_stops_at_once_while_a_login_hangs(
     login: Login, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", str(PATIENCE))
-    wl.server_info()  # starts one
+    wl.server_info()  # starts a server
     login.hang()
     project = Project(tmp_path / "project")
     script = project.write("submit.py", SUBMIT.format(namespace=namespace.name))

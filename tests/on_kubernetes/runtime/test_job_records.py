@@ -1,4 +1,4 @@
-"""Claims: what a home knows of what its trials have in clusters, and how long it knows it."""
+"""Job records: a home's knowledge about its objects in clusters, and its lifetime."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from on_kubernetes.runtime.trials import (
     claims_of,
     is_empty,
     python,
+    replica_messages,
     restart,
     said,
-    what_is_said_of,
 )
 from windlass.kube.api.connection import connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
@@ -40,7 +40,7 @@ ELSEWHERE = "https://elsewhere.invalid:6443 0123456789abcdef"
 
 @pytest.fixture
 def no_secrets(namespace: Namespace) -> Iterator[None]:
-    """A namespace that takes no Secrets: the first thing that is made of a trial is refused."""
+    """A namespace that refuses Secrets, and so the first object of a trial."""
     quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/secrets": "0"}}}
     namespace.core.create_namespaced_resource_quota(namespace.name, quota)
 
@@ -57,14 +57,14 @@ def no_secrets(namespace: Namespace) -> Iterator[None]:
 
 
 def begun_nowhere(namespace: Namespace) -> wl.Trial[Any]:
-    """A trial of which nothing could be made yet."""
+    """A trial without any created object."""
     trial = python("print('at last')", namespace).submit()
-    eventually(lambda: "The quota team" in what_is_said_of(trial), "it is refused")
+    eventually(lambda: "The quota team" in replica_messages(trial), "it is refused")
     return trial
 
 
 @pytest.mark.usefixtures("no_secrets")
-def test_one_of_which_nothing_was_made_begins_in_the_cluster_that_is_there_now(
+def test_a_trial_without_objects_starts_in_the_current_cluster(
     proxy: Proxy, home_with_cluster: Path, namespace: Namespace, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -79,7 +79,7 @@ def test_one_of_which_nothing_was_made_begins_in_the_cluster_that_is_there_now(
 
 @pytest.mark.usefixtures("no_secrets")
 @pytest.mark.thorough
-def test_one_of_which_nothing_was_made_ends_without_any_cluster(
+def test_a_trial_without_objects_ends_without_a_cluster(
     home_with_cluster: Path, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = begun_nowhere(namespace)
@@ -125,10 +125,10 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
 
 
 @pytest.mark.thorough
-def test_whoever_waits_for_an_end_in_a_cluster_that_is_silent_is_told_why(
+def test_a_client_that_waits_for_a_silent_cluster_gets_the_reason(
     proxy: Proxy, namespace: Namespace, tmp_path: Path
 ) -> None:
-    """Nobody may have looked at that namespace before: then it is watched from now on."""
+    """If the namespace was not watched before, it is from now on."""
     around, job = surroundings(proxy.kubeconfig(tmp_path)), a_job(namespace, 1)
     had_a_pod(tmp_path, job, namespace, around.connect().place)
     runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
@@ -155,7 +155,7 @@ def surroundings(kubeconfig: Path) -> KubernetesContext:
 
 
 def had_a_pod(home: Path, job: Job, namespace: Namespace, place: str) -> Path:
-    """Have a home know of a pod of a job; the folder of its attempt."""
+    """Record a pod of a job in a home, and return the folder of its attempt."""
     known = JobRecord(
         **{**fields_of(job_record(job, namespace.name, "me", place)), "is_begun": True}
     )

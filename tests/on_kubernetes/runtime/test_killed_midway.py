@@ -1,4 +1,4 @@
-"""The server dies or is overtaken between asking the cluster and knowing: nothing runs twice."""
+"""If the server dies or is overtaken between a request and its record, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from on_kubernetes.runtime.trials import claims_of, is_empty, pods_of, there
 from server_with_faults import rigged
 
 SEED = int(os.environ.get("WINDLASS_CHAOS_SEED") or random.randrange(10**6))
-# Before and after: a Secret, two services and two pods are made, and the Secret is removed.
+# Before and after: a Secret, two services and two pods are created, and the Secret is deleted.
 STEPS = 2 * (1 + 2 + 2 + 1)
 
 
@@ -39,7 +39,7 @@ def check_that_it_ran_once(trial_id: int, namespace: Namespace, gate: Gate, repl
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_server_killed_between_making_a_pod_and_noting_it_makes_no_other(
+def test_a_server_killed_between_creating_and_recording_a_pod_creates_no_other(
     home_with_cluster: Path, namespace: Namespace, gate: Gate
 ) -> None:
     with rigged(home_with_cluster, "die-after:POST:pods") as server:
@@ -55,7 +55,7 @@ def test_a_server_killed_between_making_a_pod_and_noting_it_makes_no_other(
 
 
 @pytest.mark.thorough
-def test_one_whose_pod_was_never_noted_and_is_gone_is_lost_and_not_made_again(
+def test_an_unrecorded_pod_that_is_gone_is_lost_and_not_recreated(
     home_with_cluster: Path, namespace: Namespace, gate: Gate, tmp_path: Path
 ) -> None:
     with rigged(home_with_cluster, "die-after:POST:pods") as server:
@@ -63,7 +63,7 @@ def test_one_whose_pod_was_never_noted_and_is_gone_is_lost_and_not_made_again(
         server.wait(PATIENCE)
     holding = tmp_path / "holding"
     holding.mkdir()
-    # The next one serves its agent while it has not looked for the pod yet.
+    # The next server serves the agent before it has listed the pod.
     with rigged(home_with_cluster, f"hold:POST:secrets:{holding}"):
         eventually(lambda: bool(gate.named("began-")), "it begins")
         assert not list(home_with_cluster.rglob("pod.json"))
@@ -77,7 +77,7 @@ def test_one_whose_pod_was_never_noted_and_is_gone_is_lost_and_not_made_again(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_job_that_is_stopped_while_it_is_being_made_leaves_nothing(
+def test_a_job_stopped_during_its_creation_leaves_nothing(
     home_with_cluster: Path, namespace: Namespace, gate: Gate, tmp_path: Path
 ) -> None:
     holding = tmp_path / "holding"
@@ -95,7 +95,7 @@ def test_a_job_that_is_stopped_while_it_is_being_made_leaves_nothing(
 
 
 @pytest.mark.thorough
-def test_a_server_killed_at_any_step_of_what_it_asks_of_the_cluster_makes_nothing_twice(
+def test_a_server_killed_at_any_request_to_the_cluster_creates_nothing_twice(
     home_with_cluster: Path, namespace: Namespace, gate: Gate
 ) -> None:
     is_long = os.environ.get("WINDLASS_CHAOS") == "long"

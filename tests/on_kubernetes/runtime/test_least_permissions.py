@@ -1,4 +1,4 @@
-"""Trials in pods by an account that has the documented rights in one namespace, and no other."""
+"""Trials in pods of an account with only the documented permissions in one namespace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.kube.permissions.required import RUNNING, role_rules
 
 @pytest.fixture
 def home(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home whose server knows no cluster until somebody logs in."""
+    """A home whose server has no cluster until a login."""
     path = tmp_path / "home"
     for name in ("KUBECONFIG", "WINDLASS_SERVER"):
         monkeypatch.delenv(name, raising=False)
@@ -35,14 +35,14 @@ def home(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.fixture
 def accounts(cluster: Cluster, namespace: Namespace, home: Path) -> Iterator[Accounts]:
-    """Makes accounts in the test's namespace."""
+    """Creates accounts in the test's namespace."""
     admin = admin_connection(cluster.kubeconfig, namespace.name)
     yield Accounts(admin)
     admin.close()
 
 
 def log_in(accounts: Accounts, name: str, tmp_path: Path, *, lacking: int = 0) -> None:
-    """As a user does, once the account has its rights."""
+    """Log in like a user, once the account has its permissions."""
     connection = accounts.connect(name)
     eventually(
         lambda: len(missing_permissions(connection, accounts.namespace)) == lacking,
@@ -60,7 +60,7 @@ def pods(namespace: Namespace) -> list[str]:
 
 
 def left(namespace: Namespace) -> list[str]:
-    """What is of Windlass there."""
+    """The objects of Windlass in the namespace."""
     core, ours = namespace.core, {"label_selector": "app.kubernetes.io/managed-by=windlass"}
     lists = (
         core.list_namespaced_pod, core.list_namespaced_service, core.list_namespaced_secret,
@@ -74,7 +74,7 @@ def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
 
 
 @pytest.mark.thorough
-def test_with_the_documented_rights_alone_a_trial_runs_to_its_end_and_leaves_nothing(
+def test_with_only_the_documented_permissions_a_trial_runs_and_leaves_nothing(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     accounts.make("documented", role_rules(RUNNING))
@@ -117,7 +117,7 @@ ASK = """if True:
 """
 
 
-def test_each_of_the_documented_rights_is_used(
+def test_each_of_the_documented_permissions_is_used(
     accounts: Accounts, home: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     accounts.make("documented", role_rules(RUNNING))
@@ -136,7 +136,7 @@ def test_each_of_the_documented_rights_is_used(
         assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
         eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
     used = set(notes.read_text().splitlines())
-    # Tunnels are no requests of that kind; that the trial ended well shows that they are used.
+    # Tunnels are not such requests. The success of the trial shows that they are used.
     needed = {
         f"{verb} {right.resource}"
         for right in RUNNING
@@ -151,7 +151,7 @@ _REVIEWS = ("rules", "access")
 
 
 @pytest.mark.thorough
-def test_with_the_documented_rights_alone_roles_meet_and_what_died_starts_again(
+def test_with_only_the_documented_permissions_roles_meet_and_dead_replicas_restart(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     accounts.make("documented", role_rules(RUNNING))
@@ -170,7 +170,7 @@ def test_with_the_documented_rights_alone_roles_meet_and_what_died_starts_again(
 
 
 @pytest.mark.thorough
-def test_with_the_documented_rights_alone_a_trial_is_suspended_and_resumed(
+def test_with_only_the_documented_permissions_a_trial_is_suspended_and_resumed(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     accounts.make("documented", role_rules(RUNNING))
@@ -194,7 +194,7 @@ def test_with_the_documented_rights_alone_a_trial_is_suspended_and_resumed(
     eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
 
 
-def test_without_a_right_a_trial_is_refused_before_anything_is_created(
+def test_without_a_permission_a_trial_is_refused_before_anything_is_created(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     rules = [rule for rule in role_rules(RUNNING) if rule["resources"] != ["events"]]
@@ -206,7 +206,7 @@ def test_without_a_right_a_trial_is_refused_before_anything_is_created(
     assert left(namespace) == []
 
 
-def test_more_than_any_machine_has_waits_where_machines_may_not_be_listed(
+def test_an_oversized_request_waits_if_nodes_may_not_be_listed(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     accounts.make("documented", role_rules(RUNNING))
@@ -217,7 +217,7 @@ def test_more_than_any_machine_has_waits_where_machines_may_not_be_listed(
     eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
 
 
-def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_to_grant_it(
+def test_a_permission_revoked_later_is_named_in_the_status_line_with_a_remedy(
     accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     account = accounts.make("documented", role_rules(RUNNING))
@@ -244,7 +244,7 @@ def test_a_right_that_is_taken_away_later_is_named_in_the_status_line_with_how_t
     assert trial.state == "SUCCEEDED", trial.message
 
 
-def test_a_server_that_runs_takes_up_a_login_and_a_logout(
+def test_a_running_server_applies_a_login_and_a_logout(
     cluster: Cluster, accounts: Accounts, namespace: Namespace, tmp_path: Path
 ) -> None:
     wl.server_info()  # it runs, and knows no cluster

@@ -15,7 +15,7 @@ MANY = 100
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("home_with_cluster")
-def test_a_hundred_pods_of_one_job_run_and_go(own_cluster: Cluster, namespace: Namespace) -> None:
+def test_a_hundred_pods_of_one_job_run_and_end(own_cluster: Cluster, namespace: Namespace) -> None:
     executor = there(namespace, cpus=0.005)
     trial = wl.Job(wl.Command(["echo", "here"]), replicas=MANY, executor=executor).submit()
     eventually(lambda: len(pods_of(namespace)) >= MANY // 2, "they are made")

@@ -1,4 +1,4 @@
-"""What the runtime of pods reports, however often and whenever it is asked."""
+"""Reports of the runtime of pods, for queries at any time and frequency."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PODS = 40
 
 @pytest.fixture
 def runtime(cluster: Cluster, tmp_path: Path) -> Iterator[KubernetesRuntime]:
-    """A runtime without a server around it."""
+    """A runtime without a server."""
     around = KubernetesContext(
         connect=lambda: connect(config_file=str(cluster.kubeconfig)),
         worker=lambda: b"",
@@ -76,7 +76,7 @@ class RequestLog(logging.Handler):
 
 
 @pytest.mark.thorough
-def test_pods_that_have_no_machine_are_explained_without_a_question(
+def test_unscheduled_pods_are_explained_without_a_request(
     runtime: KubernetesRuntime, namespace: Namespace
 ) -> None:
     job = job_of(namespace, node_selector={"planet": "x"})
@@ -89,7 +89,7 @@ def test_pods_that_have_no_machine_are_explained_without_a_question(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_all_pods_of_a_namespace_that_wait_are_explained_by_one_question(
+def test_all_pending_pods_of_a_namespace_are_explained_by_one_request(
     runtime: KubernetesRuntime, namespace: Namespace
 ) -> None:
     job = job_of(namespace, volumes={"/data": "secret:none"})
@@ -98,7 +98,7 @@ def test_all_pods_of_a_namespace_that_wait_are_explained_by_one_question(
         make_all(runtime, job)
         message = f"There is no secret none in namespace {namespace.name}."
         eventually(lambda: are_told(runtime, job, message), "all are told what they wait for")
-        # Those told, the pods are looked at again now and then.
+        # After the reports, the pods are checked again now and then.
         seen = len(event_requests.paths)
         eventually(lambda: len(event_requests.paths) > seen, "they are looked at again")
     passed = time.monotonic() - began
@@ -109,7 +109,7 @@ def test_all_pods_of_a_namespace_that_wait_are_explained_by_one_question(
 
 
 def make_all(runtime: KubernetesRuntime, job: Job) -> None:
-    """Have all its pods made, and all of it looked at whenever there is something to see."""
+    """Create all its pods, and list all attempts at each notification."""
     runtime.watch(lambda _uid: runtime.list(job))
     for index in range(PODS):
         runtime.create(job, ReplicaId("main", index, 1), Assignment())
@@ -121,10 +121,10 @@ def are_told(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
 
 
 @pytest.mark.thorough
-def test_a_pod_that_is_being_made_is_never_taken_for_one_that_is_gone(
+def test_a_pod_that_is_being_created_is_never_taken_for_a_lost_one(
     runtime: KubernetesRuntime, namespace: Namespace
 ) -> None:
-    # On no node there is: it is their making that is looked at, not what they do.
+    # On a node that does not exist: the test is about their creation, not their programs.
     job = job_of(namespace, node_selector={"planet": "x"})
     is_over = threading.Event()
     ends: list[str] = []

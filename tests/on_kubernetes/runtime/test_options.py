@@ -1,4 +1,4 @@
-"""What `wl.Kubernetes(...)` says of a pod, seen at a real one: from outside, and from inside."""
+"""Options of `wl.Kubernetes(...)` in a real pod, from outside and from inside."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOOK = """if True:
 
 @pytest.fixture
 def priority_class(own_cluster: Cluster, namespace: Namespace) -> Iterator[str]:
-    """A class of priority, which is of the whole cluster."""
+    """A priority class, which is cluster-wide."""
     scheduling = client.SchedulingV1Api(own_cluster.admin())
     scheduling.create_priority_class({"metadata": {"name": namespace.name}, "value": 7})
     yield namespace.name
@@ -57,7 +57,7 @@ def priority_class(own_cluster: Cluster, namespace: Namespace) -> Iterator[str]:
 
 @pytest.fixture
 def disk(core: client.CoreV1Api, namespace: Namespace, tmp_path: Path) -> Iterator[Path]:
-    """A claim `datasets` of the namespace, and the folder of this machine that it is."""
+    """A claim `datasets` of the namespace, and its folder on this machine."""
     folder = tmp_path / "disk"
     (folder / "imagenet").mkdir(parents=True)
     (folder / "imagenet" / "seen").write_text("of the claim")
@@ -85,7 +85,7 @@ def disk(core: client.CoreV1Api, namespace: Namespace, tmp_path: Path) -> Iterat
     core.delete_persistent_volume(namespace.name)
 
 
-def test_accounts_priorities_and_volumes_are_those_that_were_named(
+def test_accounts_priorities_and_volumes_are_as_requested(
     core: client.CoreV1Api, namespace: Namespace, priority_class: str, disk: Path
 ) -> None:
     name = namespace.name
@@ -147,7 +147,7 @@ def test_accounts_priorities_and_volumes_are_those_that_were_named(
     eventually(lambda: is_empty(namespace), "nothing of ours is left in the cluster")
 
 
-def test_a_patch_has_two_parts_of_one_volume_seen_and_a_slip_in_it_is_told(
+def test_a_patch_can_mount_two_parts_of_one_volume_and_a_typo_is_reported(
     namespace: Namespace,
 ) -> None:
     parts = [{"name": "data", "mountPath": f"/{each}", "subPath": each} for each in ("a", "b")]
@@ -171,7 +171,7 @@ def test_a_patch_has_two_parts_of_one_volume_seen_and_a_slip_in_it_is_told(
     assert said(trial) == ["True True"]
 
 
-def test_a_field_that_no_pod_has_is_told_before_it_is_dropped(namespace: Namespace) -> None:
+def test_an_unknown_field_of_a_pod_is_reported_before_it_is_dropped(namespace: Namespace) -> None:
     slip = {"name": "main", "resorces": {"limits": {"cpu": "1"}}}
     for told, patch in {
         "no field spec.hostnetwork. Did you mean hostNetwork?": {"hostnetwork": True},
@@ -184,7 +184,7 @@ def test_a_field_that_no_pod_has_is_told_before_it_is_dropped(namespace: Namespa
     assert is_empty(namespace) and not list(wl.list_trials())
 
 
-def test_fields_that_pods_have_are_taken(namespace: Namespace) -> None:
+def test_known_fields_of_pods_are_accepted(namespace: Namespace) -> None:
     patch = {
         "metadata": {"annotations": {"lab/team": "a"}, "labels": {"team": "a"}},
         "spec": {
@@ -201,7 +201,7 @@ def test_fields_that_pods_have_are_taken(namespace: Namespace) -> None:
     assert trial.state == "SUCCEEDED", trial.message
 
 
-def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
+def test_a_program_in_a_pod_that_submits_trials_gets_an_error(
     own_cluster: Cluster, namespace: Namespace
 ) -> None:
     there_too = there(namespace, container_image=own_cluster.image)
@@ -217,7 +217,7 @@ def test_a_program_in_a_pod_that_asks_for_trials_is_told_that_it_cannot(
 
 
 def other_python() -> Path:
-    """A Python of this machine whose minor version is another; the test is skipped if none is."""
+    """A Python of this machine with another minor version. Without one, the test is skipped."""
     for program in sorted(Path(sys.base_prefix).parent.glob("*/bin/python3.*")):
         minor = program.name.removeprefix("python3.")
         if minor.isdecimal() and int(minor) >= 9 and int(minor) != sys.version_info.minor:
@@ -225,10 +225,10 @@ def other_python() -> Path:
     pytest.skip(f"there is no other Python beside {sys.base_prefix}")
 
 
-def test_a_pod_with_another_python_says_so_and_which_one_is_needed(
+def test_a_pod_with_another_python_reports_the_needed_version(
     own_cluster: Cluster, namespace: Namespace
 ) -> None:
-    """The image's name does not tell: it is found out in the pod."""
+    """The name of the image does not show it, so the pod checks."""
     program = other_python()
     command = [str(program), "/windlass/worker.zip", "agent"]
     executor = there(

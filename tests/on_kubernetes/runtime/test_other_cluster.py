@@ -1,4 +1,4 @@
-"""A server that is started again with another cluster, and with the first by another address."""
+"""A server that restarts with another cluster, and with the first one at another address."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from on_kubernetes.runtime.trials import (
     is_empty,
     pods_of,
     python,
+    replica_messages,
     restart,
     said,
     times_begun,
-    what_is_said_of,
 )
 from on_kubernetes.throttling_proxy import Turnstile
 
@@ -34,8 +34,8 @@ def other_cluster(
 ) -> Iterator[Path]:  # fmt: skip
     """The kubeconfig of another cluster, with a namespace of the same name.
 
-    A stand-in is the same cluster at another address, which knows none of the Secrets that the
-    namespace has before it is used.
+    A stand-in is the same cluster at another address, which hides the earlier Secrets of the
+    namespace.
     """
     if request.param == "stand-in":
         yield turnstile.kubeconfig(tmp_path)
@@ -49,7 +49,7 @@ def other_cluster(
 
 
 def hide_secrets(turnstile: Turnstile, namespace: Namespace) -> None:
-    """Have the stand-in know none of the Secrets that there are."""
+    """Hide all existing Secrets in the stand-in."""
     known = [
         each.metadata.name for each in namespace.core.list_namespaced_secret(namespace.name).items
     ]
@@ -68,7 +68,7 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
     client = restart(home_with_cluster, monkeypatch, other_cluster)
     kept, ended, paused = map(client.get_trial, ids)
     for each in (kept, ended, paused):
-        eventually(lambda each=each: "this server uses" in what_is_said_of(each), "it is told")
+        eventually(lambda each=each: "this server uses" in replica_messages(each), "it is told")
         assert each.state == "RUNNING"
     ended.stop()
     paused.suspend()
@@ -96,7 +96,7 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
 
 
 @pytest.mark.thorough
-def test_a_cluster_by_another_address_is_the_same(
+def test_a_cluster_at_another_address_is_the_same(
     proxy: Proxy, home_with_cluster: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""`packages=` of trials in pods: installed there by uv, and once where there is a cache."""
+"""`packages=` of trials in pods: installed there by uv, and only once with a cache."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from on_kubernetes.runtime.trials import said, there
 pytestmark = pytest.mark.usefixtures("home_with_cluster", "own_cluster")
 
 PACKAGES = ["iniconfig==1.1.1"]
-INSTALLED = "iniconfig==1.1.1"  # what uv says when it has done so
+INSTALLED = "iniconfig==1.1.1"  # the message of uv after an installation
 
 
 def looking(
     namespace: Namespace, volumes: dict[str, str] | None = None, **more: Any
 ) -> wl.Trial[Any]:
-    """A trial that looks at what was installed for it, when it is over."""
+    """A finished trial that reports its installed packages."""
     index = package_index()
     job = wl.Job(
         wl.PythonFunction(look_at_iniconfig),
@@ -51,13 +51,13 @@ def test_without_a_cache_each_pod_installs_its_packages(namespace: Namespace) ->
         assert installs(trial)
 
 
-def test_with_a_cache_the_second_pod_finds_what_the_first_installed(
+def test_with_a_cache_the_second_pod_reuses_the_packages_of_the_first(
     own_cluster: Cluster, namespace: Namespace, tmp_path: Path
 ) -> None:
     """The first has an image without uv, which comes from the index that the job names."""
     cache = tmp_path / "cache"
     cache.mkdir()
-    cache.chmod(0o777)  # in pods they are another user
+    cache.chmod(0o777)  # in pods the user is another one
     without_uv = [{"name": "PATH", "value": "/usr/bin:/bin"}]
     patch = {"containers": [{"name": "main", "env": without_uv}]}
     first = looking(namespace, {"/windlass-cache": f"host:{cache}"}, pod_patch=patch)

@@ -1,4 +1,4 @@
-"""Why a trial in pods does not begin, as whoever submitted it is told, and what to do."""
+"""Reasons why a trial in pods does not start, with remedies for the user."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from windlass.client.terminal.status_line import status_text
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
-SOON = 60.0  # seconds since it was submitted; usually it is five
+SOON = 60.0  # seconds since its submission; usually five
 
 CRASHING = ["sh", "-c", "(echo reading the licence; echo no licence left) >&2; exit 3"]
-# What is wrong with each, what is said of it, and how that is mended.
+# The problem of each trial, its message, and its remedy.
 TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "secret": (
         {"volumes": {"/data": "secret:none"}},
@@ -54,7 +54,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
         "kubectl get nodes --show-labels",
     ),
 }
-# These have ended when it is told.
+# These have ended when the message appears.
 FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
     "python": (
         {"container_image": PAUSE_IMAGE},
@@ -82,10 +82,10 @@ FAILED: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-def test_why_a_trial_does_not_begin_is_told_soon_with_what_to_do(
+def test_the_reason_why_a_trial_does_not_start_is_reported_soon_with_a_remedy(
     own_cluster: Cluster, namespace: Namespace
 ) -> None:
-    """All at once, and the quota last: it lets no more pods in."""
+    """All at once, with the quota last, because it admits no more pods."""
     program = {"metadata": {"name": "program"}, "binaryData": {"program": "f0VMRgAAAAAAAAAAAAAA"}}
     namespace.core.create_namespaced_config_map(namespace.name, program)
     trials, since = {}, {}
@@ -132,12 +132,12 @@ def test_why_a_trial_does_not_begin_is_told_soon_with_what_to_do(
 
 
 def status_line(trial: wl.Trial[Any]) -> str:
-    """What whoever watches it sees at the foot of a terminal, were that wide enough."""
+    """The status line of a terminal that is wide enough."""
     return status_text(trial.refresh().record)
 
 
 def has_pod(trial: wl.Trial[Any]) -> bool:
-    """Whether a pod was made for it; that may be gone by now."""
+    """Return whether a pod was created for it. The pod may be gone by now."""
     return any(each.pod is not None for each in trial.refresh().replicas)
 
 
@@ -152,7 +152,7 @@ def have_quota(namespace: Namespace) -> None:
     eventually(is_known, "the quota is known")
 
 
-def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
+def test_a_command_without_a_terminal_prints_the_reason_in_one_line(
     namespace: Namespace, tmp_path: Path
 ) -> None:
     job = tmp_path / "job.toml"
@@ -172,10 +172,10 @@ def test_a_command_whose_output_nobody_watches_says_it_in_a_line(
     assert f"kubectl -n {namespace.name} describe resourcequota team" in told
 
 
-def test_waiting_for_a_machine_takes_none_of_its_time_and_what_it_waited_for_is_kept(
+def test_waiting_for_a_machine_does_not_count_and_the_reason_is_kept(
     namespace: Namespace,
 ) -> None:
-    """One that has its machine has begun, and may run out of time before its program does."""
+    """A trial with a machine has started, and may time out before its program starts."""
     nowhere = there(namespace, node_selector={"planet": "x"})
     waiting = python("", namespace, executor=nowhere, active_deadline="2s").submit()
     unheard_of = there(namespace, container_image="127.0.0.1:9/lab/train:7")
@@ -193,7 +193,7 @@ def test_waiting_for_a_machine_takes_none_of_its_time_and_what_it_waited_for_is_
 
 
 @pytest.mark.thorough
-def test_pods_are_made_and_ended_while_a_cluster_takes_its_time_to_say_why_others_wait(
+def test_pods_are_created_and_ended_while_a_cluster_explains_others_slowly(
     home_with_cluster: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     folders = [tmp_path / f"held-{number}" for number in range(4)]
@@ -222,7 +222,7 @@ def urgent(admin: client.ApiClient, namespace: Namespace) -> Iterator[str]:
     api.delete_priority_class(namespace.name)
 
 
-def test_an_account_and_a_priority_class_that_are_missing_are_refused_before_anything_is_made(
+def test_a_missing_account_or_priority_class_is_refused_before_anything_is_created(
     namespace: Namespace, urgent: str
 ) -> None:
     with pytest.raises(wl.KubernetesError) as caught:
@@ -242,7 +242,7 @@ def test_an_account_and_a_priority_class_that_are_missing_are_refused_before_any
     )
 
     def is_taken() -> bool:
-        # In older clusters an account is there before its token is.
+        # In older clusters an account exists before its token.
         executor = there(namespace, service_account="trainer", priority_class=urgent)
         try:
             trial = python("print('in')", namespace, executor=executor).submit()
@@ -256,7 +256,7 @@ def test_an_account_and_a_priority_class_that_are_missing_are_refused_before_any
 
 
 @pytest.mark.thorough
-def test_an_account_that_goes_after_its_trial_was_taken_is_told_and_waited_for(
+def test_an_account_deleted_after_the_submission_is_reported_and_awaited(
     namespace: Namespace,
 ) -> None:
     core, account = namespace.core, {"metadata": {"name": "trainer"}}

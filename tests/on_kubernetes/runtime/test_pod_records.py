@@ -1,4 +1,4 @@
-"""Where trials in pods ran, and in what: told of each replica, and kept when the pods are gone."""
+"""The node, pod and image of each replica, which are kept when the pods are gone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show(*words: str) -> str:
     return windlass("show", *words).stdout
 
 
-def test_where_each_replica_ran_and_in_what_is_told_and_outlives_pods_and_server(
+def test_node_pod_and_image_of_each_replica_are_shown_and_outlive_pods_and_server(
     cluster: Cluster,
     home_with_cluster: Path,
     namespace: Namespace,
@@ -47,7 +47,7 @@ def test_where_each_replica_ran_and_in_what_is_told_and_outlives_pods_and_server
     eventually(lambda: len(said(trial)) == 2, "both say which Python they have")
     pods = pods_of(namespace)
     versions = {line.split()[-1] for line in said(trial)}
-    kill_server(home_with_cluster)  # what is known must not be in its memory alone
+    kill_server(home_with_cluster)  # it must be stored, not only in memory
     gate.tell("go")
     again = default_client().get_trial(trial.id)
     again.wait(timeout=PATIENCE)
@@ -71,7 +71,7 @@ def test_where_each_replica_ran_and_in_what_is_told_and_outlives_pods_and_server
     assert all(any(line.startswith("pip==") for line in each["packages"]) for each in told)
 
 
-def test_the_page_of_a_trial_tells_its_pod_and_who_submitted_it_apart(
+def test_the_page_of_a_trial_distinguishes_its_pod_from_its_submitter(
     cluster: Cluster, namespace: Namespace
 ) -> None:
     trial = python("import sys; print(sys.version.split()[0])", namespace).submit()
@@ -87,7 +87,7 @@ def test_the_page_of_a_trial_tells_its_pod_and_who_submitted_it_apart(
 
 
 @pytest.mark.thorough
-def test_a_shell_and_a_command_say_that_they_are_in_no_pod(
+def test_a_shell_and_a_command_report_that_they_are_not_in_a_pod(
     namespace: Namespace, gate: Gate
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)

@@ -1,4 +1,4 @@
-"""Trials in pods: what is of pods alone. What is the same everywhere is tested for both at once."""
+"""Trials in pods: features of pods only. `both_backends` tests the common ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.agent_connection import DIALLED, REACHED, TELL_WAYS
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there, what_is_said_of
+from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
 from windlass.client.client import default_client
 from windlass.kube.api.connection import connect
 from windlass.runtimes.kubernetes import names as pod_names
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 UNREACHABLE = "https://127.0.0.1:1"
 
 
-def test_replicas_meet_each_other_by_name_and_all_that_they_had_goes_with_them(
+def test_replicas_meet_by_name_and_all_objects_are_deleted_with_them(
     namespace: Namespace,
 ) -> None:
     program = """if True:
@@ -59,7 +59,7 @@ def test_replicas_meet_each_other_by_name_and_all_that_they_had_goes_with_them(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_trial_that_is_stopped_hands_over_what_it_said(namespace: Namespace) -> None:
+def test_a_stopped_trial_sends_its_output(namespace: Namespace) -> None:
     program = """if True:
         import signal, sys, time
         def leave(*_):
@@ -80,10 +80,10 @@ def test_a_trial_that_is_stopped_hands_over_what_it_said(namespace: Namespace) -
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_server_that_was_killed_finds_its_pods_again(
+def test_a_restarted_server_finds_its_pods_again(
     home_with_cluster: Path, namespace: Namespace, gate: Gate
 ) -> None:
-    """One runs on, and one ends while there is no server: its pod waits for the next."""
+    """One continues, and one ends without a server: its pod waits for the next server."""
     program = """if True:
         import pathlib, sys, time
         print("begun", flush=True)
@@ -111,7 +111,7 @@ def test_a_server_that_was_killed_finds_its_pods_again(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_a_pod_that_was_taken_away_is_lost_and_made_again(namespace: Namespace) -> None:
+def test_a_deleted_pod_is_lost_and_recreated(namespace: Namespace) -> None:
     program = """if True:
         import os, time
         print("attempt", os.environ["WINDLASS_ATTEMPT"], flush=True)
@@ -128,24 +128,24 @@ def test_a_pod_that_was_taken_away_is_lost_and_made_again(namespace: Namespace) 
     assert first.exit_code is None and first.reason == "Lost"
 
 
-def test_a_pod_that_the_cluster_will_not_have_fails_its_trial(namespace: Namespace) -> None:
+def test_a_pod_that_the_cluster_refuses_fails_its_trial(namespace: Namespace) -> None:
     executor = there(namespace, pod_patch={"containers": [{"name": "main", "image": ""}]})
     trial = python("", namespace, executor=executor).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
-    assert "containers[0].image: Required value" in what_is_said_of(trial)
+    assert "containers[0].image: Required value" in replica_messages(trial)
 
 
 @pytest.mark.thorough
-def test_an_image_without_python_says_so(namespace: Namespace) -> None:
+def test_an_image_without_python_is_reported(namespace: Namespace) -> None:
     patch = {"containers": [{"name": "main", "command": ["no-such-program"]}]}
     trial = python("", namespace, executor=there(namespace, pod_patch=patch)).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
-    assert "no-such-program" in what_is_said_of(trial) and trial.exit_code is None
+    assert "no-such-program" in replica_messages(trial) and trial.exit_code is None
 
 
-def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespace) -> None:
+def test_an_exceeded_memory_limit_is_reported(namespace: Namespace) -> None:
     executor = there(namespace, memory="64MiB")
     trial = python("x = b'1' * (1 << 30)", namespace, executor=executor).submit()
     trial.wait(timeout=PATIENCE)
@@ -153,7 +153,7 @@ def test_one_that_takes_more_memory_than_it_asked_for_says_so(namespace: Namespa
     assert "it reached its limit of 67 MB of memory" in trial.message
 
 
-def test_a_priority_is_refused_where_the_cluster_says_who_waits(namespace: Namespace) -> None:
+def test_a_priority_is_refused_where_the_cluster_orders_the_queue(namespace: Namespace) -> None:
     trial = python("", namespace, suspend=True).submit()
     with pytest.raises(wl.Conflict) as caught:
         trial.set_priority(5)
@@ -164,21 +164,21 @@ def test_a_priority_is_refused_where_the_cluster_says_who_waits(namespace: Names
     assert trial.refresh().priority == 0
 
 
-def test_something_of_that_name_which_is_not_ours_is_not_touched(namespace: Namespace) -> None:
+def test_a_foreign_object_of_the_same_name_is_not_touched(namespace: Namespace) -> None:
     trial = python("import time; time.sleep(1000)", namespace, suspend=True).submit()
     uid = trial._record.uid
     base = pod_names.base_of(trial.id, uid)
     namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
     trial.resume()
     told = f"There is a Secret {base} in namespace {namespace.name} already"
-    eventually(lambda: told in what_is_said_of(trial), "it is told")
+    eventually(lambda: told in replica_messages(trial), "it is told")
     trial.stop(grace=0)
     trial.wait(timeout=PATIENCE)
     assert namespace.core.read_namespaced_secret(base, namespace.name)
 
 
 @pytest.mark.thorough
-def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
+def test_a_server_with_an_unreachable_cluster_starts_and_runs_local_trials(
     home_with_cluster: Path, namespace: Namespace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = "import time; print('begun', flush=True); time.sleep(8); print('done')"
@@ -205,7 +205,7 @@ def test_a_server_whose_cluster_is_away_starts_and_runs_what_is_local(
     assert [line.split()[-1] for line in said(again)] == ["begun", "done"]
 
 
-def test_a_namespace_that_is_not_there_is_refused_before_anything_is_made() -> None:
+def test_a_missing_namespace_is_refused_before_anything_is_created() -> None:
     with pytest.raises(wl.WindlassError, match="no-such-place"):
         wl.Job(wl.Command(["true"]), executor=wl.Kubernetes(namespace="no-such-place")).submit()
     assert not list(default_client().list_trials())
@@ -221,7 +221,7 @@ def _server(cluster: Cluster) -> str:
     return connect(config_file=str(cluster.kubeconfig)).server
 
 
-def test_pods_that_reach_the_server_ask_it_directly(
+def test_pods_that_reach_the_server_connect_to_it(
     namespace: Namespace, own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_LISTEN", f"{own_cluster.machine_address}:0")
@@ -232,7 +232,7 @@ def test_pods_that_reach_the_server_ask_it_directly(
     assert DIALLED in said(trial)
 
 
-def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
+def test_the_server_connects_to_pods_that_cannot_reach_its_address(
     namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
@@ -243,7 +243,7 @@ def test_pods_that_cannot_reach_the_server_where_it_says_are_reached_by_it(
     assert said(trial) == REACHED
 
 
-def test_a_token_that_was_renewed_in_its_file_is_taken_up(
+def test_a_token_renewed_in_its_file_is_used(
     own_cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, good = tmp_path / "kubeconfig", own_cluster.kubeconfig.read_text()

@@ -1,4 +1,4 @@
-"""Tunnels: agents in pods speak to a server that they cannot reach."""
+"""Tunnels: agents in pods send requests to a server that they cannot reach."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.runtimes.kubernetes.port_forward import Tunnels
 
 TOKEN = "a-token-of-a-job"
 
-# What an agent does with a connection that is opened to it: it asks on it.
+# An agent's use of a connection that the server opens: it sends requests on it.
 AGENT = f"""
 import http.client, socket, threading
 
@@ -71,7 +71,7 @@ class _Echo(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """A server on this machine, for itself alone."""
+    """A server on this machine that listens only locally."""
     _Echo.asked = []
     made = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     threading.Thread(target=made.serve_forever, daemon=True).start()
@@ -94,14 +94,14 @@ def tunnels(server: str) -> Iterator[Tunnels]:
     made.close()
 
 
-def test_an_agent_asks_through_connections_that_the_server_opens(
+def test_an_agent_sends_requests_through_connections_that_the_server_opens(
     namespace: Namespace, connection: Connection, tunnels: Tunnels
 ) -> None:
     namespace.python("agent", AGENT)
     namespace.wait_running("agent")
     tunnels.keep("uid-1", connection, namespace.name, "agent", TOKEN)
     assert tunnels.has("uid-1")
-    # Each is used up and closed by the agent, and another takes its place.
+    # The agent uses and closes each connection, and another replaces it.
     try:
         eventually(lambda: namespace.logs("agent").count(" 200 3000000\n") >= 6, "many asked")
     except AssertionError as error:
@@ -117,14 +117,14 @@ def test_an_agent_asks_through_connections_that_the_server_opens(
 def test_a_pod_that_does_not_listen_yet_is_reached_once_it_does(
     namespace: Namespace, connection: Connection, tunnels: Tunnels
 ) -> None:
-    tunnels.keep("uid-1", connection, namespace.name, "late", TOKEN)  # there is no such pod yet
+    tunnels.keep("uid-1", connection, namespace.name, "late", TOKEN)  # no such pod exists yet
     namespace.python("late", "import time; time.sleep(1)\n" + AGENT)
     namespace.wait_running("late")
     eventually(lambda: "answer 200 3000000" in namespace.logs("late"), "it asked")
 
 
 @pytest.mark.thorough
-def test_many_pods_take_one_thread(
+def test_many_pods_need_one_thread(
     namespace: Namespace, connection: Connection, server: str
 ) -> None:
     tunnels = Tunnels(lambda: server, 4)
@@ -133,14 +133,14 @@ def test_many_pods_take_one_thread(
         tunnels.keep(f"uid-{number}", connection, namespace.name, "nobody", TOKEN)
     eventually(lambda: threading.active_count() > before, "they are looked after")
     try:
-        assert threading.active_count() - before < 50  # of asyncio's own, which know who we are
+        assert threading.active_count() - before < 50  # asyncio's own threads
     finally:
         tunnels.close()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("names", ["", "nobody-knows-this.invalid"])
-def test_those_that_began_under_another_server_are_reached_by_one_that_listens_for_others(
+def test_agents_of_another_server_are_reached_by_one_that_listens_for_others(
     cluster: Cluster,
     home_with_cluster: Path,
     namespace: Namespace,
@@ -148,7 +148,7 @@ def test_those_that_began_under_another_server_are_reached_by_one_that_listens_f
     monkeypatch: pytest.MonkeyPatch,
     names: str,
 ) -> None:
-    if names:  # else it is for this machine alone at first, and its pods know of no address
+    if names:  # otherwise it would listen locally at first, and its pods have no address
         monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
     monkeypatch.setenv("WINDLASS_NAMES", names)
     trial = begun(namespace, gate)

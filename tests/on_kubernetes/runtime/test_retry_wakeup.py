@@ -1,4 +1,4 @@
-"""What waits for the cluster goes on when there is news of it, not when a pause is over."""
+"""Retries run when there is news of the cluster, not when a pause is over."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.proxies import Proxy
 from on_kubernetes.runtime.counting_trials import check_complete, persisting, says_unreachable
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, what_is_said_of
+from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said
 from on_kubernetes.throttling_proxy import Turnstile
 from server_with_faults import rigged
 from windlass.runtimes.kubernetes import names as pod_names
 
 
 @pytest.mark.thorough
-def test_one_whose_name_a_stranger_has_starts_when_the_stranger_is_gone(
+def test_a_trial_with_a_taken_name_starts_when_the_foreign_object_is_gone(
     home_with_cluster: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     holding = tmp_path / "holding"
@@ -30,7 +30,7 @@ def test_one_whose_name_a_stranger_has_starts_when_the_stranger_is_gone(
         taken = f"{base}-main-0-1"
         namespace.pod(taken, "sleep", "1000")
         (holding / "go").touch()
-        eventually(lambda: "does not belong to this job" in what_is_said_of(trial), "that is told")
+        eventually(lambda: "does not belong to this job" in replica_messages(trial), "that is told")
         namespace.core.delete_namespaced_pod(taken, namespace.name, grace_period_seconds=0)
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
@@ -38,7 +38,7 @@ def test_one_whose_name_a_stranger_has_starts_when_the_stranger_is_gone(
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_what_failed_while_the_cluster_was_away_is_done_when_it_is_back(
+def test_failed_requests_are_retried_when_the_cluster_is_back(
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     holding = tmp_path / "holding"
@@ -48,20 +48,20 @@ def test_what_failed_while_the_cluster_was_away_is_done_when_it_is_back(
         eventually(lambda: (holding / "held").exists(), "it is about to be made")
         proxy.shut()
         (holding / "go").touch()
-        eventually(lambda: "cannot be reached" in what_is_said_of(trial), "that is told")
+        eventually(lambda: "cannot be reached" in replica_messages(trial), "that is told")
         eventually(lambda: _has_failed(home_behind_proxy), "what is to be done there fails")
-        proxy.mend()
+        proxy.recover()
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
         assert said(trial) == ["at last"]
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
-def test_what_happens_while_the_cluster_is_away_is_seen_though_its_watches_are_too_old(
+def test_events_during_an_outage_are_detected_with_expired_watches(
     turnstile: Turnstile, home_with_cluster: Path, namespace: Namespace, gate: Gate,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """One replica ends meanwhile, one is deleted, one dies."""
+    """Meanwhile one replica ends, one is deleted, one dies."""
     with turnstile.way() as way:
         monkeypatch.setenv("KUBECONFIG", str(turnstile.kubeconfig(tmp_path, way)))
         trial = persisting(namespace, gate)
@@ -78,7 +78,7 @@ def test_what_happens_while_the_cluster_is_away_is_seen_though_its_watches_are_t
         assert says_unreachable(trial) and trial.state == "RUNNING"
         newest = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
         turnstile.forget(newest)
-        way.mend()
+        way.recover()
         for rank in (1, 2):
             eventually(lambda rank=rank: gate.is_told(f"steps-{rank}-2"), f"{rank} starts again")
             gate.tell(f"go-{rank}")
@@ -99,5 +99,5 @@ def test_what_happens_while_the_cluster_is_away_is_seen_though_its_watches_are_t
 
 
 def _has_failed(home: Path) -> bool:
-    """Whether something was tried, and failed: so its log says."""
+    """Return whether the log shows a failed try."""
     return "in a cluster: " in (home / "server.log").read_text()

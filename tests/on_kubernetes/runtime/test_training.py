@@ -1,4 +1,4 @@
-"""Real PyTorch in pods of ours: processes find each other by name, and go on when one is killed."""
+"""Real PyTorch in pods: processes find each other by name, and resume after a kill."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = [
 
 STEPS = 16  # of an epoch of the example, in two replicas
 
-# In the first attempt rank 1 stays at the start of the second epoch, where rank 0 waits for it in
-# a collective: however slow the machine is, it is killed in the middle of things.
+# In the first attempt rank 1 stays at the start of the second epoch, where rank 0 waits for it in a
+# collective, so that the kill always happens in the middle of training.
 TRAIN = """
 import os
 import signal
@@ -47,12 +47,12 @@ torch_ddp.main()
 
 
 def kill(namespace: Namespace, name: str) -> None:
-    """Kill all that runs in a pod, without a word."""
+    """Kill all processes of a pod."""
     [status] = pods_of(namespace)[name].status.container_statuses
     kill_container(status.container_id)
 
 
-def test_two_pods_train_together_and_go_on_from_their_checkpoint_when_one_is_killed(
+def test_two_pods_train_together_and_resume_from_their_checkpoint_after_a_kill(
     own_cluster: Cluster, namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
@@ -66,7 +66,7 @@ def test_two_pods_train_together_and_go_on_from_their_checkpoint_when_one_is_kil
         framework="torch",
         replicas=2,
         env=machine.env,
-        # As the user that this image has: what is mounted may be for root alone.
+        # As the user of this image: mounts may be accessible only to root.
         executor=there(namespace, container_image=own_cluster.image, volumes=machine.sources),
     )
     trial = job.submit()

@@ -1,4 +1,4 @@
-"""Trials whose cluster is gone, perhaps for good: they can be ended, and nothing stays behind."""
+"""Trials of a lost cluster can be ended, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from on_kubernetes.runtime.trials import (
     is_empty,
     pods_of,
     python,
+    replica_messages,
     restart,
     said,
     there,
     times_begun,
-    what_is_said_of,
 )
 from on_kubernetes.untrusted_server import Stranger
 from windlass.runtimes.kubernetes import names as pod_names
@@ -35,7 +35,7 @@ from windlass.runtimes.kubernetes import names as pod_names
 
 def nobody_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
     proxy.shut()
-    return proxy.mend
+    return proxy.recover
 
 
 def nothing_comes_back(proxy: Proxy, folder: Path) -> Callable[[], None]:
@@ -57,7 +57,7 @@ def another_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:
 
 
 def windlass(*words: object) -> subprocess.Popen[str]:
-    """A command that is left to itself."""
+    """Start a command without waiting for it."""
     return subprocess.Popen(
         [str(BIN / "windlass"), *map(str, words)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -72,7 +72,7 @@ def windlass(*words: object) -> subprocess.Popen[str]:
         pytest.param(another_answers, marks=pytest.mark.thorough),
     ],
 )
-def test_one_whose_cluster_is_gone_is_given_up_and_what_it_left_goes_when_that_is_back(
+def test_a_trial_of_a_lost_cluster_is_given_up_and_cleaned_up_when_it_is_back(
     go_away: Callable[[Proxy, Path], Callable[[], None]],
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, gate: Gate, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -119,7 +119,7 @@ wl.Job(
 
 
 @pytest.mark.thorough
-def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can_be_done(
+def test_ctrl_c_reports_the_lost_cluster_with_a_remedy(
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     project = Project(tmp_path / "project")
@@ -143,12 +143,12 @@ def test_whoever_presses_control_c_is_told_that_the_cluster_is_gone_and_what_can
         with pytest.raises(wl.TrialStopped, match="Its pods may still run there"):
             ended.result()
     finally:
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
 @pytest.mark.thorough
-def test_one_whose_server_has_no_kubeconfig_any_more_is_given_up_until_it_has_one(
+def test_a_trial_of_a_server_without_a_kubeconfig_is_given_up_until_it_has_one(
     home_behind_proxy: Path, cluster: Cluster, namespace: Namespace, gate: Gate, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -156,7 +156,7 @@ def test_one_whose_server_has_no_kubeconfig_any_more_is_given_up_until_it_has_on
     nowhere = tmp_path / "no-such-file"
     again = restart(home_behind_proxy, monkeypatch, nowhere).get_trial(trial.id)
     why = f"There is no kubeconfig file '{nowhere}'"
-    eventually(lambda: why in what_is_said_of(again), "why nothing new is known is told")
+    eventually(lambda: why in replica_messages(again), "why nothing new is known is told")
     assert again.state == "RUNNING"
     again.stop(grace=0, force=True).wait(timeout=PATIENCE)
     assert again.state == "STOPPED" and why in again.message
@@ -179,12 +179,12 @@ STUBBORN = """if True:
 
 
 @pytest.mark.thorough
-def test_one_that_is_to_be_given_up_when_its_server_dies_is_given_up_by_the_next(
+def test_the_next_server_gives_up_a_trial_that_its_predecessor_was_to_give_up(
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = python(STUBBORN, namespace).submit()
     eventually(lambda: said(trial) == ["begun"], "it runs")
-    trial.stop(grace=600, force=True)  # while the cluster answers: it is waited for
+    trial.stop(grace=600, force=True)  # while the cluster answers, the command waits for it
     assert trial.state == "STOPPING"
     proxy.hold()
     kubeconfig = Path(os.environ["KUBECONFIG"])
@@ -192,7 +192,7 @@ def test_one_that_is_to_be_given_up_when_its_server_dies_is_given_up_by_the_next
     again.wait(timeout=PATIENCE)
     assert (again.state, [each.reason for each in again.attempts]) == ("STOPPED", ["GivenUp"])
     proxy.go_on()
-    # It is told to end, does not, and has a minute for that.
+    # The program is stopped, ignores that, and has a minute of grace.
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster", 2 * PATIENCE)
 
 
@@ -208,7 +208,7 @@ ENDING = """if True:
 """
 
 
-def test_one_whose_cluster_answers_is_stopped_as_ever_also_by_force(
+def test_a_trial_of_a_reachable_cluster_is_stopped_normally_also_by_force(
     home_behind_proxy: Path, namespace: Namespace
 ) -> None:
     trial = python(ENDING, namespace).submit()
@@ -231,7 +231,7 @@ FAILING = """if True:
 
 
 @pytest.mark.thorough
-def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
+def test_leftovers_of_a_failed_trial_in_a_lost_cluster_are_given_up(
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, gate: Gate
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)
@@ -252,7 +252,7 @@ def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
         with pytest.raises(wl.Conflict):  # it may be running still
             trial.delete()
         advice = f"to give it up: windlass stop --force {trial.id}"
-        eventually(lambda: advice in what_is_said_of(trial), "what can be done is noted")
+        eventually(lambda: advice in replica_messages(trial), "what can be done is noted")
         told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
         assert advice in told
         assert windlass("stop", "--force", trial.id).wait(timeout=PATIENCE) == 0
@@ -262,5 +262,5 @@ def test_what_one_that_has_failed_left_in_a_cluster_that_is_gone_is_given_up(
 
         eventually(is_deleted, "nothing of it is waited for any more")
     finally:
-        proxy.mend()
+        proxy.recover()
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -1,4 +1,4 @@
-"""What the trials of tests run, also where nothing but Python is installed."""
+"""Functions of trials in tests, which need only Python."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def whoami() -> tuple[int, int, int, str]:
 
 
 def persist() -> int:
-    """Counts, reports and tells of it until it is let go; see `on_kubernetes.gates`.
+    """Count, report and notify until released; see `on_kubernetes.gates`.
 
-    How far it got.
+    Returns the last count.
     """
     import os
     import pathlib
@@ -71,7 +71,7 @@ def persist() -> int:
     gate = pathlib.Path("/gate")
     rank, attempt = wl.rank(), os.environ["WINDLASS_ATTEMPT"]
     which = f"{rank}-{attempt}"
-    (gate / f"began-{which}.{secrets.token_hex(4)}").touch()  # one for each time that it began
+    (gate / f"began-{which}.{secrets.token_hex(4)}").touch()  # one for each start
     step = 0
     while not (gate / f"go-{rank}").exists():
         print(f"step {step}", flush=True)
@@ -88,7 +88,7 @@ def persist() -> int:
 
 
 def leave_in_order(code: int) -> int:
-    """Counts to 4 with a checkpoint each; told to end, it saves another and leaves with a code."""
+    """Count to 4 with a checkpoint each. On SIGTERM, save another and exit with a code."""
     import os
     import pathlib
     import signal
@@ -128,7 +128,7 @@ def look_at_iniconfig() -> tuple[str, str]:
 
 
 def confide() -> tuple[int, str]:
-    """Says its secret in every way there is, then runs until it is asked to end."""
+    """Print its secret in every way, then run until it is asked to stop."""
     import os
     import sys
     import time
@@ -144,7 +144,7 @@ def confide() -> tuple[int, str]:
 
 
 def ask_for_more() -> list[str]:
-    """Calls, submits and looks for trials, in a trial; what came of it."""
+    """Call, submit and look up trials inside a trial, and return the results."""
     job = wl.Job(wl.Command(["true"]))
     said = [str(wl.run(cpus=0.1)(double)(4))]
     for ask in (
@@ -160,7 +160,7 @@ def ask_for_more() -> list[str]:
 
 
 def save_in_parts(steps: int) -> list[str]:
-    """Each rank saves its part of every step; what it went on from, one that goes on from any."""
+    """Save a part of every step in each rank. Return the checkpoint that the rank resumed from."""
     import pathlib
 
     rank, found = wl.rank(), wl.latest_checkpoint()

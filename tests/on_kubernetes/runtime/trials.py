@@ -1,4 +1,4 @@
-"""Trials in pods: how tests submit them, and what they ask of them and of the cluster."""
+"""Trials in pods: helpers to submit them, and to query them and the cluster."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ONE_AT_A_TIME = """if True:
 
 
 def there(namespace: Namespace, **more: Any) -> wl.Kubernetes:
-    """In a namespace, and of the machine as little as can be."""
+    """An executor for a namespace with minimal resources."""
     return wl.Kubernetes(**{"namespace": namespace.name, "cpus": 0.05, **more})
 
 
 def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
-    """A job that runs a program of Python in a pod."""
+    """A job that runs Python code in a pod."""
     executor = more.pop("executor", None) or there(namespace)
     return wl.Job(wl.Command(["python3", "-u", "-c", program]), executor=executor, **more)
 
@@ -50,7 +50,7 @@ def pods_of(namespace: Namespace) -> dict[str, Any]:
 
 
 def is_empty(namespace: Namespace) -> bool:
-    """Whether nothing of ours is left there."""
+    """Return whether no object of Windlass is left."""
     core, own = namespace.core, {"label_selector": pod_names.UID}
     lists = (
         core.list_namespaced_pod,
@@ -61,18 +61,18 @@ def is_empty(namespace: Namespace) -> bool:
 
 
 def said(trial: wl.Trial[Any], **which: Any) -> list[str]:
-    """The lines that a trial has said so far."""
+    """The lines that a trial has printed so far."""
     return [str(line) for line in trial.logs(**which)]
 
 
-def what_is_said_of(trial: wl.Trial[Any]) -> str:
-    """What is told of its replicas."""
+def replica_messages(trial: wl.Trial[Any]) -> str:
+    """The messages of its replicas."""
     trial.refresh()
     return " ".join(str(each.message) for each in trial.replicas)
 
 
 def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
-    """A trial that runs until it is let go, and fails if another of it runs at the same time."""
+    """A trial that runs until it is released, and fails if two attempts run at the same time."""
     executor = there(namespace, volumes=gate.volumes)
     job = python(ONE_AT_A_TIME, namespace, restart_policy="ExitCode", executor=executor)
     trial = job.submit()
@@ -81,17 +81,17 @@ def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
 
 
 def times_begun(gate: Gate, trial: wl.Trial[Any]) -> int:
-    """How often such a trial began, whoever knows of it."""
+    """The number of starts of such a trial."""
     return len(gate.named(f"began-{trial.id}-"))
 
 
 def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl.Client:
-    """Another server in the place of one that is killed, which has that cluster."""
+    """Replace a killed server by another one with that cluster."""
     kill_server(home)
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     return default_client()
 
 
 def claims_of(home: Path) -> list[dict[str, Any]]:
-    """What a home knows to be its own in clusters."""
+    """The records of a home about its objects in clusters."""
     return [json.loads(each.read_text()) for each in paths.job_records_dir(home).glob("*.json")]

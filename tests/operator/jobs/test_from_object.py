@@ -1,4 +1,4 @@
-"""What an object asks for, as a job."""
+"""The job that an object describes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def problems(thing: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-def test_roles_are_read_whatever_their_case_and_leaders_come_first() -> None:
+def test_roles_are_read_in_any_case_and_leaders_come_first() -> None:
     spec = translate(manifest("TFJob", WORKER=2, ps=1, Chief=1, evaluator=1)).job.spec
     assert [(role.name, role.replicas) for role in spec.roles] == [
         ("chief", 1), ("worker", 2), ("ps", 1), ("evaluator", 1),
@@ -26,7 +26,7 @@ def test_roles_are_read_whatever_their_case_and_leaders_come_first() -> None:
     assert [role.name for role in spec.roles if role.service] == ["ps", "evaluator"]
 
 
-def test_what_is_not_said_is_what_the_api_says() -> None:
+def test_missing_fields_have_the_defaults_of_the_api() -> None:
     tf = translate(manifest("TFJob", Worker=replicas("TFJob", None))).job.spec
     assert (tf.roles[0].replicas, tf.roles[0].restart_policy) == (1, RestartPolicy.NEVER)
     assert (tf.clean_policy, tf.backoff_limit) == (CleanPolicy.NONE, 6)
@@ -35,7 +35,7 @@ def test_what_is_not_said_is_what_the_api_says() -> None:
     assert torch.roles[0].restart_policy is RestartPolicy.ON_FAILURE
 
 
-def test_the_run_policy_is_the_jobs() -> None:
+def test_the_run_policy_applies_to_the_job() -> None:
     policy = {
         "backoffLimit": 0, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0,
         "cleanPodPolicy": "All", "suspend": True,
@@ -48,14 +48,14 @@ def test_the_run_policy_is_the_jobs() -> None:
     assert found.priority_class == "high"
 
 
-def test_the_master_of_a_pytorchjob_decides_and_else_all_workers() -> None:
+def test_the_master_of_a_pytorchjob_decides_or_else_all_workers() -> None:
     with_master = translate(manifest("PyTorchJob", Master=1, Worker=2)).job.spec
     assert with_master.success_policy is SuccessPolicy.LEADER
     workers = translate(manifest("PyTorchJob", Worker=2)).job.spec
     assert workers.success_policy is SuccessPolicy.DEFAULT
 
 
-def test_peers_of_pytorch_start_again_together_unless_they_are_elastic() -> None:
+def test_pytorch_peers_restart_together_unless_they_are_elastic() -> None:
     plain = translate(manifest("PyTorchJob", Master=1, Worker=2))
     assert plain.job.spec.restart_scope is RestartScope.JOB
     elastic = translate(manifest("PyTorchJob", Worker=2, elasticPolicy={"maxReplicas": 4}))
@@ -64,7 +64,7 @@ def test_peers_of_pytorch_start_again_together_unless_they_are_elastic() -> None
     assert (elastic.elastic.least, elastic.elastic.most) == (4, 4)
 
 
-def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
+def test_a_named_port_replaces_the_default() -> None:
     ports = [{"name": "http", "containerPort": 80}, {"name": "tfjob-port", "containerPort": 5000}]
     found = translate(
         manifest("TFJob", Worker=replicas("TFJob", 1, container={"ports": ports}), PS=1)
@@ -145,7 +145,7 @@ def test_a_port_of_that_name_is_used_in_place_of_the_usual() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told: str) -> None:
+def test_an_invalid_field_is_reported_with_its_path(thing: dict[str, Any], told: str) -> None:
     assert told in problems(thing)
 
 
@@ -170,7 +170,7 @@ def test_what_makes_no_sense_is_told_with_its_place(thing: dict[str, Any], told:
         ({"image": True}, "image: must be a string, not True"),
     ],
 )
-def test_a_container_that_cannot_be_read_is_told_with_its_place(
+def test_an_invalid_container_is_reported_with_its_path(
     container: dict[str, Any], told: str
 ) -> None:
     thing = manifest("TFJob", Worker=replicas("TFJob", container=container))
@@ -190,19 +190,19 @@ def test_a_container_that_cannot_be_read_is_told_with_its_place(
         ({"spec": {"initContainers": "x"}}, ".spec.initContainers: must be a list, not 'x'"),
     ],
 )
-def test_a_template_that_cannot_be_read_is_told_with_its_place(template: Any, told: str) -> None:
+def test_an_invalid_template_is_reported_with_its_path(template: Any, told: str) -> None:
     thing = manifest("TFJob", Worker={"template": template})
     assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template{told}"
 
 
-def test_what_a_template_says_to_be_nothing_is_as_if_it_were_left_out() -> None:
+def test_null_fields_of_a_template_count_as_missing() -> None:
     container = {"env": None, "ports": None, "command": None, "args": None}
     thing = manifest("TFJob", Worker=replicas("TFJob", container=container))
     thing["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"] = None
     assert translate(thing).ports == {"worker": 2222}
 
 
-def test_all_that_makes_no_sense_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     policy = {"backoffLimit": -1, "cleanPodPolicy": "Some"}
     text = problems(manifest("TFJob", Chief=2, Worker={}, runPolicy=policy))
     assert text.startswith("4 problems:")
@@ -217,5 +217,5 @@ def test_all_that_makes_no_sense_is_told_at_once() -> None:
         ("kueue.x-k8s.io/multikueue", False),
     ],
 )
-def test_a_job_that_another_manages_is_not_ours(manager: str | None, ours: bool) -> None:
+def test_a_job_managed_by_another_controller_is_skipped(manager: str | None, ours: bool) -> None:
     assert is_ours(manifest("TFJob", Worker=1, runPolicy={"managedBy": manager})) is ours

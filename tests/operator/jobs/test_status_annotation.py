@@ -1,4 +1,4 @@
-"""What is remembered in an object, and what its status says."""
+"""The stored state in the annotation of an object, and its status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keeping(text: str, uid: str = "uid-1") -> dict[str, Any]:
     return {**THING, "metadata": {**THING["metadata"], "uid": uid, "annotations": {MEMORY: text}}}
 
 
-def test_what_is_remembered_comes_back_as_it_was() -> None:
+def test_stored_state_is_read_back_unchanged() -> None:
     status = JobStatus(
         conditions=(Condition(type=ConditionType.RUNNING, status=True, last_update=1.5),),
         replicas=(history(Phase.SUCCEEDED, last_exit_code=0),),
@@ -49,7 +49,7 @@ def test_what_is_remembered_comes_back_as_it_was() -> None:
     assert stored_status(keeping(annotation_text("uid-1", status))) == status
 
 
-def test_an_annotation_copied_to_another_object_is_not_its_memory() -> None:
+def test_an_annotation_copied_from_another_object_is_ignored() -> None:
     assert stored_status(keeping(annotation_text("uid-1", JobStatus(restarts=3)), "uid-2")) is None
 
 
@@ -65,7 +65,7 @@ def test_an_annotation_copied_to_another_object_is_not_its_memory() -> None:
         JobStatus(active_seconds=-5.0),
     ],
 )
-def test_a_memory_with_times_that_are_none_is_no_memory(status: JobStatus) -> None:
+def test_an_annotation_with_invalid_times_is_ignored(status: JobStatus) -> None:
     assert stored_status(keeping(annotation_text("uid-1", status))) is None
 
 
@@ -83,14 +83,14 @@ def test_a_failure_names_its_replica_once(told: str, said: str) -> None:
     assert condition["message"] == said
 
 
-def test_an_annotation_that_makes_no_sense_is_no_memory() -> None:
+def test_an_invalid_annotation_is_ignored() -> None:
     assert stored_status(keeping('{"uid": "uid-1"')) is None
     assert stored_status(keeping('{"uid": "uid-1", "status": 3}')) is None
     assert stored_status(keeping('{"uid": "uid-1", "zz": ' + "[" * 5000)) is None
     assert stored_status(THING) is None
 
 
-def test_that_a_pod_runs_which_was_pending_need_not_be_written() -> None:
+def test_a_pending_pod_that_runs_needs_no_write() -> None:
     pending = JobStatus(replicas=(history(Phase.PENDING),), last_reconcile_time=1.0)
     running = JobStatus(replicas=(history(Phase.RUNNING),), last_reconcile_time=2.0)
     ended = JobStatus(replicas=(history(Phase.SUCCEEDED),))
@@ -98,7 +98,7 @@ def test_that_a_pod_runs_which_was_pending_need_not_be_written() -> None:
     assert annotation_text("uid-1", running) != annotation_text("uid-1", ended)
 
 
-def test_the_memory_of_the_largest_job_fits_into_an_annotation() -> None:
+def test_the_state_of_the_largest_job_fits_into_an_annotation() -> None:
     replicas = tuple(
         ReplicaHistory(
             role="evaluator", index=index, attempt=10, restarts=9, delays=9,
@@ -109,7 +109,7 @@ def test_the_memory_of_the_largest_job_fits_into_an_annotation() -> None:
     assert len(annotation_text("uid-1", JobStatus(replicas=replicas))) < 250 * 1024
 
 
-def test_a_job_that_another_operator_has_finished_stays_finished() -> None:
+def test_a_job_finished_by_another_operator_stays_finished() -> None:
     said = {
         "conditions": [
             {"type": "Created", "status": "True", "lastUpdateTime": "2026-11-16T10:00:00Z"},
@@ -131,7 +131,7 @@ def seen(index: int, phase: Phase, **more: Any) -> Replica:
     return Replica(id=ReplicaId("worker", index, 1), phase=phase, **more)
 
 
-def test_the_status_counts_by_role_and_leaves_out_what_is_being_deleted() -> None:
+def test_the_status_counts_by_role_without_replicas_being_deleted() -> None:
     replicas = [
         seen(0, Phase.SUCCEEDED, exit_code=0),
         seen(1, Phase.RUNNING),
@@ -146,7 +146,7 @@ def test_the_status_counts_by_role_and_leaves_out_what_is_being_deleted() -> Non
     }  # fmt: skip
 
 
-def test_what_succeeded_and_was_cleaned_away_still_counts() -> None:
+def test_successful_replicas_count_after_their_cleanup() -> None:
     status = JobStatus(replicas=(history(Phase.SUCCEEDED),))
     said = build_status(TFJOB, "train", SPEC, status, ())["replicaStatuses"]["Worker"]
     assert said["succeeded"] == 1
@@ -156,7 +156,7 @@ def condition(kind: ConditionType, holds: bool, at: float) -> Condition:
     return Condition(type=kind, status=holds, last_update=at, last_transition=at)
 
 
-def test_the_last_condition_is_how_the_job_stands() -> None:
+def test_the_last_condition_is_the_state_of_the_job() -> None:
     status = JobStatus(
         conditions=(
             condition(ConditionType.CREATED, True, 1.0),
@@ -170,7 +170,7 @@ def test_the_last_condition_is_how_the_job_stands() -> None:
     ]  # fmt: skip
 
 
-def test_that_a_job_was_looked_at_again_is_no_news() -> None:
+def test_another_reconcile_alone_changes_nothing() -> None:
     one = build_status(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=1.0), ())
     other = build_status(TFJOB, "train", SPEC, JobStatus(last_reconcile_time=9.0), ())
     assert one != other

@@ -19,7 +19,7 @@ def variables(thing: dict[str, Any], role: str, index: int = 0, attempt: int = 1
     return {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"]}
 
 
-def test_a_pod_has_the_name_labels_and_owner_that_clients_know() -> None:
+def test_a_pod_has_the_name_labels_and_owner_that_clients_expect() -> None:
     pod = make_pod(translate(manifest("TFJob", Chief=1, Worker=2)), ReplicaId("worker", 1, 3))
     assert pod["metadata"]["name"] == "train-worker-1"
     assert pod["metadata"]["labels"] == {
@@ -47,7 +47,7 @@ def test_a_pod_has_the_name_labels_and_owner_that_clients_know() -> None:
         (manifest("PyTorchJob", Worker=2), "worker"),
     ],
 )
-def test_one_pod_speaks_for_the_job(thing: dict[str, Any], leader: str) -> None:
+def test_one_pod_represents_the_job(thing: dict[str, Any], leader: str) -> None:
     found = translate(thing)
     speakers = [
         (role.name, index)
@@ -60,7 +60,7 @@ def test_one_pod_speaks_for_the_job(thing: dict[str, Any], leader: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])
-def test_what_is_printed_is_in_the_log_at_once_unless_the_template_says_otherwise(
+def test_output_is_unbuffered_unless_the_template_overrides_it(
     kind: str,
 ) -> None:
     assert variables(manifest(kind, Worker=1), "worker")["PYTHONUNBUFFERED"] == "1"
@@ -69,7 +69,7 @@ def test_what_is_printed_is_in_the_log_at_once_unless_the_template_says_otherwis
     assert variables(buffered, "worker")["PYTHONUNBUFFERED"] == ""
 
 
-def test_a_template_stays_what_it_is_but_for_what_is_ours() -> None:
+def test_a_template_is_kept_except_for_managed_fields() -> None:
     template = {
         "metadata": {"labels": {"team": "vision"}, "annotations": {"note": "kept"}},
         "spec": {
@@ -102,7 +102,7 @@ def test_a_template_stays_what_it_is_but_for_what_is_ours() -> None:
     assert template["spec"]["restartPolicy"] == "Always", "the template itself is left alone"
 
 
-def test_a_service_is_headless_and_finds_every_attempt() -> None:
+def test_a_service_is_headless_and_selects_every_attempt() -> None:
     found = translate(manifest("TFJob", Worker=2))
     service = make_service(found, ReplicaId("worker", 0, 1))
     again = make_service(found, ReplicaId("worker", 0, 5))
@@ -120,7 +120,7 @@ def test_tf_config_is_absent_for_one_replica() -> None:
 
 
 @pytest.mark.case(12)
-def test_tf_config_has_all_but_the_evaluator_and_is_the_same_after_a_restart() -> None:
+def test_tf_config_excludes_the_evaluator_and_is_the_same_after_a_restart() -> None:
     thing = manifest("TFJob", Chief=1, Worker=2, PS=2, Evaluator=1)
     config = json.loads(variables(thing, "worker", 1)["TF_CONFIG"])
     assert config == {
@@ -136,7 +136,7 @@ def test_tf_config_has_all_but_the_evaluator_and_is_the_same_after_a_restart() -
     assert evaluator == {**config, "task": {"type": "evaluator", "index": 0}}
 
 
-def test_a_worker_among_dynamic_ones_knows_itself_and_the_servers() -> None:
+def test_a_dynamic_worker_sees_itself_and_the_parameter_servers() -> None:
     thing = manifest("TFJob", Worker=2, PS=1, enableDynamicWorker=True)
     assert json.loads(variables(thing, "worker", 1)["TF_CONFIG"]) == {
         "sparseCluster": {
@@ -147,7 +147,7 @@ def test_a_worker_among_dynamic_ones_knows_itself_and_the_servers() -> None:
     }
 
 
-def test_the_world_of_a_pytorchjob_is_its_replicas_times_their_processes() -> None:
+def test_the_world_size_of_a_pytorchjob_is_replicas_times_processes() -> None:
     thing = manifest("PyTorchJob", Master=1, Worker=2, nprocPerNode="4")
     found = variables(thing, "worker", 1)
     assert (found["WORLD_SIZE"], found["RANK"], found["PET_NNODES"]) == ("12", "2", "3")
@@ -159,7 +159,7 @@ def test_the_world_of_a_pytorchjob_is_its_replicas_times_their_processes() -> No
     assert (auto["WORLD_SIZE"], auto["PET_NPROC_PER_NODE"]) == ("2", "auto")
 
 
-def test_elastic_workers_are_told_where_to_meet() -> None:
+def test_elastic_workers_get_their_rendezvous_address() -> None:
     policy = {
         "minReplicas": 1, "maxReplicas": 3, "maxRestarts": 5, "rdzvBackend": "c10d",
         "rdzvConf": [{"key": "timeout", "value": "60"}, {"key": "last", "value": "1"}],
@@ -173,7 +173,7 @@ def test_elastic_workers_are_told_where_to_meet() -> None:
     assert "PET_NODE_RANK" not in found
 
 
-def test_every_replica_knows_who_it_is() -> None:
+def test_every_replica_has_its_identity() -> None:
     found = variables(manifest("TFJob", Worker=2), "worker", 1, attempt=3)
     assert (found["WINDLASS_ROLE"], found["WINDLASS_INDEX"], found["WINDLASS_ATTEMPT"]) == (
         "worker", "1", "3",
@@ -182,7 +182,7 @@ def test_every_replica_knows_who_it_is() -> None:
     assert "WINDLASS_TRIAL_ID" not in found, "it is not a trial of a server"
 
 
-def test_a_priority_class_is_given_to_those_who_name_none() -> None:
+def test_a_priority_class_applies_to_pods_without_one() -> None:
     policy = {"schedulingPolicy": {"priorityClass": "high"}}
     own = replicas("TFJob", pod={"priorityClassName": "low"})
     found = translate(manifest("TFJob", Worker=own, PS=1, runPolicy=policy))

@@ -1,4 +1,4 @@
-"""A pod that something deletes each time that it is made waits longer and longer."""
+"""The pause grows for a pod that is deleted after each creation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPLICA = ReplicaId("worker", 0, 1)
 
 
 class Events(BaseHTTPRequestHandler):
-    """Takes every event."""
+    """Accepts every event."""
 
     protocol_version = "HTTP/1.1"
     taken: list[dict[str, Any]]
@@ -46,7 +46,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Eve
         yield handler
 
 
-def test_the_pause_doubles_and_each_is_told_once(events: type[Events]) -> None:
+def test_the_pause_doubles_and_each_is_reported_once(events: type[Events]) -> None:
     now = 0.0
     recorder = EventRecorder(connect())
     pacing = RecreateBackoff(recorder, lambda: now)
@@ -83,7 +83,7 @@ def test_the_pause_doubles_and_each_is_told_once(events: type[Events]) -> None:
     )
 
 
-def test_what_happens_to_a_job_is_in_the_log_as_text(
+def test_events_of_a_job_are_logged_as_text(
     events: type[Events], caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = EventRecorder(connect())

@@ -1,4 +1,4 @@
-"""Pods whose agents are not heard of are reached by tunnel, however often that is to begin anew."""
+"""Silent agents in pods are reached through a tunnel, also after restarts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POD = "pod-1"
 
 
 class Listing(BaseHTTPRequestHandler):
-    """A cluster that tells of some pods, of no change of them, and lets nobody through to them."""
+    """A cluster that lists some pods, sends no changes, and refuses connections to them."""
 
     protocol_version = "HTTP/1.1"
     pods: list[dict[str, Any]]
@@ -58,7 +58,7 @@ class Listing(BaseHTTPRequestHandler):
 
 
 class World:
-    """One attempt in a pod, a server that others may reach by a name, and a clock of its own."""
+    """One attempt in a pod, a server with an address, and a manual clock."""
 
     def __init__(self, home: Path, cluster: type[Listing], stack: ExitStack) -> None:
         self.passed = 1000.0
@@ -116,7 +116,7 @@ class World:
         }
 
     def begin(self) -> None:
-        """Some server has heard of it, and of its program."""
+        """An agent has reported the start of its program to some server."""
         (self.folder / paths.TAKEN_UP).write_text("{}")
         (self.folder / paths.STATE).write_text(json.dumps({"stage": "running"}))
 
@@ -124,7 +124,7 @@ class World:
         self.reaching.observe(UID, self.pod(phase), is_there=is_there)
 
     def look_after(self, seconds: float) -> bool:
-        """Whether it is reached by tunnel when it is looked at so much later."""
+        """Return whether a tunnel exists at the reconcile after this time."""
         self.passed += seconds
         self.reaching.check(UID, self.pod())
         return self.is_reached
@@ -142,20 +142,20 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield World(tmp_path / "home", cluster, stack)
 
 
-def test_a_new_agent_that_is_not_heard_of_is_reached_soon(world: World) -> None:
+def test_a_new_silent_agent_gets_a_tunnel_soon(world: World) -> None:
     world.see()
     assert not world.look_after(UNHEARD - 1)
     assert world.look_after(1)
 
 
-def test_one_that_began_under_another_server_is_reached_if_it_does_not_come(world: World) -> None:
+def test_an_agent_of_another_server_gets_a_tunnel_if_it_does_not_connect(world: World) -> None:
     world.begin()
     world.see()
     assert not world.look_after(SILENT - 1)
     assert world.look_after(1)
 
 
-def test_one_that_is_heard_of_is_left_alone_until_it_is_silent(world: World) -> None:
+def test_a_connected_agent_gets_no_tunnel_until_it_is_silent(world: World) -> None:
     world.begin()
     world.see()
     for _ in range(10):
@@ -165,7 +165,7 @@ def test_one_that_is_heard_of_is_left_alone_until_it_is_silent(world: World) -> 
     assert world.look_after(1)
 
 
-def test_what_is_heard_of_another_attempt_says_nothing_of_this(world: World) -> None:
+def test_contact_of_another_attempt_does_not_count(world: World) -> None:
     world.begin()
     world.see()
     world.passed += SILENT - 1
@@ -174,7 +174,7 @@ def test_what_is_heard_of_another_attempt_says_nothing_of_this(world: World) -> 
     assert world.look_after(1)
 
 
-def test_what_comes_by_a_tunnel_is_no_reason_to_let_go_of_it(world: World) -> None:
+def test_contact_through_a_tunnel_does_not_close_the_tunnel(world: World) -> None:
     world.begin()
     world.see()
     assert world.look_after(SILENT)
@@ -185,7 +185,7 @@ def test_what_comes_by_a_tunnel_is_no_reason_to_let_go_of_it(world: World) -> No
 
 
 @pytest.mark.thorough
-def test_one_without_another_way_is_reached_at_once_after_a_login(world: World) -> None:
+def test_an_agent_without_another_route_gets_a_tunnel_right_after_a_login(world: World) -> None:
     world.begin()
     world.see()
     assert world.look_after(SILENT)
@@ -196,7 +196,7 @@ def test_one_without_another_way_is_reached_at_once_after_a_login(world: World) 
     assert world.is_reached
 
 
-def test_one_whose_node_did_not_answer_for_a_moment_is_reached_again_at_once(world: World) -> None:
+def test_an_agent_on_a_briefly_unresponsive_node_gets_a_tunnel_again_at_once(world: World) -> None:
     world.begin()
     world.see()
     assert world.look_after(SILENT)
@@ -207,7 +207,7 @@ def test_one_whose_node_did_not_answer_for_a_moment_is_reached_again_at_once(wor
     assert world.is_reached
 
 
-def test_looks_at_one_that_runs_go_on_by_themselves(
+def test_checks_of_a_running_attempt_repeat_by_themselves(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_tunnels, "UNHEARD", 0.01)
@@ -220,7 +220,7 @@ def test_looks_at_one_that_runs_go_on_by_themselves(
     eventually(lambda: world.is_reached, "it is reached again, though nothing was seen of it")
 
 
-def test_one_that_is_gone_is_looked_at_no_more(world: World) -> None:
+def test_a_deleted_attempt_is_not_checked_again(world: World) -> None:
     world.begin()
     world.see()
     assert world.look_after(SILENT)
@@ -232,13 +232,13 @@ def test_one_that_is_gone_is_looked_at_no_more(world: World) -> None:
     assert not world.errands.is_wanted(("unheard", POD))
 
 
-def test_one_that_has_ended_needs_no_way(world: World) -> None:
+def test_a_finished_attempt_needs_no_tunnel(world: World) -> None:
     world.see()
     (world.folder / paths.EXIT).write_text("{}")
     assert not world.look_after(SILENT)
 
 
-def test_a_server_that_nobody_can_reach_waits_for_nothing(world: World) -> None:
+def test_a_server_without_an_address_opens_tunnels_at_once(world: World) -> None:
     world.urls = []
     world.see()
     assert world.is_reached

@@ -1,4 +1,4 @@
-"""The manifests of a server in a cluster say what the code does."""
+"""The manifests of a server in a cluster agree with the code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _objects() -> dict[str, Any]:
     return {each["kind"]: each for each in yaml.safe_load_all(DEPLOY.read_text())}
 
 
-def test_a_server_in_a_cluster_has_the_rights_that_running_takes_and_no_more() -> None:
+def test_a_server_in_a_cluster_has_exactly_the_needed_permissions() -> None:
     found = _objects()
     assert found["Role"]["rules"] == role_rules(RUNNING)
     assert "ClusterRole" not in found
 
 
-def test_the_parts_of_a_server_in_a_cluster_fit_each_other() -> None:
+def test_the_objects_of_a_server_in_a_cluster_fit_together() -> None:
     found = _objects()
     pod = found["Deployment"]["spec"]["template"]
     assert found["Service"]["spec"]["selector"].items() <= pod["metadata"]["labels"].items()

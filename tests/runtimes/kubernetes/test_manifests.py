@@ -1,4 +1,4 @@
-"""What is made in a cluster for a job."""
+"""The objects of a job in a cluster."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_pod_runs_the_agent_and_is_owned_by_the_secret_of_its_job() -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-def test_the_secret_holds_what_an_agent_begins_with() -> None:
+def test_the_secret_contains_the_files_an_agent_starts_with() -> None:
     secret = manifests.build_secret(claim(job_of()), b"zip", {"token": "t"})
     assert base64.b64decode(secret["data"]["worker.zip"]) == b"zip"
     assert json.loads(base64.b64decode(secret["data"]["agent.json"])) == {"token": "t"}
@@ -73,7 +73,7 @@ def test_the_secret_holds_what_an_agent_begins_with() -> None:
     assert shown["data"] == {"worker.zip": "...", "agent.json": "..."}
 
 
-def test_a_job_that_names_no_image_has_one_with_its_python_and_few_rights() -> None:
+def test_a_job_without_an_image_gets_one_with_its_python_and_few_privileges() -> None:
     pod = built()
     assert container(pod)["image"] == "python:3.12-slim"
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
@@ -90,7 +90,7 @@ def test_an_image_of_the_user_keeps_its_user() -> None:
     assert container(pod)["securityContext"] == {"allowPrivilegeEscalation": False}
 
 
-def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
+def test_cpus_are_requested_and_memory_is_also_a_limit() -> None:
     asked = Resources(cpus=0.5, memory=2**30, accelerator=Accelerator(kind="a100", count=2))
     job = job_of(resources=asked, name="main")
     where = Placement(
@@ -110,7 +110,7 @@ def test_cpus_are_requested_and_memory_is_a_limit_too() -> None:
     assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 
 
-def test_the_machines_of_a_tpu_know_each_other_and_are_of_one_pool() -> None:
+def test_the_machines_of_a_tpu_know_each_other_and_share_a_pool() -> None:
     asked = Resources(accelerator=Accelerator(kind="v5e", count=16))
     job = job_of(resources=asked, name="worker", replicas=4)
     where = placement(asked.accelerator, 4, None)
@@ -137,7 +137,7 @@ def test_the_machines_of_a_tpu_know_each_other_and_are_of_one_pool() -> None:
         assert another["values"] == [*label.values()] and apart["topologyKey"] == GKE_POOL
 
 
-def test_a_tpu_of_one_machine_needs_none_of_that() -> None:
+def test_a_tpu_of_one_machine_needs_no_topology() -> None:
     asked = Resources(accelerator=Accelerator(kind="v5e", count=8))
     job = job_of(resources=asked)
     where = placement(asked.accelerator, 1, None)
@@ -146,7 +146,7 @@ def test_a_tpu_of_one_machine_needs_none_of_that() -> None:
     assert not any(each["name"].startswith("TPU_") for each in container(pod)["env"])
 
 
-def test_what_an_executor_says_stands_in_the_pod() -> None:
+def test_options_of_an_executor_are_part_of_the_pod() -> None:
     pod = built(
         KubernetesOptions(
             node_selector={"zone": "a"}, tolerations=(Toleration(key="x", toleration_seconds=5),),
@@ -174,7 +174,7 @@ def test_what_an_executor_says_stands_in_the_pod() -> None:
         ("memory:", {"emptyDir": {"medium": "Memory"}}, {}),
     ],
 )  # fmt: skip
-def test_each_kind_of_volume_is_seen_under_its_path(
+def test_each_kind_of_volume_is_mounted_at_its_path(
     source: str, volume: dict[str, Any], mount: dict[str, Any]
 ) -> None:
     pod = built(KubernetesOptions(volumes={"/data/": source}))
@@ -193,13 +193,13 @@ def test_two_folders_of_one_claim_are_one_volume() -> None:
     ]  # fmt: skip
 
 
-def test_a_volume_for_packages_is_told_to_the_agent() -> None:
+def test_a_volume_for_packages_is_passed_to_the_agent() -> None:
     pod = built(KubernetesOptions(volumes={"/windlass-cache": "claim:cache"}))
     env = {each["name"]: each["value"] for each in container(pod)["env"]}
     assert env["WINDLASS_AGENT_CACHE"] == "/windlass-cache"
 
 
-def test_a_patch_is_laid_over_all_but_what_is_ours() -> None:
+def test_a_patch_overrides_everything_except_managed_fields() -> None:
     patch = {
         "metadata": {
             "labels": {"windlass.dev/uid": "x", "team": "a"},
@@ -234,14 +234,14 @@ def test_a_patch_is_laid_over_all_but_what_is_ours() -> None:
     assert "fsGroup" not in spec["securityContext"]
 
 
-def test_a_patch_of_the_specification_needs_no_word_for_it() -> None:
+def test_a_patch_of_the_spec_needs_no_spec_key() -> None:
     pod = built(KubernetesOptions(pod_patch={"hostNetwork": True, "volumes": [{"name": "v"}]}))
     assert pod["spec"]["hostNetwork"] is True
     assert [each["name"] for each in pod["spec"]["volumes"]] == ["windlass", "windlass-home", "v"]
 
 
-def test_a_patch_that_is_no_part_of_a_pod_is_refused_by_who_builds_it() -> None:
-    """Whoever asks what would be created has not had it checked."""
+def test_an_invalid_patch_is_refused_by_the_builder() -> None:
+    """A preview builds the pod without a previous check."""
     options = KubernetesOptions(pod_patch={"metadata": {"labels": ["a"]}})
     with pytest.raises(wl.InvalidArgument, match=r"metadata\.labels: \['a'\] is not a mapping"):
         built(options)
@@ -253,19 +253,17 @@ def test_a_patch_that_is_no_part_of_a_pod_is_refused_by_who_builds_it() -> None:
         ({}, "60"),
         ({"terminationGracePeriodSeconds": 600}, "600"),
         ({"spec": {"terminationGracePeriodSeconds": 10}}, "10"),
-        ({"terminationGracePeriodSeconds": None}, "30"),  # that of the cluster
+        ({"terminationGracePeriodSeconds": None}, "30"),  # the limit of the cluster
         ({"containers": [{"name": "main", "env": [{"name": "WINDLASS_AGENT_GRACE"}]}]}, "60"),
     ],
 )
-def test_an_agent_is_told_the_time_that_its_pod_has_to_end(
-    patch: dict[str, Any], grace: str
-) -> None:
+def test_an_agent_gets_the_grace_period_of_its_pod(patch: dict[str, Any], grace: str) -> None:
     env = container(built(KubernetesOptions(pod_patch=patch)))["env"]
     told = [each["value"] for each in env if each["name"] == "WINDLASS_AGENT_GRACE"]
     assert told == [grace]
 
 
-def test_on_the_network_of_its_machine_a_pod_says_which_port_its_agent_has() -> None:
+def test_a_pod_on_the_host_network_announces_the_port_of_its_agent() -> None:
     own = {"containerPort": manifests.AGENT_PORT, "protocol": "TCP"}
     assert "ports" not in container(built())
     pod = built(KubernetesOptions(pod_patch={"hostNetwork": True}))
@@ -275,12 +273,12 @@ def test_on_the_network_of_its_machine_a_pod_says_which_port_its_agent_has() -> 
     assert container(built(KubernetesOptions(pod_patch=more)))["ports"] == [http, own]
 
 
-def test_that_a_pod_was_left_no_container_is_for_the_cluster_to_say() -> None:
+def test_a_pod_without_containers_is_left_to_the_cluster_to_refuse() -> None:
     pod = built(KubernetesOptions(pod_patch={"hostNetwork": True, "containers": None}))
     assert pod["spec"]["hostNetwork"] is True
 
 
-def test_a_queue_is_told_by_label_and_replicas_are_let_in_together() -> None:
+def test_a_queue_is_a_label_and_replicas_are_admitted_together() -> None:
     options = KubernetesOptions(queue="team-a")
     alone = built(options)
     assert alone["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
@@ -290,7 +288,7 @@ def test_a_queue_is_told_by_label_and_replicas_are_let_in_together() -> None:
     assert several["metadata"]["annotations"] == {"kueue.x-k8s.io/pod-group-total-count": "3"}
 
 
-def test_a_service_leads_to_the_attempts_of_its_replica() -> None:
+def test_a_service_selects_the_attempts_of_its_replica() -> None:
     job = job_of(replicas=2, name="worker")
     service = manifests.build_service(claim(job), "worker", 1, "owner-1")
     assert service["metadata"]["name"] == "wl-7-01234567-worker-1"
@@ -302,7 +300,7 @@ def test_a_service_leads_to_the_attempts_of_its_replica() -> None:
     assert not selector <= other["metadata"]["labels"].items()
 
 
-def test_names_stay_within_what_dns_allows() -> None:
+def test_names_stay_within_the_limits_of_dns() -> None:
     long = ReplicaId("a-very-long-name-of-a-role-with-40-lette", 9999, 12345)
     other = "a-very-long-name-of-a-role-with-40-lettr"
     base = pod_names.base_of(1234567890, UID)
@@ -310,7 +308,7 @@ def test_names_stay_within_what_dns_allows() -> None:
     assert pod_names.service_name(base, long.role, 1) != pod_names.service_name(base, other, 1)
 
 
-def test_an_image_whose_python_is_another_is_refused_for_a_function() -> None:
+def test_an_image_with_another_python_is_refused_for_a_function() -> None:
     function = FunctionCall(payload="0" * 64)
     for image, is_wrong in (
         ("python:3.11-slim", True),
@@ -321,4 +319,4 @@ def test_an_image_whose_python_is_another_is_refused_for_a_function() -> None:
     ):
         options = KubernetesOptions(container_image=image)
         assert bool(manifests.image_problems(job_of(options, executable=function).spec)) is is_wrong
-        assert not manifests.image_problems(job_of(options).spec)  # a script is no pickle
+        assert not manifests.image_problems(job_of(options).spec)  # a script is not a pickle

@@ -1,4 +1,4 @@
-"""What a user lays over a pod: nothing of it is lost, and nothing of ours but what is named."""
+"""Merging a user's patch into a pod keeps the whole patch and all unnamed fields of the pod."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def by_host(app: str) -> dict[str, Any]:
     }
 
 
-def test_two_mounts_of_one_volume_are_two() -> None:
+def test_two_mounts_of_one_volume_stay_two() -> None:
     parts = [{"name": "data", "mountPath": f"/{each}", "subPath": each} for each in ("a", "b")]
     assert merged({"volumeMounts": [OURS]}, {"volumeMounts": parts}) == {
         "volumeMounts": [OURS, *parts]
     }
 
 
-def test_a_mount_is_known_by_its_place_whatever_is_seen_there() -> None:
+def test_a_mount_is_identified_by_its_path() -> None:
     base = {"volumeMounts": [OURS, {"name": "volume-0", "mountPath": "/data"}]}
     patch = {"volumeMounts": [{"name": "other", "mountPath": "/data", "readOnly": True}]}
     assert merged(base, patch) == {"volumeMounts": [OURS, patch["volumeMounts"][0]]}
 
 
-def test_one_port_of_two_protocols_is_two() -> None:
+def test_one_port_with_two_protocols_is_two_ports() -> None:
     tcp, udp = {"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}
     found = merged({"ports": [tcp]}, {"ports": [udp, {"containerPort": 53, "name": "dns"}]})
     assert found == {"ports": [{**tcp, "name": "dns"}, udp]}
 
 
 @pytest.mark.parametrize("field", ["requiredDuringSchedulingIgnoredDuringExecution", "tolerations"])
-def test_a_list_of_things_without_names_is_taken_as_it_is(field: str) -> None:
+def test_a_list_of_items_without_names_replaces_the_old_list(field: str) -> None:
     patch = {field: [by_host("db"), by_host("web")]}
     assert merged({field: [by_host("own")]}, patch) == patch
 
 
-def test_what_a_list_has_twice_stays_twice() -> None:
+def test_duplicates_in_a_list_stay() -> None:
     twice = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}, {"name": "A"}]
     base = [{"name": "HOME", "value": "/"}, {"name": "A", "value": "0"}]
     assert merged({"env": base}, {"env": twice}) == {"env": [base[0], *twice]}
@@ -52,7 +52,7 @@ def test_what_a_list_has_twice_stays_twice() -> None:
     }
 
 
-def test_things_of_every_named_list_are_merged_by_name() -> None:
+def test_items_of_every_named_list_are_merged_by_name() -> None:
     for field in ("containers", "initContainers", "env", "volumes", "imagePullSecrets"):
         base = [{"name": "a", "x": 1}, {"name": "b"}]
         patch = [{"name": "c"}, {"name": "a", "y": 2}]

@@ -1,4 +1,4 @@
-"""Where pods are put that ask for an accelerator: when a job is taken, and at each attempt."""
+"""Placement of pods with accelerators: at submission and at each attempt."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from windlass.runtimes.kubernetes.manifests import JobRecord
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
 A100 = Accelerator(kind="a100", count=1)
-LONG = 3600.0  # seconds: nothing that was seen so long ago is taken to be there
+LONG = 3600.0  # seconds after which a seen node no longer counts
 OTHERS_LABEL = "gpu.nvidia.com/class"  # in use at one cloud, and not common
 
 
 class Cluster(BaseHTTPRequestHandler):
-    """Lists the nodes that a test says there are."""
+    """Lists the nodes that a test defines."""
 
     nodes: list[dict[str, Any]] = []
 
@@ -43,7 +43,7 @@ class Cluster(BaseHTTPRequestHandler):
 
 
 class Clock:
-    """The time, as a test has it pass."""
+    """The time, advanced by the test."""
 
     now = 0.0
 
@@ -82,7 +82,7 @@ PLAIN = node({"cpu": "4"}, {"karpenter.sh/nodepool": "plain"})
 OTHERS = node({GPU: "8"}, {OTHERS_LABEL: "A100_PCIE_40GB"})
 
 
-def test_an_attempt_whose_machines_have_gone_asks_for_what_the_one_before_did(
+def test_an_attempt_without_nodes_repeats_the_selection_of_the_previous_one(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     clock = Clock()
@@ -96,18 +96,18 @@ def test_an_attempt_whose_machines_have_gone_asks_for_what_the_one_before_did(
         checks.placement(connection, role(A100))
 
 
-def test_an_attempt_asks_for_what_is_in_common_use_where_nobody_knows_of_one_before(
+def test_an_attempt_without_a_known_predecessor_uses_common_labels(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     cluster.nodes = [PLAIN]
-    checks = SubmitChecks()  # of a server that was started anew
+    checks = SubmitChecks()  # of a restarted server
     found, is_guess = checks.placement_of_attempt(connection, role(A100))
     assert found == placement(A100, 1, None) and is_guess
     [gke] = [each for each in found.node_terms if "gke" in str(each)]
     assert "nvidia-tesla-a100" in gke["matchExpressions"][0]["values"]
 
 
-def test_a_server_that_was_started_anew_knows_where_the_pods_of_a_job_were(
+def test_a_restarted_server_reads_the_placement_from_existing_pods(
     cluster: type[Cluster], connection: Connection, tmp_path: Path
 ) -> None:
     cluster.nodes = [OTHERS]
@@ -127,7 +127,7 @@ def test_a_server_that_was_started_anew_knows_where_the_pods_of_a_job_were(
     assert SubmitChecks().placement_of_attempt(connection, role(A100), before) == (first, False)
 
 
-def test_what_was_seen_last_counts_for_more_than_what_an_attempt_before_was_given(
+def test_recently_seen_nodes_take_precedence_over_the_previous_attempt(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     clock = Clock()
@@ -141,7 +141,7 @@ def test_what_was_seen_last_counts_for_more_than_what_an_attempt_before_was_give
     assert checks.placement_of_attempt(connection, role(A100), old) == (new, False)
 
 
-def test_an_attempt_follows_the_machines_that_are_there_now(
+def test_an_attempt_follows_the_current_nodes(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     clock = Clock()
@@ -154,7 +154,7 @@ def test_an_attempt_follows_the_machines_that_are_there_now(
     assert found.node_selector == {PRODUCT: "NVIDIA-A100-PCIE-40GB"}
 
 
-def test_what_another_role_was_given_is_not_taken_for_its_own(
+def test_the_placement_of_another_role_is_not_reused(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     clock = Clock()
@@ -166,7 +166,7 @@ def test_what_another_role_was_given_is_not_taken_for_its_own(
     assert checks.placement_of_attempt(connection, role(two)) == (placement(two, 1, None), True)
 
 
-def test_a_slice_whose_pool_is_being_made_anew_is_waited_for(
+def test_a_slice_waits_for_its_pool_to_be_recreated(
     cluster: type[Cluster], connection: Connection
 ) -> None:
     clock = Clock()

@@ -1,4 +1,4 @@
-"""How an attempt in a pod stands, by its files and by its pod."""
+"""The state of an attempt in a pod, from its files and its pod."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ UID = "0123456789abcdef" * 2
 
 
 class World:
-    """An attempt whose pod is what a test says."""
+    """An attempt with a pod that the test defines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.passed = 0.0  # seconds, by a clock that nobody sets
+        self.passed = 0.0  # seconds of a monotonic clock
         self.attempt = PodAttempt(UID, ReplicaId("main", 0, 1), path, "", clock=lambda: self.passed)
         self.write(
             paths.LAUNCH, {"key": {"uid": UID}, "python": "python3", "env": {}, "private": None}
@@ -32,7 +32,7 @@ class World:
         (self.path / name).write_text(json.dumps(value))
 
     def begin(self) -> None:
-        """Its agent has told of it."""
+        """The agent has reported its start."""
         self.write(paths.STATE, {"stage": "running", "started": NOW - 50})
 
     def see(
@@ -78,7 +78,7 @@ def ended(code: int, reason: str = "Error", at: float = NOW - 60, **more: Any) -
     return pod("Succeeded" if code == 0 else "Failed", terminated=told)
 
 
-def test_one_that_runs_says_why_nothing_new_is_known_of_it(world: World) -> None:
+def test_a_running_attempt_explains_missing_news(world: World) -> None:
     world.begin()
     world.attempt.note_made(pod())
     away = "The Kubernetes API at https://lab:6443 cannot be reached"
@@ -88,26 +88,26 @@ def test_one_that_runs_says_why_nothing_new_is_known_of_it(world: World) -> None
     assert world.see(pod(running={})).message == ""
 
 
-def test_the_exit_record_is_the_truth_whatever_the_pod_says(world: World) -> None:
+def test_the_exit_record_takes_precedence_over_the_pod(world: World) -> None:
     world.write(paths.EXIT, {"exit_code": 0, "started": NOW - 9, "ended": NOW - 5})
     for each in (None, pod(running={}), ended(137, "OOMKilled")):
         seen = world.see(each)
         assert (seen.phase, seen.exit_code) == (Phase.SUCCEEDED, 0)
 
 
-def test_one_that_was_not_made_yet_says_what_it_waits_for(world: World) -> None:
+def test_an_attempt_that_is_not_created_yet_names_its_reason(world: World) -> None:
     seen = world.see(None, waits_for="the quota has no room")
     assert (seen.phase, seen.message) == (Phase.PENDING, "the quota has no room")
 
 
-def test_a_pod_runs_once_its_agent_says_so(world: World) -> None:
+def test_a_pod_runs_once_its_agent_reports_it(world: World) -> None:
     assert world.see(pod(running={})).phase is Phase.PENDING
     world.begin()
     seen = world.see(pod(running={}))
     assert (seen.phase, seen.node, seen.address) == (Phase.RUNNING, "node-1", "10.1.2.3")
 
 
-def test_a_cluster_out_of_sight_ends_nothing(world: World) -> None:
+def test_an_unreachable_cluster_ends_no_attempt(world: World) -> None:
     world.begin()
     world.see(pod(running={}))
     assert world.see(None, is_seen=False).phase is Phase.RUNNING
@@ -115,7 +115,7 @@ def test_a_cluster_out_of_sight_ends_nothing(world: World) -> None:
     assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
 
 
-def test_one_that_is_given_up_ends_once_and_says_what_may_go_on(world: World) -> None:
+def test_an_abandoned_attempt_ends_once_and_names_what_may_still_run(world: World) -> None:
     world.begin()
     world.see(pod(running={}))
     given_up = world.attempt.give_up("its pods may go on")
@@ -126,7 +126,7 @@ def test_one_that_is_given_up_ends_once_and_says_what_may_go_on(world: World) ->
     assert world.see(pod(running={})) == given_up
 
 
-def test_all_that_were_given_up_before_are_known_though_others_came_between(world: World) -> None:
+def test_earlier_abandoned_attempts_with_pods_are_listed(world: World) -> None:
     attempts = []
     for number in (1, 2, 3):
         path = world.path / str(number)
@@ -139,29 +139,29 @@ def test_all_that_were_given_up_before_are_known_though_others_came_between(worl
     assert [each.replica.attempt for each in attempts[2].left_before()] == [1]
 
 
-def test_one_that_never_had_a_pod_leaves_nothing_when_it_is_given_up(world: World) -> None:
+def test_an_abandoned_attempt_without_a_pod_leaves_nothing(world: World) -> None:
     given_up = world.attempt.give_up("its pods may go on")
     assert (given_up.reason, given_up.message) == ("Stopped", "stopped before it was started")
     assert not world.attempt.is_left
 
 
-def test_one_that_was_told_to_stop_and_is_gone_was_stopped(world: World) -> None:
+def test_a_stopped_attempt_that_is_gone_counts_as_stopped(world: World) -> None:
     world.see(pod("Pending"))
     world.attempt.request_stop(5)
     assert world.see(pod("Pending")).deleting
     assert world.see(None).reason == "Stopped"
 
 
-def test_why_one_never_began_is_kept_with_its_end(world: World) -> None:
+def test_the_reason_of_an_attempt_that_never_started_is_part_of_its_end(world: World) -> None:
     world.see(pod("Pending"), waits_for="None of the 3 machines has 4 GPUs free.")
     world.attempt.request_stop(5)
     world.see(pod("Pending"), waits_for="it is being deleted")
-    over = World(world.path).see(None)  # by another server than the one that was told
+    over = World(world.path).see(None)  # by another server than the one that received the reason
     why = "stopped before it was started: None of the 3 machines has 4 GPUs free"
     assert (over.reason, over.message) == ("Stopped", why)
 
 
-def test_what_was_on_its_way_when_the_pod_ended_is_waited_for(world: World) -> None:
+def test_uploads_in_progress_at_the_end_of_a_pod_are_awaited(world: World) -> None:
     world.begin()
     over = ended(0, at=NOW)
     seen = world.see(over, now=NOW + 0.5)
@@ -171,7 +171,7 @@ def test_what_was_on_its_way_when_the_pod_ended_is_waited_for(world: World) -> N
     assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "Lost", None)
 
 
-def test_an_end_is_seen_soon_though_our_clock_is_an_hour_behind(world: World) -> None:
+def test_an_end_is_detected_soon_with_a_clock_an_hour_behind(world: World) -> None:
     world.begin()
     over = ended(137, "OOMKilled", at=NOW + 3600)
     assert world.see(over).phase is Phase.RUNNING
@@ -189,13 +189,13 @@ def test_an_end_is_seen_soon_though_our_clock_is_an_hour_behind(world: World) ->
     [
         (True, ended(137, "OOMKilled"), "OOMKilled", 137),
         (True, ended(137), "Signal", 137),
-        (True, ended(1), "Lost", None),  # it is the agent's, not the program's
+        (True, ended(1), "Lost", None),  # the agent's exit code, not the program's
         (False, ended(1), "StartFailed", 1),
         (False, ended(128, "StartError", message="no such file"), "StartFailed", None),
         (True, {**pod("Failed"), "status": {"phase": "Failed", "reason": "Evicted"}}, "Lost", None),
     ],
 )
-def test_a_pod_that_ended_without_a_record_is_told_apart(
+def test_pods_that_ended_without_a_record_are_distinguished(
     world: World, has_begun: bool, over: dict[str, Any], reason: str, code: int | None
 ) -> None:
     if has_begun:
@@ -206,7 +206,7 @@ def test_a_pod_that_ended_without_a_record_is_told_apart(
     assert seen.started != 0.0
 
 
-def test_a_pod_whose_node_is_gone_counts_as_gone_after_a_while(world: World) -> None:
+def test_a_pod_on_a_lost_node_counts_as_gone_after_a_while(world: World) -> None:
     world.begin()
     leaving = pod(running={}, gone_at=NOW + 30, given=30)
     assert world.see(leaving).deleting
@@ -218,7 +218,7 @@ def test_a_pod_whose_node_is_gone_counts_as_gone_after_a_while(world: World) -> 
 
 
 @pytest.mark.parametrize("skew", [-3600, 3600])
-def test_how_long_a_pod_takes_to_leave_is_not_a_matter_of_what_the_time_is(
+def test_the_wait_for_a_leaving_pod_does_not_depend_on_the_time_of_day(
     world: World, skew: float
 ) -> None:
     world.begin()
@@ -230,7 +230,7 @@ def test_how_long_a_pod_takes_to_leave_is_not_a_matter_of_what_the_time_is(
     assert world.see(leaving, now=NOW + 61 + STUCK + skew).reason == "Lost"
 
 
-def test_a_pod_that_is_told_to_hurry_is_waited_for_for_less_long(world: World) -> None:
+def test_a_shorter_grace_period_shortens_the_wait(world: World) -> None:
     world.begin()
     assert world.see(pod(running={}, gone_at=NOW + 600, given=600)).deleting
     world.passed += STUCK + 1
@@ -238,7 +238,7 @@ def test_a_pod_that_is_told_to_hurry_is_waited_for_for_less_long(world: World) -
     assert world.see(pod(running={}, gone_at=NOW, given=0)).reason == "Lost"
 
 
-def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explained_by(
+def test_an_end_without_an_agent_is_explained_by_the_container(
     world: World,
 ) -> None:
     said = "standard_init_linux.go:219: exec user process caused: exec format error"
@@ -247,7 +247,7 @@ def test_what_a_container_said_before_any_agent_came_is_what_its_end_is_explaine
     assert "docker buildx build" in seen.message
 
 
-def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
+def test_the_message_of_an_agent_is_shown_unchanged(world: World) -> None:
     world.write(paths.TAKEN_UP, {})
     seen = world.see(ended(1, message="a\nwindlass: exec format error"))
     assert seen.message == (
@@ -256,7 +256,7 @@ def test_what_an_agent_said_is_told_as_it_is(world: World) -> None:
     )
 
 
-def test_a_container_that_ended_without_a_word_says_that(world: World) -> None:
+def test_a_container_that_ended_without_a_message_is_reported(world: World) -> None:
     seen = world.see(ended(3))
     assert seen.message == (
         "its container ended with exit code 3 before its program started, without output"

@@ -1,4 +1,4 @@
-"""Whom tunnels trust: whoever the login of today says, and no other."""
+"""Tunnels trust only the certificates of the current login."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.home import Home
 from windlass.kube.api.connection import Connection, connect
 from windlass.runtimes.kubernetes.port_forward import Tunnels
 
-LOGINS = 20  # more than it takes until one has the place in memory that another had
+LOGINS = 20  # enough that a new object gets the memory address of an old one
 
 
 def login(folder: Path, *, is_trusted: bool) -> Connection:
@@ -31,20 +31,20 @@ def mode_of(tunnels: Tunnels, connection: Connection) -> ssl.VerifyMode:
 
 
 @pytest.mark.thorough
-def test_no_login_has_the_trust_of_one_before_it(tmp_path: Path) -> None:
+def test_a_login_does_not_inherit_trust_from_an_earlier_one(tmp_path: Path) -> None:
     tunnels = Tunnels(lambda: "http://127.0.0.1:1")
     for _ in range(LOGINS):
         assert mode_of(tunnels, login(tmp_path, is_trusted=False)) is ssl.CERT_NONE
         assert mode_of(tunnels, login(tmp_path, is_trusted=True)) is ssl.CERT_REQUIRED
 
 
-def test_all_tunnels_of_a_login_share_what_it_trusts(tmp_path: Path) -> None:
+def test_all_tunnels_of_a_login_share_its_trust(tmp_path: Path) -> None:
     tunnels = Tunnels(lambda: "http://127.0.0.1:1")
     connection = login(tmp_path, is_trusted=True)
     assert tunnels._context(connection) is tunnels._context(connection)
 
 
-def test_nothing_is_kept_of_a_login_that_another_has_taken_the_place_of(tmp_path: Path) -> None:
+def test_nothing_is_kept_of_a_replaced_login(tmp_path: Path) -> None:
     tunnels = Tunnels(lambda: "http://127.0.0.1:1")
     first = login(tmp_path, is_trusted=False)
     context = weakref.ref(tunnels._context(first))

@@ -1,4 +1,4 @@
-"""Errands are done until they are done, of one key one at a time."""
+"""Background tasks are retried until they succeed, one at a time for each key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def errands(monkeypatch: pytest.MonkeyPatch) -> Iterator[RetryQueue]:
     made.close()
 
 
-def test_what_fails_is_done_again_and_says_why_meanwhile_and_what_to_do(
+def test_a_failing_task_is_retried_and_reports_its_reason_and_remedy(
     errands: RetryQueue,
 ) -> None:
     tries, go_on = [], threading.Event()
@@ -40,7 +40,7 @@ def test_what_fails_is_done_again_and_says_why_meanwhile_and_what_to_do(
     assert errands.failure("a") == Failure()
 
 
-def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: RetryQueue) -> None:
+def test_one_task_of_a_key_runs_at_a_time_and_the_newest_counts(errands: RetryQueue) -> None:
     began, go_on, done = threading.Event(), threading.Event(), []
 
     def first() -> None:
@@ -58,7 +58,7 @@ def test_of_one_key_one_is_done_at_a_time_and_the_newest_counts(errands: RetryQu
     eventually(lambda: done == ["other", "first", "third"], "then the newest")
 
 
-def test_what_is_to_be_done_later_can_be_forgotten_or_done_sooner(errands: RetryQueue) -> None:
+def test_a_delayed_task_can_be_cancelled_or_run_earlier(errands: RetryQueue) -> None:
     done: list[str] = []
     errands.do("a", lambda: done.append("late"), after=1000)
     errands.do("a", lambda: done.append("soon"))
@@ -69,7 +69,7 @@ def test_what_is_to_be_done_later_can_be_forgotten_or_done_sooner(errands: Retry
     assert done == ["soon", "last"]
 
 
-def test_what_failed_is_done_at_once_when_it_is_woken(
+def test_a_woken_task_is_retried_at_once(
     errands: RetryQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 10_000.0)
@@ -84,13 +84,13 @@ def test_what_failed_is_done_at_once_when_it_is_woken(
         if len(tries) < 4:
             raise WindlassError("It is not there yet.")
 
-    errands.wake("a")  # of what nobody asked for nothing is done
+    errands.wake("a")  # an unknown key has no effect
     errands.do("a", act)
     eventually(lambda: errands.failure("a").message != "", "it fails")
     errands.wake("b")
     errands.wake("a")
     assert is_held.wait(PATIENCE)
-    errands.wake("a")  # while it is done: then once more
+    errands.wake("a")  # while it runs: then once more
     go_on.set()
     eventually(lambda: len(tries) == 3 and errands.failure("a").message != "", "it is done again")
     eventually(lambda: "a" not in errands._busy, "and fails again")

@@ -1,4 +1,4 @@
-"""A connection that takes its time, or never comes: nobody waits for it who looks after jobs."""
+"""Slow or hanging connections do not block the reconciliation of jobs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from windlass.runtimes.kubernetes import cluster_view
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
-SHORT = 20.0  # seconds: far less than a login has here, or than all would wait for it in turn
+SHORT = 20.0  # seconds: far less than a login takes here, or than all would wait one after another
 FIRST = ReplicaId("main", 0, 1)
 
 
 class Login:
-    """A login that hangs until a test has it end."""
+    """A login that hangs until a test ends it."""
 
     def __init__(self, folder: Path) -> None:
         self.times = 0
@@ -83,7 +83,7 @@ def a_job(number: int, namespace: str = "", replicas: int = 1) -> Job:
     )
 
 
-def test_looks_do_not_wait_for_a_connection_that_is_being_made(
+def test_reconciles_do_not_wait_for_a_pending_connection(
     runtime: KubernetesRuntime, login: Login
 ) -> None:
     jobs = [a_job(number, "lab") for number in range(1, 20)]
@@ -97,7 +97,7 @@ def test_looks_do_not_wait_for_a_connection_that_is_being_made(
     eventually(lambda: login.times == 1, "it is being made")
 
 
-def test_a_namespace_that_nobody_named_is_waited_for_for_seconds_by_all_together(
+def test_an_unnamed_namespace_is_awaited_for_seconds_by_all_callers_together(
     runtime: KubernetesRuntime, login: Login
 ) -> None:
     began = time.monotonic()
@@ -110,7 +110,7 @@ def test_a_namespace_that_nobody_named_is_waited_for_for_seconds_by_all_together
     assert login.times == 1
 
 
-def test_why_a_login_failed_is_told_to_whoever_cannot_wait_for_another(
+def test_a_failed_login_is_reported_to_callers_that_cannot_wait(
     runtime: KubernetesRuntime, login: Login
 ) -> None:
     login.error = wl.KubernetesError("the program is gone")
@@ -125,7 +125,7 @@ def test_why_a_login_failed_is_told_to_whoever_cannot_wait_for_another(
     assert time.monotonic() - began < SHORT
 
 
-def test_a_job_goes_where_it_was_checked_while_another_login_takes_its_time(
+def test_addresses_are_assigned_while_another_login_is_pending(
     runtime: KubernetesRuntime, login: Login
 ) -> None:
     login.end()
@@ -138,7 +138,7 @@ def test_a_job_goes_where_it_was_checked_while_another_login_takes_its_time(
     assert time.monotonic() - began < SHORT
 
 
-def test_whoever_can_wait_has_the_connection_or_why_there_is_none(
+def test_callers_that_can_wait_get_the_connection_or_the_error(
     runtime: KubernetesRuntime, login: Login
 ) -> None:
     login.error = wl.KubernetesError("the program is gone")
@@ -149,14 +149,14 @@ def test_whoever_can_wait_has_the_connection_or_why_there_is_none(
         assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
 
 
-def test_those_who_wait_in_a_queue_for_a_slow_login_fail_together(
+def test_callers_that_queue_for_a_slow_login_fail_together(
     runtime: KubernetesRuntime, login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_view, "_SHARED", PATIENCE)  # all of them come in that time
+    monkeypatch.setattr(cluster_view, "_SHARED", PATIENCE)  # all of them arrive in that time
     login.error = wl.KubernetesError("the program is gone")
     with ThreadPoolExecutor(1) as asker:
         asked = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
         eventually(lambda: login.times == 1, "it is being made")
-        threading.Timer(cluster_view._SOON + 0.5, login.end).start()  # longer than is usual
+        threading.Timer(cluster_view._SOON + 0.5, login.end).start()  # longer than usual
         assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
     assert login.times == 1

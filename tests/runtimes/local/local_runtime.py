@@ -1,4 +1,4 @@
-"""A home with a local runtime in it, and jobs to run there."""
+"""A home with a local runtime, and jobs for it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from windlass.runtimes.local.runtime import LocalRuntime
 from windlass.worker.logs.segment import read_parts
 from windlass.worker.logs.segment_reader import join_lines
 
-PATIENCE = 60.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 60.0  # an upper limit that only a failure reaches
 FIRST = ReplicaId("main", 0, 1)
 
 
 class World:
-    """One home, its runtime, and how to use both."""
+    """One home and its runtime, with helpers for both."""
 
     def __init__(self, home: Path, **options: Any) -> None:
         self.home = home
@@ -47,12 +47,12 @@ class World:
         self._options = options
         self._heard = threading.Condition()
         self._next_trial = 1
-        self.addresses: dict[str, dict[str, str]] = {}  # of jobs, as a store keeps them
+        self.addresses: dict[str, dict[str, str]] = {}  # of jobs, like a store
         home.mkdir(parents=True, exist_ok=True)
         self.runtime = self.restart()
 
     def restart(self) -> LocalRuntime:
-        """A new runtime of the same home, as after a restart of the server."""
+        """Start a new runtime of the same home, as after a restart of the server."""
         self.runtime = LocalRuntime(self.home, **self._options)
         self.runtime.watch(lambda uid: self._hear(self.changes, uid))
         self.runtime.watch_trials(lambda trial_id: self._hear(self.grown, trial_id))
@@ -63,7 +63,7 @@ class World:
         return self.runtime
 
     def close(self) -> None:
-        """End all that runs, then the runtime."""
+        """End everything that runs, then the runtime."""
         for path in self.home.glob("trials/*/*/*/launch.json"):
             key = json.loads(path.read_text())["key"]
             replica = ReplicaId(key["role"], key["index"], key["attempt"])
@@ -78,7 +78,7 @@ class World:
         return digest
 
     def tree(self, files: dict[str, str]) -> str:
-        """A snapshot of those files."""
+        """A snapshot of these files."""
         listed = []
         for name, text in sorted(files.items()):
             content = textwrap.dedent(text).lstrip("\n").encode()
@@ -86,7 +86,7 @@ class World:
         return self.blob(json.dumps({"files": listed, "version": 1}).encode())
 
     def job(self, executable: FunctionCall | ProcessCall, **spec: Any) -> Job:
-        """A job of one role, of one replica unless told; `env`, `files`, `private` as in life."""
+        """A job of one role, with one replica by default. Other arguments are as in real jobs."""
         trial_id = self._next_trial
         self._next_trial += 1
         of_role = {
@@ -111,7 +111,10 @@ class World:
         return Job(uid=uid, trial_id=trial_id, spec=JobSpec(roles=roles, **spec))
 
     def call(self, function: Any, *args: Any, **spec: Any) -> Job:
-        """A job that calls a function; a pair of strings names one of the job's own modules."""
+        """A job that calls a function.
+
+        A pair of strings names a function of the job's own modules.
+        """
         found = ("ref", *function) if isinstance(function, tuple) else ("value", function)
         payload = {"version": 1, "function": found, "args": args, "kwargs": spec.pop("kwargs", {})}
         digest = self.blob(cloudpickle.dumps(payload))
@@ -125,7 +128,7 @@ class World:
         return self.job(ProcessCall(argv=argv), **spec)
 
     def start(self, job: Job, replica: ReplicaId = FIRST) -> Job:
-        """Start an attempt as the controller does, with the addresses that were given first."""
+        """Start an attempt as the controller does, with the first assigned addresses."""
         addresses = self.runtime.addresses(job, self.addresses.get(job.uid, {}))
         self.addresses[job.uid] = addresses
         given = Assignment(addresses=addresses, seconds=job.spec.active_deadline)
@@ -168,7 +171,7 @@ class World:
         return found[0]
 
     def eventually(self, holds: Callable[[], bool], what: str) -> None:
-        """Look each time something is heard, and now and then without."""
+        """Check a condition at each notification, and sometimes without one."""
         deadline = time.monotonic() + PATIENCE
         while not holds():
             assert time.monotonic() < deadline, f"never happened: {what}"
@@ -186,7 +189,7 @@ class World:
         return cloudpickle.loads(self.path(job, paths.RESULT, replica).read_bytes())
 
     def lines(self, job: Job, replica: ReplicaId = FIRST) -> list[tuple[str, str]]:
-        """What it wrote, as its writer meant it."""
+        """The log lines of an attempt, as its program wrote them."""
         path = self.path(job, paths.LOG, replica)
         data = path.read_bytes() if path.exists() else b""
         return [
@@ -195,7 +198,7 @@ class World:
         ]
 
     def says(self, job: Job, text: str, replica: ReplicaId = FIRST) -> None:
-        """Wait until it has written that line."""
+        """Wait until the attempt has written that line."""
         self.eventually(
             lambda: any(text in said for _, said in self.lines(job, replica)), f"it wrote {text!r}"
         )
@@ -207,7 +210,7 @@ class World:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
+    """Return whether a process runs. A zombie does not count."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

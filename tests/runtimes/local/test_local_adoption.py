@@ -1,4 +1,4 @@
-"""A runtime that comes after another: what it takes over, and what it never mistakes."""
+"""A new runtime adopts the processes of an earlier one, and no other processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.close()
 
 
-def test_what_runs_is_taken_over_and_ends_as_it_would_have(world: World) -> None:
+def test_running_attempts_are_adopted_and_end_normally(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")
     world.runtime.close()
@@ -48,8 +48,8 @@ def test_what_runs_is_taken_over_and_ends_as_it_would_have(world: World) -> None
     assert world.end_of(job).exit_code == 5
 
 
-def test_who_was_to_stop_and_was_never_signalled_is_stopped_after_all(world: World) -> None:
-    """Killed between the two, a server leaves one that seems to be on its way out."""
+def test_an_attempt_with_a_recorded_stop_but_no_signal_is_stopped(world: World) -> None:
+    """A server that is killed between the two leaves an attempt that seems to be stopping."""
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")
     world.runtime.close()
@@ -58,7 +58,7 @@ def test_who_was_to_stop_and_was_never_signalled_is_stopped_after_all(world: Wor
     assert world.end_of(job).reason == "Stopped"
 
 
-def test_what_ended_meanwhile_is_found(world: World) -> None:
+def test_ends_from_the_meantime_are_detected(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")
     world.runtime.close()
@@ -68,8 +68,8 @@ def test_what_ended_meanwhile_is_found(world: World) -> None:
     assert world.end_of(job).exit_code == 5
 
 
-def test_an_attempt_whose_making_was_cut_short_is_made_after_all(world: World) -> None:
-    """Killed, or out of space, between its folder and its launch file: nobody was asked."""
+def test_an_interrupted_creation_of_an_attempt_is_completed(world: World) -> None:
+    """The server was killed, or the disk was full, between the folder and the launch file."""
     job = world.script("raise SystemExit(7)")
     world.path(job).mkdir(parents=True)
     world.restart().adopt([job])
@@ -88,7 +88,7 @@ def test_a_supervisor_killed_after_adoption_is_noticed(world: World) -> None:
     assert world.end_of(job).reason == "Lost"
 
 
-def test_without_process_descriptors_an_end_is_noticed_all_the_same(
+def test_an_end_is_detected_without_process_descriptors(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
@@ -104,7 +104,9 @@ def test_without_process_descriptors_an_end_is_noticed_all_the_same(
     assert world.end_of(job).reason == "Stopped"
 
 
-def test_what_was_asked_for_but_never_begun_is_begun_by_the_next(world: World) -> None:
+def test_a_requested_attempt_that_never_started_is_started_by_the_next_runtime(
+    world: World,
+) -> None:
     job = world.script("print('ran')")
     path = world.path(job)
     path.mkdir(parents=True)
@@ -117,7 +119,7 @@ def test_what_was_asked_for_but_never_begun_is_begun_by_the_next(world: World) -
     assert world.end_of(job).exit_code == 0
 
 
-def test_one_that_never_began_is_lost_after_a_while(world: World) -> None:
+def test_an_attempt_that_never_started_is_lost_after_a_while(world: World) -> None:
     job = world.script("print('ran')")
     path = world.path(job)
     path.mkdir(parents=True)
@@ -128,7 +130,7 @@ def test_one_that_never_began_is_lost_after_a_while(world: World) -> None:
     assert (seen.phase, seen.reason) == (Phase.FAILED, "Lost")
 
 
-def test_one_stopped_before_it_began_never_begins(world: World) -> None:
+def test_an_attempt_stopped_before_its_start_never_starts(world: World) -> None:
     job = world.script("open('ran', 'w')")
     path = world.path(job)
     path.mkdir(parents=True)
@@ -142,13 +144,13 @@ def test_one_stopped_before_it_began_never_begins(world: World) -> None:
     assert not (path.parent / "work").exists()
 
 
-def test_deleting_what_never_was_does_nothing(world: World) -> None:
+def test_deleting_an_unknown_attempt_does_nothing(world: World) -> None:
     job = world.script("print('ran')")
     world.runtime.delete(job, FIRST, 1)
     assert world.run(job).exit_code == 0
 
 
-def test_a_reused_pid_is_never_taken_for_ours(world: World) -> None:
+def test_a_reused_pid_is_never_adopted(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")
     state = world.json(job, "state.json")
@@ -156,7 +158,7 @@ def test_a_reused_pid_is_never_taken_for_ours(world: World) -> None:
     world.eventually(lambda: not is_running(state["process"]["pid"]), "all are dead")
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        # As after a reboot: the numbers are in use again, by someone else.
+        # As after a reboot: other processes have the same pids.
         for which in ("supervisor", "process"):
             state[which]["pid"] = stranger.pid
         write_json(str(world.path(job, "state.json")), state)
@@ -175,7 +177,7 @@ def test_a_reused_pid_is_never_taken_for_ours(world: World) -> None:
         stranger.communicate()
 
 
-def test_files_of_a_lost_database_are_moved_out_of_the_way(world: World) -> None:
+def test_files_of_a_lost_database_are_moved_away(world: World) -> None:
     old = world.script("print('old')")
     world.run(old)
     world._next_trial = old.trial_id
@@ -187,7 +189,7 @@ def test_files_of_a_lost_database_are_moved_out_of_the_way(world: World) -> None
     assert (world.home / "trials" / f"{old.trial_id}.old-1").is_dir()
 
 
-def test_the_lock_tells_whether_it_lives(world: World) -> None:
+def test_the_lock_shows_whether_the_supervisor_lives(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")
     assert is_locked(str(world.path(job, "lock")))

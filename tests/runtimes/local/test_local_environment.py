@@ -1,4 +1,4 @@
-"""What a replica finds in its environment: who it is, where the others are, its framework's."""
+"""The environment of a replica: its identity, the addresses of its peers, framework variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def environs(world: World, job: Job, attempt: int = 1) -> dict[str, dict[str, str]]:
-    """The environment of every replica's process, as it was."""
+    """The environment of every replica's process at its start."""
     found = {}
     for replica in world.start_all(job, attempt):
         assert world.end_of(job, replica).exit_code == 0
@@ -38,13 +38,13 @@ def environs(world: World, job: Job, attempt: int = 1) -> dict[str, dict[str, st
     return found
 
 
-def test_one_alone_knows_its_bearings_and_loads_no_framework(world: World) -> None:
+def test_a_single_replica_knows_its_identity_and_loads_no_framework(world: World) -> None:
     environ = environs(world, world.job(SHOWS))["main-0"]
     assert environ["WINDLASS_RANK"] == "0"
     assert environ["WINDLASS_WORLD_SIZE"] == "1"
     assert json.loads(environ["WINDLASS_HOSTS"]) == {"main": ["127.0.0.1"]}
     assert not {"RANK", "TF_CONFIG", "WINDLASS_CHECKPOINT"} & set(environ)
-    # What starts such a job has never heard of frameworks: it would pay for all of them.
+    # The launcher of such a job must not import frameworks, because this would slow it down.
     script = """if True:
         import sys
         from pathlib import Path
@@ -112,7 +112,7 @@ def test_a_tensorflow_job_and_its_next_attempt_see_the_same_cluster(world: World
     assert {environ["WINDLASS_ATTEMPT"] for environ in again.values()} == {"2"}
 
 
-def test_the_jobs_own_variables_win_over_the_frameworks(world: World) -> None:
+def test_variables_of_the_job_override_those_of_the_framework(world: World) -> None:
     job = world.job(
         SHOWS, name="worker", replicas=2, framework="torch", env={"MASTER_ADDR": "localhost"}
     )
@@ -123,7 +123,7 @@ def test_the_jobs_own_variables_win_over_the_frameworks(world: World) -> None:
     assert {environ["MASTER_PORT"] for environ in found.values()} == {port}
 
 
-def test_a_job_of_another_size_is_told_its_size(world: World) -> None:
+def test_a_job_of_another_size_gets_its_size(world: World) -> None:
     job = world.job(SHOWS, name="worker", replicas=2, framework="torch")
     environs(world, job)
     role = Role(executable=SHOWS, name="worker", replicas=3)
@@ -132,7 +132,7 @@ def test_a_job_of_another_size_is_told_its_size(world: World) -> None:
     assert [found[f"worker-{index}"]["WORLD_SIZE"] for index in range(3)] == ["3"] * 3
 
 
-def test_what_the_author_has_of_another_trial_is_not_handed_on(world: World) -> None:
+def test_variables_of_the_authors_own_trial_are_not_passed_on(world: World) -> None:
     private = {"environ": {"WINDLASS_RANK": "7", "WINDLASS_CHECKPOINT": "/old", "PATH": "/bin"}}
     service = Role(executable=SHOWS, name="reader", service=True)
     trainer = Role(executable=SHOWS, name="trainer")
@@ -142,7 +142,7 @@ def test_what_the_author_has_of_another_trial_is_not_handed_on(world: World) -> 
     assert "WINDLASS_CHECKPOINT" not in found["trainer-0"]
 
 
-def test_what_a_trial_got_of_its_framework_is_not_handed_on_to_those_it_submits(
+def test_framework_variables_of_a_trial_are_not_passed_to_trials_it_submits(
     world: World,
 ) -> None:
     outer = environs(world, world.job(SHOWS, name="worker", replicas=2, framework="torch"))
@@ -153,7 +153,7 @@ def test_what_a_trial_got_of_its_framework_is_not_handed_on_to_those_it_submits(
 
 
 @pytest.mark.thorough
-def test_of_several_each_has_a_thread_a_cpu_unless_somebody_says_otherwise(world: World) -> None:
+def test_each_of_several_replicas_has_one_thread_per_cpu_by_default(world: World) -> None:
     resources = Resources(cpus=2.5)
     several = world.job(SHOWS, name="worker", replicas=2, resources=resources)
     told = environs(world, several)
@@ -164,8 +164,8 @@ def test_of_several_each_has_a_thread_a_cpu_unless_somebody_says_otherwise(world
     assert "OMP_NUM_THREADS" not in environs(world, world.job(SHOWS))["main-0"]
 
 
-def test_only_the_first_leaves_its_value(world: World) -> None:
-    """The others' may be large, or nothing that can be pickled."""
+def test_only_rank_0_returns_its_value(world: World) -> None:
+    """Values of other ranks may be large, or impossible to pickle."""
 
     def rank_or_lock() -> object:
         import os
@@ -183,7 +183,7 @@ def test_only_the_first_leaves_its_value(world: World) -> None:
     assert not world.path(job, "error.json", second).exists()
 
 
-def test_one_that_serves_leaves_no_value(world: World) -> None:
+def test_a_service_returns_no_value(world: World) -> None:
     def serve() -> str:
         return "done"
 
@@ -201,8 +201,8 @@ def test_one_that_serves_leaves_no_value(world: World) -> None:
     assert not world.path(job, "result.pkl", reader).exists()
 
 
-def test_the_next_attempt_of_every_replica_goes_on_from_the_checkpoint(world: World) -> None:
-    """Saved by rank 0 before it was killed; found by all, whichever saved."""
+def test_the_next_attempt_of_every_replica_resumes_from_the_checkpoint(world: World) -> None:
+    """Rank 0 saves it before it is killed, and all replicas find it."""
 
     def train() -> tuple[str | None, str | None, list[int]]:
         import os
@@ -241,7 +241,7 @@ def test_the_next_attempt_of_every_replica_goes_on_from_the_checkpoint(world: Wo
 def test_replicas_that_start_together_share_one_copy_of_the_checkpoint(
     world: World, tmp_path: Path
 ) -> None:
-    """And none is left of the attempts before, whatever was written to it."""
+    """No copy of earlier attempts is left, also after writes to it."""
     gate = tmp_path / "gate"
 
     def train(gate: str) -> None:
@@ -261,7 +261,7 @@ def test_replicas_that_start_together_share_one_copy_of_the_checkpoint(
             assert file.read() == "saved"
         print(found, flush=True)
         while not os.path.exists(gate):
-            time.sleep(0.01)  # nothing tells of a file
+            time.sleep(0.01)  # no notification for a file
         with open(found, "w") as file:
             file.write("spoilt")
 

@@ -1,4 +1,4 @@
-"""Functions under the local runtime: values, exceptions, and what cannot travel."""
+"""Functions under the local runtime: values, exceptions, and unpicklable objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(autouse=True)
 def _by_value() -> Iterator[None]:
-    """Functions of this file travel by value, as those of `__main__` do."""
+    """Pickle functions of this file by value, like those of `__main__`."""
     module = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(module)
     yield
@@ -61,14 +61,14 @@ def test_a_value_comes_back(world: World) -> None:
     assert os.stat(world.path(job, "result.pkl")).st_mode & 0o777 == 0o600
 
 
-def test_a_class_that_travelled_comes_back_as_itself(world: World) -> None:
+def test_a_class_pickled_by_value_comes_back_as_itself(world: World) -> None:
     job = world.call(lambda point: Point(point.x + 1), Point(1))
     assert world.run(job).exit_code == 0
     value = world.value(job)
     assert type(value) is Point and value.x == 2
 
 
-def test_a_function_of_a_module_is_taken_from_the_snapshot(world: World) -> None:
+def test_a_function_of_a_module_is_loaded_from_the_snapshot(world: World) -> None:
     files = {
         "src/pkg/__init__.py": "",
         "src/pkg/train.py": """
@@ -120,7 +120,7 @@ def test_an_exception_comes_back_with_its_cause_and_readable_paths(world: World)
     assert shown == text.rstrip("\n")
 
 
-def test_an_exception_whose_class_wants_other_arguments_comes_back_all_the_same(
+def test_an_exception_with_an_unusual_constructor_comes_back(
     world: World,
 ) -> None:
     def fail() -> None:
@@ -135,7 +135,7 @@ def test_an_exception_whose_class_wants_other_arguments_comes_back_all_the_same(
     assert (type(again).__name__, str(again)) == ("Trouble", "trouble 7")
 
 
-def test_an_exception_that_cannot_be_pickled_comes_as_text(world: World) -> None:
+def test_an_exception_that_cannot_be_pickled_comes_back_as_text(world: World) -> None:
     def fail() -> None:
         trouble = Trouble(7, hint="none")
         trouble.lock = threading.Lock()  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ def test_an_exception_that_cannot_be_pickled_comes_as_text(world: World) -> None
     assert not world.path(job, "error.pkl").exists()
 
 
-def test_a_result_that_cannot_be_pickled_says_which_part(world: World) -> None:
+def test_a_result_that_cannot_be_pickled_names_the_part(world: World) -> None:
     def fail() -> dict[str, object]:
         import threading
 
@@ -162,7 +162,7 @@ def test_a_result_that_cannot_be_pickled_says_which_part(world: World) -> None:
     assert not world.path(job, "result.pkl").exists()
 
 
-def test_a_module_that_is_missing_is_the_error_of_the_trial(world: World) -> None:
+def test_a_missing_module_is_the_error_of_the_trial(world: World) -> None:
     job = world.call(("no_such_module", "train"))
     assert world.run(job).exit_code == 1
     error = error_of(world, job)
@@ -174,7 +174,7 @@ def test_a_module_that_is_missing_is_the_error_of_the_trial(world: World) -> Non
     ("leave", "code"),
     [("sys.exit(3)", 3), ("sys.exit()", 0), ("sys.exit('gone')", 1), ("os._exit(9)", 9)],
 )
-def test_leaving_by_exit_is_no_exception(world: World, leave: str, code: int) -> None:
+def test_leaving_by_exit_is_not_an_exception(world: World, leave: str, code: int) -> None:
     job = world.call(
         ("leaver", "leave"), files={"leaver.py": f"import os, sys\ndef leave(): {leave}"}
     )
@@ -184,14 +184,14 @@ def test_leaving_by_exit_is_no_exception(world: World, leave: str, code: int) ->
         assert world.lines(job) == [("stderr", "gone")]
 
 
-def test_an_interrupt_is_130(world: World) -> None:
+def test_an_interrupt_exits_with_130(world: World) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     assert world.run(world.call(interrupt)).exit_code == 130
 
 
-def test_what_python_does_at_exit_is_done_after_the_value_is_safe(world: World) -> None:
+def test_exit_handlers_run_after_the_value_is_stored(world: World) -> None:
     def late() -> str:
         import atexit
         import threading
@@ -207,7 +207,7 @@ def test_what_python_does_at_exit_is_done_after_the_value_is_safe(world: World) 
     assert world.lines(job) == [("stdout", "thread"), ("stdout", "at exit")]
 
 
-def test_secrets_are_masked_in_the_error_too(world: World) -> None:
+def test_secrets_are_also_masked_in_the_error(world: World) -> None:
     def fail() -> None:
         raise RuntimeError("cannot log in with hunter2hunter2")
 
@@ -254,11 +254,11 @@ def test_extra_paths_come_last(world: World, tmp_path: Path) -> None:
     assert world.value(job) == (1, str(tmp_path))
 
 
-def test_an_interpreter_without_cloudpickle_is_lent_one(world: World) -> None:
+def test_an_interpreter_without_cloudpickle_gets_one(world: World) -> None:
     def add(a: int) -> int:
         return a + 1
 
-    # Without site-packages, as an interpreter of another project would be.
+    # Without site-packages, like an interpreter of another project.
     bare = world.home / "bare-python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Environments for `packages=`, really made by uv."""
+"""Environments for `packages=`, created by the real uv."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def python_with(world: World, lock: str) -> Python:
     return Python(executable=own.executable, version=own.version, lock=world.blob(lock.encode()))
 
 
-def test_packages_are_installed_once_and_come_before_the_authors_own(world: World) -> None:
+def test_packages_are_installed_once_and_come_before_those_of_the_author(world: World) -> None:
     script = """
         import importlib.metadata, iniconfig, msgspec, sys
         print(importlib.metadata.version("iniconfig"), iniconfig.__file__)
@@ -52,7 +52,7 @@ def test_packages_are_installed_once_and_come_before_the_authors_own(world: Worl
     assert world.value(function) == 5
 
 
-def test_packages_that_cannot_be_had_are_a_failure_to_start(world: World) -> None:
+def test_unavailable_packages_are_a_failure_to_start(world: World) -> None:
     python = python_with(world, "./no-such-wheel-1.0-py3-none-any.whl\n")
     job = world.script("print('ran')", python=python)
     ended = world.run(job)
@@ -61,7 +61,7 @@ def test_packages_that_cannot_be_had_are_a_failure_to_start(world: World) -> Non
     assert world.lines(job) and ("stdout", "ran") not in world.lines(job)
 
 
-def test_an_environment_left_half_made_is_made_again(world: World) -> None:
+def test_an_incomplete_environment_is_created_again(world: World) -> None:
     python = python_with(world, "iniconfig==2.0.0\n")
     job = world.script("import iniconfig; print('ran')", python=python)
     assert world.run(job).exit_code == 0
@@ -73,7 +73,7 @@ def test_an_environment_left_half_made_is_made_again(world: World) -> None:
     assert world.lines(job)[-1] == ("stdout", "ran")
 
 
-def test_where_packages_come_from_may_be_said_by_the_job(world: World, tmp_path: Path) -> None:
+def test_a_job_may_set_its_package_index(world: World, tmp_path: Path) -> None:
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     with zipfile.ZipFile(shelf / "nowhere_else-1.0-py3-none-any.whl", "w") as wheel:

@@ -1,4 +1,4 @@
-"""Ports of local jobs: free, held until the replica binds, and the same for the job's life."""
+"""Ports of local jobs are free, held until the replica binds, and fixed for the job's life."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from windlass.worker.supervise.ports import CAN_BE_HELD
 pytestmark = pytest.mark.skipif(not CAN_BE_HELD, reason="ports can be held on Linux only")
 
 WORKERS = [ReplicaId("worker", index, 1) for index in range(2)]
-# Binds its own address as servers do, and says what it does until it is told to end.
+# Binds its own address as servers do, and prints its state until it is stopped.
 SERVES = """
     import asyncio, json, os
 
@@ -71,7 +71,7 @@ def port_of(world: World, job: Job, replica: ReplicaId) -> int:
 
 
 def is_held(port: int) -> bool:
-    """Whether another process is refused the port, on this host or on all."""
+    """Return whether another process cannot bind the port, on this host or on all."""
     script = (
         "import socket, sys\n"
         "for host in ('127.0.0.1', '0.0.0.0'):\n"
@@ -86,7 +86,7 @@ def is_held(port: int) -> bool:
     return len(refusals) == 2
 
 
-def test_one_replica_alone_has_no_port(world: World) -> None:
+def test_a_single_replica_has_no_port(world: World) -> None:
     job = world.script("pass")
     assert world.runtime.addresses(job, {}) == {}
     ended = world.run(job)
@@ -94,12 +94,12 @@ def test_one_replica_alone_has_no_port(world: World) -> None:
     assert world.json(job, "launch.json")["hold"] is None
 
 
-def test_one_replica_of_a_framework_has_one(world: World) -> None:
+def test_a_single_replica_of_a_framework_has_a_port(world: World) -> None:
     job = world.script("pass", name="worker", framework="torch")
     assert list(world.runtime.addresses(job, {})) == ["worker-0"]
 
 
-def test_every_replica_has_an_address_of_its_own_outside_the_kernels_range(world: World) -> None:
+def test_every_replica_has_its_own_address_outside_the_ephemeral_range(world: World) -> None:
     job = world.script("pass", name="worker", replicas=16)
     addresses = world.runtime.addresses(job, {})
     assert list(addresses) == [f"worker-{index}" for index in range(16)]
@@ -107,11 +107,11 @@ def test_every_replica_has_an_address_of_its_own_outside_the_kernels_range(world
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     numbers = [int(address.partition(":")[2]) for address in addresses.values()]
     assert not [number for number in numbers if low <= number <= high]
-    # Asked again before anyone stored the answer, it is the same one.
+    # A second request before the first is stored returns the same ports.
     assert world.runtime.addresses(job, {}) == addresses
 
 
-def test_what_is_known_stays_and_a_grown_job_gets_more(world: World) -> None:
+def test_known_ports_stay_and_a_grown_job_gets_more(world: World) -> None:
     job = world.script("pass", name="worker", replicas=2)
     known = world.runtime.addresses(job, {})
     grown = Job(
@@ -144,7 +144,7 @@ def test_a_port_is_held_from_its_choice_to_the_end_of_the_job(world: World) -> N
     for replica in WORKERS:
         touch(world, job, replica, "go")
         assert world.end_of(job, replica).exit_code == 0
-    # Over for these attempts, not for the job: the next ones are to find it free.
+    # These attempts have ended, but not the job: the next attempts need the port.
     assert is_held(first)
     world.runtime.release(job.uid)
     world.eventually(lambda: not is_held(first) and not is_held(second), "they are let go")
@@ -161,7 +161,7 @@ def test_a_restarted_replica_has_the_same_address_and_can_bind_it(world: World) 
     os.kill(world.json(job, "state.json", first)["process"]["pid"], signal.SIGKILL)
     assert world.end_of(job, first).exit_code == 137
     world.start(job, again)
-    world.says(job, "listening", again)  # the file that says so is still there
+    world.says(job, "listening", again)  # the file that reports it still exists
     assert world.addresses[job.uid] == before
     hosts = [
         world.json(job, "launch.json", replica)["env"]["WINDLASS_HOSTS"]
@@ -182,8 +182,8 @@ def test_without_a_server_the_supervisor_holds_the_port(world: World) -> None:
     world.says(job, "listening", WORKERS[0])
 
 
-def test_a_new_server_takes_the_ports_up_again(world: World) -> None:
-    """One of a replica that listens cannot be had; it is, once the replica has ended."""
+def test_a_new_server_holds_the_ports_again(world: World) -> None:
+    """The port of a listening replica is held after the replica has ended."""
     job = serving(world)
     world.start_all(job)
     world.says(job, "begun", WORKERS[0])
@@ -192,7 +192,7 @@ def test_a_new_server_takes_the_ports_up_again(world: World) -> None:
     world.says(job, "begun", WORKERS[1])
     world.runtime.close()
     world.restart().adopt([job])
-    # Nobody but the new server knows now; and no other job is given what it has.
+    # Only the new server holds the port now, and assigns it to no other job.
     stranger = world.script("pass", name="worker", replicas=50)
     given = set(world.runtime.addresses(stranger, {}).values())
     assert not given & set(world.addresses[job.uid].values())
@@ -209,8 +209,8 @@ def test_a_new_server_takes_the_ports_up_again(world: World) -> None:
     world.says(job, "listening", again)
 
 
-def test_two_homes_and_many_jobs_at_once_never_share_a_port() -> None:
-    """Each of many threads asks for ports of many jobs, of two servers on one machine."""
+def test_two_homes_and_many_concurrent_jobs_never_share_a_port() -> None:
+    """Many threads request ports for many jobs of two servers on one machine."""
     servers = [Ports(), Ports()]
     found: list[str] = []
 
@@ -231,7 +231,7 @@ def test_two_homes_and_many_jobs_at_once_never_share_a_port() -> None:
             server.close()
 
 
-def test_when_no_port_is_left_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_no_port_is_left_no_port_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Ports()
     [address] = given.addresses("one", ["worker-0"], {}).values()
     number = int(address.partition(":")[2])
@@ -254,7 +254,7 @@ def test_when_no_port_is_left_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
         ((1024, 65535), range(12000, 65536)),
     ],
 )
-def test_where_ports_are_looked_for(
+def test_the_range_of_ports(
     kernels: tuple[int, int], ours: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = tmp_path / "ip_local_port_range"
@@ -263,8 +263,8 @@ def test_where_ports_are_looked_for(
     assert ports._span() == ours
 
 
-def test_the_socket_that_holds_a_port_is_not_the_users(world: World) -> None:
-    """A function's process is a fork: it has none of it, so that it can close what it opened."""
+def test_user_code_does_not_inherit_the_socket_that_holds_a_port(world: World) -> None:
+    """The process of a function is a fork. It must not inherit the socket."""
 
     def sockets() -> list[str]:
         import os

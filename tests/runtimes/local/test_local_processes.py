@@ -1,4 +1,4 @@
-"""Processes under the local runtime: how they end, how they are stopped, what they leave."""
+"""Processes under the local runtime: their ends, their stops, and their leftovers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.close()
 
 
-def test_an_exit_code_is_reported_as_it_was(world: World) -> None:
+def test_an_exit_code_is_reported_unchanged(world: World) -> None:
     ended = world.run(world.script("raise SystemExit(7)"))
     assert (ended.phase, ended.exit_code, ended.reason) == (Phase.FAILED, 7, "")
     assert ended.started is not None and ended.ended is not None and ended.node
@@ -29,14 +29,14 @@ def test_an_exit_code_is_reported_as_it_was(world: World) -> None:
     assert (ended.phase, ended.exit_code, ended.reason) == (Phase.SUCCEEDED, 0, "")
 
 
-def test_a_death_by_signal_is_told_with_its_name(world: World) -> None:
+def test_a_death_by_signal_is_reported_with_its_name(world: World) -> None:
     job = world.script("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     ended = world.run(job)
     assert (ended.exit_code, ended.reason) == (139, "Signal")
     assert world.json(job, "exit.json")["signal"] == "SIGSEGV"
 
 
-def test_stdout_and_stderr_are_told_apart(world: World) -> None:
+def test_stdout_and_stderr_are_distinguished(world: World) -> None:
     job = world.script(
         """
         import sys
@@ -48,7 +48,7 @@ def test_stdout_and_stderr_are_told_apart(world: World) -> None:
     assert sorted(world.lines(job)) == [("stderr", "err"), ("stdout", "out")]
 
 
-def test_a_line_that_has_not_ended_shows_while_it_grows(world: World) -> None:
+def test_an_incomplete_line_is_shown_while_it_grows(world: World) -> None:
     job = world.start(
         world.script(
             r"""
@@ -69,7 +69,7 @@ def test_a_line_that_has_not_ended_shows_while_it_grows(world: World) -> None:
     assert world.lines(job) == [("stdout", "10%\r20%\rdone")]
 
 
-def test_bytes_that_are_no_text_and_very_long_lines_are_kept(world: World) -> None:
+def test_binary_output_and_very_long_lines_are_kept(world: World) -> None:
     job = world.script(
         r"""
         import os
@@ -85,7 +85,7 @@ def test_bytes_that_are_no_text_and_very_long_lines_are_kept(world: World) -> No
 
 
 @pytest.mark.thorough
-def test_much_output_is_all_there_and_in_order(world: World) -> None:
+def test_large_output_is_complete_and_in_order(world: World) -> None:
     job = world.script("for i in range(200_000): print(i)", env={"PYTHONUNBUFFERED": ""})
     world.run(job)
     assert [text for _, text in world.lines(job)] == [str(i) for i in range(200_000)]
@@ -109,7 +109,7 @@ def test_a_process_that_closes_its_output_runs_on(world: World) -> None:
     assert world.end_of(job).exit_code == 3
 
 
-def test_stopping_lets_a_process_finish_within_its_grace(world: World) -> None:
+def test_a_stopped_process_can_finish_within_its_grace_period(world: World) -> None:
     job = world.start(
         world.script(
             """
@@ -130,11 +130,11 @@ def test_stopping_lets_a_process_finish_within_its_grace(world: World) -> None:
     ended = world.end_of(job)
     assert (ended.exit_code, ended.reason) == (0, "Stopped")
     assert ("stdout", "leaving") in world.lines(job)
-    world.runtime.delete(job, FIRST, 30)  # nothing, now that it has ended
+    world.runtime.delete(job, FIRST, 30)  # no effect after its end
     assert world.end_of(job) == ended
 
 
-def test_one_that_ignores_sigterm_is_killed_after_its_grace(world: World) -> None:
+def test_a_process_that_ignores_sigterm_is_killed_after_its_grace_period(world: World) -> None:
     job = world.start(
         world.script(
             """
@@ -152,7 +152,7 @@ def test_one_that_ignores_sigterm_is_killed_after_its_grace(world: World) -> Non
     assert (ended.exit_code, ended.reason) == (137, "Stopped")
 
 
-def test_a_second_order_to_stop_may_shorten_the_grace(world: World) -> None:
+def test_a_second_stop_may_shorten_the_grace_period(world: World) -> None:
     job = world.start(
         world.script(
             """
@@ -200,7 +200,7 @@ def test_daemons_do_not_outlive_the_process(world: World) -> None:
     assert not is_running(daemon)
 
 
-def test_stopping_takes_daemons_along(world: World) -> None:
+def test_a_stop_also_ends_daemons(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
     world.says(job, "ready")
     world.runtime.delete(job, FIRST, 0.1)
@@ -209,7 +209,7 @@ def test_stopping_takes_daemons_along(world: World) -> None:
     assert not is_running(daemon)
 
 
-def test_a_killed_supervisor_takes_its_process_along(world: World) -> None:
+def test_a_killed_supervisor_ends_its_process(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
     world.says(job, "ready")
     state = world.json(job, "state.json")
@@ -223,7 +223,7 @@ def test_a_killed_supervisor_takes_its_process_along(world: World) -> None:
     assert world.json(job, "exit.json")["reason"] == "Lost"
 
 
-def test_stopping_one_whose_supervisor_was_killed_ends_it(world: World) -> None:
+def test_stopping_an_attempt_with_a_killed_supervisor_ends_its_process(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
     world.says(job, "ready")
     state = world.json(job, "state.json")
@@ -244,17 +244,17 @@ def test_creating_twice_runs_once(world: World) -> None:
     assert (world.path(job).parent / "work" / "ran").read_text() == "x"
 
 
-def test_a_program_that_is_not_there_is_a_failure_to_start(world: World) -> None:
+def test_a_missing_program_is_a_failure_to_start(world: World) -> None:
     ended = world.run(world.command("no-such-program"))
     assert (ended.exit_code, ended.reason) == (127, "StartFailed")
     assert "no-such-program" in ended.message
     ended = world.run(world.command("./train.sh", files={"train.sh": "echo hi"}))
     assert (ended.exit_code, ended.reason) == (126, "StartFailed")
-    ended = world.run(world.command("x" * 100_000))  # tables show what is told of it
+    ended = world.run(world.command("x" * 100_000))  # tables show this message
     assert (ended.exit_code, len(ended.message)) == (127, 1000)
 
 
-def test_a_retry_finds_what_the_attempt_before_left(world: World) -> None:
+def test_a_retry_finds_the_files_of_the_previous_attempt(world: World) -> None:
     script = "import os; print(os.path.exists('kept')); open('kept', 'w'); open('a.txt', 'w')"
     job = world.script(script, files={"a.txt": "original", "b.txt": "unchanged"})
     world.run(job)
@@ -263,7 +263,7 @@ def test_a_retry_finds_what_the_attempt_before_left(world: World) -> None:
     assert world.run(job, second).exit_code == 0
     assert world.lines(job, second) == [("stdout", "True")]
     assert [each.id.attempt for each in world.runtime.list(job)] == [1, 2]
-    # Unchanged files of the snapshot are taken out again, once all is written down.
+    # Unchanged files of the snapshot are deleted once everything is recorded.
     world.eventually(lambda: sorted(os.listdir(work)) == ["a.txt", "kept"], "it is tidied")
 
 
@@ -282,7 +282,7 @@ def test_volumes_are_links_in_the_working_directory(world: World, tmp_path: Path
     assert (data / "train.csv").exists()
 
 
-def test_the_environment_is_its_authors_and_not_the_servers(
+def test_the_environment_is_that_of_the_author_and_not_of_the_server(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OF_THE_SERVER", "1")
@@ -326,7 +326,7 @@ def test_secrets_reach_the_process_and_are_masked_in_its_log(world: World) -> No
     assert not [path for path in files if path.is_file() and b"s3cr3t" in path.read_bytes()]
 
 
-def test_nudges_tell_of_log_lines_and_of_changes(world: World) -> None:
+def test_notifications_report_log_lines_and_changes(world: World) -> None:
     job = world.start(world.script("print('hello', flush=True); input()"))
     world.end_of(job)
     world.eventually(lambda: job.trial_id in world.grown, "the log was heard of")
@@ -334,7 +334,7 @@ def test_nudges_tell_of_log_lines_and_of_changes(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["with space and ünïcode-日本", "long" + "x" * 120])
-def test_homes_of_any_name_work(tmp_path: Path, name: str) -> None:
+def test_homes_with_any_name_work(tmp_path: Path, name: str) -> None:
     world = World(tmp_path / name / "home")
     try:
         assert len(os.fsencode(world.runtime.nudges.path)) < 104
@@ -346,7 +346,7 @@ def test_homes_of_any_name_work(tmp_path: Path, name: str) -> None:
     assert not os.path.exists(world.runtime.nudges.path)
 
 
-def test_devices_are_those_given_and_else_none(tmp_path: Path) -> None:
+def test_a_process_sees_only_its_assigned_devices(tmp_path: Path) -> None:
     world = World(tmp_path / "home", has_devices=True)
     try:
         script = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
@@ -361,7 +361,7 @@ def test_devices_are_those_given_and_else_none(tmp_path: Path) -> None:
         world.close()
 
 
-def test_a_server_that_a_trial_started_is_no_leftover_of_it(world: World) -> None:
+def test_a_server_started_by_a_trial_is_not_cleaned_up_with_it(world: World) -> None:
     job = world.script(
         """
         import os, subprocess, sys

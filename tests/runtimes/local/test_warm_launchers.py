@@ -1,4 +1,4 @@
-"""The warm launcher: a fork that is just like a process started anew, and leaves nothing."""
+"""The warm launcher: a fork behaves like a new process and leaves nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def warm(world: World, **spec: Any) -> None:
-    """Run trials until one is forked."""
+    """Run trials until one runs in a fork."""
 
     def is_forked() -> bool:
         import psutil
@@ -42,7 +42,7 @@ def warm(world: World, **spec: Any) -> None:
 
 
 def launcher_of(world: World) -> psutil.Process:
-    """The launcher that a warm trial is forked from; that trial's supervisor is gone again."""
+    """Return the launcher that a warm trial is forked from, after that trial has ended."""
 
     def ancestors() -> tuple[int, int]:
         import psutil
@@ -56,7 +56,7 @@ def launcher_of(world: World) -> psutil.Process:
 
 
 def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:
-    """The supervisor that the launcher has made ahead, with a process of its own."""
+    """Return the spare supervisor of the launcher, with its process."""
     found: list[psutil.Process] = []
 
     def is_there() -> bool:
@@ -72,7 +72,7 @@ def value_of(world: World, job: Job) -> Any:
     return world.value(job)
 
 
-def test_a_fork_has_an_environment_of_its_own_and_nothing_of_another(world: World) -> None:
+def test_a_fork_has_its_own_environment_and_nothing_of_another(world: World) -> None:
     def spoil() -> None:
         import fractions  # noqa: F401
         import os
@@ -146,7 +146,7 @@ def test_a_fork_is_found_by_its_marker(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", ["it returns", "its supervisor is killed"])
-def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: str) -> None:
+def test_daemons_of_a_fork_end_with_it(world: World, tmp_path: Path, end: str) -> None:
     def daemonise(note: str, linger: bool) -> None:
         import os
         import time
@@ -154,7 +154,7 @@ def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: 
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
-                os.closerange(0, 3)  # what it wrote to is not held open
+                os.closerange(0, 3)  # its output pipe is not held open
                 with open(note + ".new", "w") as file:
                     file.write(str(os.getpid()))
                 os.rename(note + ".new", note)
@@ -175,7 +175,7 @@ def test_what_a_fork_daemonised_goes_with_it(world: World, tmp_path: Path, end: 
 
 
 @pytest.mark.thorough
-def test_what_a_fork_leaves_behind_dies_with_it(world: World) -> None:
+def test_children_of_a_fork_end_with_it(world: World) -> None:
     """The kernel shows a fork with the environment of its launcher, which is not a trial's own."""
 
     def leave() -> list[int]:
@@ -199,7 +199,7 @@ def test_what_a_fork_leaves_behind_dies_with_it(world: World) -> None:
     assert not [pid for pid in left if is_running(pid)]
 
 
-def test_a_fork_ends_as_programs_end(world: World) -> None:
+def test_a_fork_ends_like_a_program(world: World) -> None:
     def leave(how: str) -> None:
         import atexit
         import os
@@ -249,8 +249,8 @@ def test_a_fork_that_closed_its_output_has_not_failed(world: World) -> None:
     assert codes == {"closed": 0, "none": 0, "broken": 120}
 
 
-def test_what_a_fork_left_open_is_written(world: World) -> None:
-    """A module of the project holds it, so nothing but the end of the process closes it."""
+def test_open_files_of_a_fork_are_flushed(world: World) -> None:
+    """A module of the project holds the file, so only the end of the process closes it."""
     files = {
         "job.py": """
             import ctypes
@@ -284,14 +284,14 @@ def test_what_a_fork_left_open_is_written(world: World) -> None:
         assert said == ["finalized", "printed in C"]
 
 
-def test_modules_of_the_project_come_before_those_the_launcher_has_loaded(world: World) -> None:
+def test_modules_of_the_project_come_before_those_of_the_launcher(world: World) -> None:
     warm(world)
     files = {"ctypes.py": "OWN = True\n", "job.py": "import ctypes\ndef f(): return ctypes.OWN\n"}
     assert value_of(world, world.call(("job", "f"), files=files)) is True
 
 
 @pytest.mark.thorough
-def test_what_an_interpreter_reads_at_its_start_is_honoured(world: World) -> None:
+def test_settings_that_python_reads_at_its_start_apply(world: World) -> None:
     def seed() -> tuple[int, int]:
         import sys
 
@@ -350,7 +350,7 @@ def test_launchers_end_with_their_runtime(world: World) -> None:
     process.wait(timeout=60)
 
 
-def test_a_supervisor_that_waits_is_the_next_trials(world: World) -> None:
+def test_a_spare_supervisor_runs_the_next_trial(world: World) -> None:
     def family() -> tuple[int, int]:
         import os
 
@@ -362,7 +362,7 @@ def test_a_supervisor_that_waits_is_the_next_trials(world: World) -> None:
     assert value_of(world, world.call(family)) == (spare.pid, process.pid)
 
 
-def test_a_command_is_run_by_the_supervisor_that_waits_too(world: World) -> None:
+def test_a_spare_supervisor_also_runs_commands(world: World) -> None:
     warm(world)
     spare = spare_of(world, launcher_of(world))
     job = world.script("import os; print(os.getppid())")
@@ -372,7 +372,7 @@ def test_a_command_is_run_by_the_supervisor_that_waits_too(world: World) -> None
 
 @pytest.mark.parametrize("victim", ["supervisor", "process"])
 @pytest.mark.thorough
-def test_one_that_was_killed_while_it_waited_costs_no_trial(world: World, victim: str) -> None:
+def test_a_killed_spare_supervisor_costs_no_trial(world: World, victim: str) -> None:
     warm(world)
     launcher = launcher_of(world)
     spare = spare_of(world, launcher)
@@ -387,8 +387,8 @@ def test_one_that_was_killed_while_it_waited_costs_no_trial(world: World, victim
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it takes /proc")
 @pytest.mark.thorough
-def test_the_way_to_a_supervisor_that_waits_is_held_by_nobody_else(world: World) -> None:
-    """Else an attempt could be given to one that was killed while its process still goes."""
+def test_no_other_process_holds_the_pipe_to_a_spare_supervisor(world: World) -> None:
+    """Otherwise an attempt could be sent to a killed one whose process still runs."""
     warm(world)
     launcher = launcher_of(world)
     spare = spare_of(world, launcher)
@@ -404,7 +404,7 @@ def _pipes(process: psutil.Process) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_one_that_waits_ends_with_its_launcher(world: World) -> None:
+def test_a_spare_supervisor_ends_with_its_launcher(world: World) -> None:
     warm(world)
     launcher = launcher_of(world)
     spare = spare_of(world, launcher)
@@ -415,7 +415,7 @@ def test_one_that_waits_ends_with_its_launcher(world: World) -> None:
 
 
 @pytest.mark.thorough
-def test_a_launcher_that_does_not_answer_is_done_without(world: World) -> None:
+def test_an_unresponsive_launcher_is_bypassed(world: World) -> None:
     warm(world)
     launcher = launcher_of(world)
     launcher.suspend()

@@ -1,4 +1,4 @@
-"""Whatever an agent asks for is word of it, as long as there is such a trial."""
+"""Every request of an agent for an existing trial counts as contact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST = ReplicaId("main", 0, 1)
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[Services]:
-    """As much of a server as agents have to do with before they are answered."""
+    """The parts of a server that handle a request of an agent before its response."""
     database = SqliteDatabase(tmp_path / "windlass.db")
     parts = {
         "home": Home(tmp_path),
@@ -38,7 +38,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
     database.close()
 
 
-def test_an_agent_that_asks_is_heard(services: Services) -> None:
+def test_a_request_of_an_agent_counts_as_contact(services: Services) -> None:
     uid = asyncio.run(made(services))
     assert AGENTS_LAST_SEEN.last(uid, FIRST) is None
     with pytest.raises(NotFound, match=r"The server did not request main-0\.1"):
@@ -47,14 +47,14 @@ def test_an_agent_that_asks_is_heard(services: Services) -> None:
     assert AGENTS_LAST_SEEN.last(uid, ReplicaId("main", 1, 1)) is None
 
 
-def test_nothing_is_noted_of_what_there_is_no_trial_of(services: Services) -> None:
+def test_a_request_for_an_unknown_trial_is_not_recorded(services: Services) -> None:
     unknown = uuid.uuid4().hex
     with pytest.raises(NotFound, match="no such trial"):
         asyncio.run(agents.package(services, unknown, "main", 0, 1))
     assert AGENTS_LAST_SEEN.last(unknown, FIRST) is None
 
 
-def test_those_who_were_silent_for_longest_are_forgotten_first() -> None:
+def test_agents_with_the_oldest_contact_are_dropped_first() -> None:
     heard = AgentsLastSeen(clock=lambda: 5.0, most=2)
     for uid in ("a", "b", "a", "c"):
         heard.note(uid, FIRST)
@@ -62,7 +62,7 @@ def test_those_who_were_silent_for_longest_are_forgotten_first() -> None:
 
 
 async def made(services: Services) -> str:
-    """The uid of a trial."""
+    """Create a trial and return its uid."""
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
     trial = CreateTrial(key=uuid.uuid4().hex, experiment="e", spec=spec)
     record = await services.trials.create(

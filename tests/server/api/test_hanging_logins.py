@@ -1,4 +1,4 @@
-"""A program that is to log in to a cluster and hangs: it has one thread of the server, not all."""
+"""A hanging login program of a cluster blocks one thread of the server, not all."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from server_requests import API, Server
 
 pytestmark = pytest.mark.thorough
 
-AT_ONCE = 33  # more than a server has threads, whatever its machine
+AT_ONCE = 33  # more than a server has threads on any machine
 
-# Says that it runs, and logs nobody in until it is told to.
+# Reports its start, and logs in only after a signal of the test.
 HANGING = """
 import os, pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -32,7 +32,7 @@ sys.exit("nobody is logged in")
 
 @pytest.fixture
 def hanging(tmp_path: Path, fresh_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the program of a server's kubeconfig says that it runs, and is told to go on."""
+    """The folder in which the login program reports its start and waits for the test."""
     folder = tmp_path / "login"
     folder.mkdir()
     how = {
@@ -42,15 +42,15 @@ def hanging(tmp_path: Path, fresh_home: Path, monkeypatch: pytest.MonkeyPatch) -
         "interactiveMode": "Never",
     }
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config", "lab", exec=how)))
-    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", str(10 * PATIENCE))  # it is the test that ends it
+    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", str(10 * PATIENCE))  # the test ends the program
     yield folder
     (folder / "go").touch()
 
 
-def test_a_login_program_that_hangs_leaves_the_server_answering(
+def test_a_hanging_login_program_leaves_the_server_responsive(
     hanging: Path, fresh_home: Path
 ) -> None:
-    wl.server_info()  # starts one
+    wl.server_info()  # starts a server
     server = Server(fresh_home)
     role = {"executable": {"type": "process", "argv": ["true"]}}
     body = json.dumps({"spec": {"roles": [role], "backend": "kubernetes"}}).encode()
@@ -63,7 +63,7 @@ def test_a_login_program_that_hangs_leaves_the_server_answering(
         asked = [askers.submit(manifests, number) for number in range(AT_ONCE)]
         try:
             eventually(lambda: any(hanging.iterdir()), "it is to log in")
-            # What needs threads of the server itself: code is sent, a job is looked at and runs.
+            # Operations that need threads of the server: upload code, reconcile and run a job.
             other = askers.submit(lambda: wl.run(lambda: 7)())
             assert other.result(timeout=PATIENCE) == 7
             assert len(list(hanging.iterdir())) == 1

@@ -1,4 +1,4 @@
-"""The database: changes in groups, each for itself, and kept whatever comes."""
+"""The database groups changes, isolates their failures, and keeps confirmed ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 class Held:
-    """A change that holds the writer up, so that all that comes meanwhile is one group."""
+    """A change that blocks the writer, so that all later changes form one group."""
 
     def __init__(self, database: Database) -> None:
         self._reached, self._go = threading.Event(), threading.Event()
@@ -51,11 +51,11 @@ class Held:
         self._reached.set()
         assert self._go.wait(60)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._go.set()
 
 
-def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Database) -> None:
+def test_a_failed_change_does_not_affect_others_of_its_group(database: Database) -> None:
     held = Held(database)
 
     def half(connection: Connection) -> None:
@@ -74,7 +74,7 @@ def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Datab
         database.submit(lambda connection: add(connection, "third")),
     ]
     assert not any(future.done() for future in futures)
-    held.let_go()
+    held.release()
     assert [futures[n].result(60) for n in (0, 2, 4)] == ["first", "second", "third"]
     with pytest.raises(ValueError, match="no more"):
         futures[1].result(60)
@@ -83,32 +83,32 @@ def test_a_change_that_fails_takes_no_other_of_its_group_with_it(database: Datab
     assert names(database) == ["first", "second", "third"]
 
 
-def test_nobody_is_told_before_the_group_is_stored(database: Database) -> None:
+def test_no_caller_is_notified_before_the_group_is_stored(database: Database) -> None:
     held = Held(database)
     seen: list[list[str]] = []
     first = database.submit(lambda connection: add(connection, "first"))
     first.add_done_callback(lambda _: seen.append(names(database)))
     last = database.submit(lambda connection: (add(connection, "last"), first.done()))
-    held.let_go()
+    held.release()
     assert last.result(60) == ("last", False)
     first.result(60)
     assert seen == [["first", "last"]]
 
 
-def test_a_caller_that_gives_up_waiting_stops_nobody_elses_change(database: Database) -> None:
+def test_a_caller_that_stops_waiting_cancels_no_other_change(database: Database) -> None:
     held = Held(database)
 
     async def give_up() -> None:
         waiting = asyncio.create_task(database.awrite(lambda connection: add(connection, "one")))
-        await asyncio.sleep(0)  # so that it is asked for
+        await asyncio.sleep(0)  # so that the change is queued
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
     asyncio.run(give_up())
-    held.let_go()
+    held.release()
     assert database.submit(lambda connection: add(connection, "two")).result(60) == "two"
-    assert names(database) == ["one", "two"]  # what was asked for is done
+    assert names(database) == ["one", "two"]  # queued changes are executed
 
 
 def test_many_threads_lose_nothing(database: Database) -> None:
@@ -124,7 +124,7 @@ def test_many_threads_lose_nothing(database: Database) -> None:
     assert sorted(map(int, names(database))) == list(range(200))
 
 
-def test_what_was_confirmed_outlives_a_kill(tmp_path: Path) -> None:
+def test_confirmed_changes_survive_a_kill(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
 from pathlib import Path
@@ -147,19 +147,19 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert oct(os.stat(path).st_mode)[-3:] == "600"
 
 
-def test_closing_finishes_what_was_begun(tmp_path: Path) -> None:
+def test_closing_finishes_started_changes(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
     futures = [
         database.submit(lambda connection, name=str(n): add(connection, name)) for n in range(50)
     ]
     database.close()
     assert [future.result(60) for future in futures] == [str(n) for n in range(50)]
-    again = SqliteDatabase(tmp_path / "windlass.db")  # the schema is there: nothing is lost
+    again = SqliteDatabase(tmp_path / "windlass.db")  # the schema exists: nothing is lost
     assert len(names(again)) == 50
     again.close()
 
 
-def test_what_follows_a_change_is_told_after_its_commit_and_in_order(database: Database) -> None:
+def test_callbacks_run_after_the_commit_and_in_order(database: Database) -> None:
     held = Held(database)
     told: list[tuple[str, list[str]]] = []
     futures = [
@@ -169,14 +169,14 @@ def test_what_follows_a_change_is_told_after_its_commit_and_in_order(database: D
         )
         for name in ("first", "second")
     ]
-    held.let_go()
+    held.release()
     for future in futures:
         future.result(60)
     assert told == [("first", ["first", "second"]), ("second", ["first", "second"])]
 
 
 @pytest.mark.parametrize("damage", [b"no database at all " * 100, None])
-def test_a_damaged_database_is_named_and_left_alone(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_database_is_named_and_unchanged(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "windlass.db"
     SqliteDatabase(path).close()
     path.write_bytes(damage or path.read_bytes()[:5000])

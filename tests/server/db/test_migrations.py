@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The migrations there are, to which a test adds its own."""
+    """A copy of the migrations, to which a test adds its own."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder)
     return folder
@@ -79,9 +79,7 @@ def test_a_new_database_has_the_default_workspace_and_project(path: Path) -> Non
     assert (version, name, windlass) == (1, "0001_initial", __version__)
 
 
-def test_a_file_with_the_next_number_is_all_that_a_new_column_needs(
-    path: Path, folder: Path
-) -> None:
+def test_a_new_column_needs_only_a_file_with_the_next_number(path: Path, folder: Path) -> None:
     create(path)
     (folder / "0002_experiment_color.sql").write_text(ADD_COLUMN)
     SqliteDatabase(path, folder).close()
@@ -142,7 +140,7 @@ def test_a_migration_that_fails_is_reported_and_changes_nothing(
     SqliteDatabase(path).close()  # the version that wrote it still opens it
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+def test_a_database_of_a_newer_version_is_refused_and_unchanged(path: Path) -> None:
     create(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO schema_migrations VALUES (9999, '9999_x', '7.1.0', 1.0)")
@@ -154,7 +152,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> 
     assert contents_of(path) == before
 
 
-def test_a_database_of_a_development_version_is_refused_and_left_alone(path: Path) -> None:
+def test_a_database_of_a_development_version_is_refused_and_unchanged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
         connection.execute("INSERT INTO alembic_version VALUES ('0010')")
@@ -169,7 +167,7 @@ def test_a_database_of_a_development_version_is_refused_and_left_alone(path: Pat
     assert contents_of(path) == before
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_unchanged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE notes (text TEXT)")
     before = contents_of(path)
@@ -208,7 +206,7 @@ def test_servers_that_open_a_database_at_once_change_it_once(
 
 @in_own_mounts
 @pytest.mark.thorough
-def test_an_upgrade_without_room_on_the_disk_changes_nothing_and_is_done_when_there_is(
+def test_an_upgrade_on_a_full_disk_changes_nothing_and_succeeds_later(
     tmp_path: Path, folder: Path
 ) -> None:
     fill = "UPDATE experiments SET notes = hex(zeroblob(1000000));\n"

@@ -1,4 +1,4 @@
-"""Keyset pages: every row once, in order, whatever happens in between."""
+"""Keyset pages return every row once and in order, also with concurrent changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Table:
         return [tuple(row)[:4] for row in found], following
 
     def ordered(self, sort: str) -> list[Any]:
-        """All rows as a list that was sorted as a whole has them."""
+        """All rows as a completely sorted list."""
         position = {"id": 0, "name": 1, "created": 2, "loss": 3}[sort.removeprefix("-")]
         all_rows = [tuple(row) for row in self._connection.execute("SELECT * FROM lines")]
         there = [row for row in all_rows if row[position] is not None]
@@ -74,7 +74,7 @@ class Table:
 
 @unhurried
 @given(rows, sorts, st.integers(1, 10))
-def test_pages_make_the_whole_list(filled: list[Row], sort: str, limit: int) -> None:
+def test_pages_together_are_the_whole_list(filled: list[Row], sort: str, limit: int) -> None:
     table = Table(filled)
     seen: list[Any] = []
     cursor: str | None = None
@@ -89,7 +89,7 @@ def test_pages_make_the_whole_list(filled: list[Row], sort: str, limit: int) -> 
 
 @unhurried
 @given(rows, st.lists(rows, max_size=6), sorts, st.integers(1, 5))
-def test_rows_added_meanwhile_repeat_and_hide_none_of_the_old(
+def test_rows_added_meanwhile_neither_repeat_nor_hide_old_rows(
     filled: list[Row], additions: list[list[Row]], sort: str, limit: int
 ) -> None:
     table = Table(filled)
@@ -117,7 +117,7 @@ def encode(values: object) -> str:
      encode([[1], 1]), encode([2**63, 1]), encode([1, 2**64 - 1]), encode([1, "a", 2]),
      "W" * 10_000],
 )  # fmt: skip
-def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     table = Table([("a", 1.0, None)])
     with pytest.raises(InvalidArgument, match="cursor"):
         table.page("name", cursor, 5)
@@ -125,7 +125,7 @@ def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
 
 @unhurried
 @given(st.text(max_size=40))
-def test_no_text_at_all_breaks_the_cursor(cursor: str) -> None:
+def test_a_cursor_of_any_text_raises_no_unexpected_error(cursor: str) -> None:
     table = Table([("a", 1.0, None)])
     for sort in ("id", "name"):
         try:
@@ -135,6 +135,6 @@ def test_no_text_at_all_breaks_the_cursor(cursor: str) -> None:
 
 
 @pytest.mark.parametrize("sort", ["", "-", "--id", "nothing", "name;", "id "])
-def test_an_order_that_there_is_not_is_refused_with_those_there_are(sort: str) -> None:
+def test_an_unknown_order_is_refused_with_the_known_ones(sort: str) -> None:
     with pytest.raises(InvalidArgument, match="created, id, loss, name"):
         Order(sort, SORTS)

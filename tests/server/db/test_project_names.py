@@ -9,8 +9,8 @@ from windlass.server.db.project_names import require_project
 from windlass.server.db.sqlite import SqliteDatabase
 
 
-def test_lists_of_a_project_are_found_by_an_index(tmp_path: Path) -> None:
-    """However many experiments there are, those of other projects are not looked at."""
+def test_lists_of_a_project_use_an_index(tmp_path: Path) -> None:
+    """Experiments of other projects are not read."""
     database = SqliteDatabase(tmp_path / "windlass.db")
     asked = Conditions()
     require_project(asked, "experiments.project_id", "lab/vision")

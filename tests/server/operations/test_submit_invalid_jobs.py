@@ -1,4 +1,4 @@
-"""Jobs that no client of ours would send: each is refused, or runs and ends."""
+"""Unusual jobs that no Windlass client would send are refused, or run and end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGEST = "0" * 64
 
 
 def job(role: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """A request for a trial that does nothing, but for what is given."""
+    """A request for a trial that does nothing, with some fields replaced."""
     plain = {"executable": {"type": "process", "argv": ["true"]}, **(role or {})}
     return {
         "key": uuid.uuid4().hex,
@@ -67,7 +67,7 @@ def server(home: Path) -> Server:
         job(secret_names=["TOKEN"]),
         job(python={"executable": "/no/such/python"}),
         job(priority=10**9),
-        # Each by itself could be: with nothing set aside for any, they would all fit.
+        # Each one alone would fit. Without a reserve for the others, they would all fit.
         job(roles=[{**process("true"), **NOTHING, "name": f"role-{each}"} for each in range(2)]),
         {**job(), "key": "../" * 10 + "ab"},
         {**job(), "key": "0" * 32 + "\n"},
@@ -78,7 +78,7 @@ def server(home: Path) -> Server:
     ],
     ids=lambda trial: "",
 )
-def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
+def test_an_invalid_job_is_refused_and_leaves_nothing(
     server: Server, home: Path, trial: dict[str, Any]
 ) -> None:
     before = [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)]
@@ -104,7 +104,7 @@ def test_a_job_that_makes_no_sense_is_refused_and_leaves_nothing(
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )
-def test_what_makes_no_sense_in_a_pod_is_told_before_any_cluster_is_asked(
+def test_an_invalid_pod_is_refused_before_any_request_to_a_cluster(
     server: Server, options: dict[str, Any], told: str
 ) -> None:
     status, fault = server.submit(job({"kubernetes": options}, backend="kubernetes"))
@@ -112,7 +112,7 @@ def test_what_makes_no_sense_in_a_pod_is_told_before_any_cluster_is_asked(
     assert told in fault["message"], fault
 
 
-def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
+def test_valid_but_unusual_jobs_run_and_end(server: Server) -> None:
     strange = {
         "many": job({"replicas": 3, "resources": {"cpus": 0.1}}),
         "missing": job(process("no-such-program")),
@@ -131,7 +131,7 @@ def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
         if status == 201:
             ids[name] = answer["id"]
     ended = {name: wl.get_trial(each).wait(timeout=PATIENCE).state for name, each in ids.items()}
-    assert ended.pop("hasty") in ("FAILED", "SUCCEEDED")  # it may have been over before
+    assert ended.pop("hasty") in ("FAILED", "SUCCEEDED")  # it may have ended before
     assert ended == {
         "many": "SUCCEEDED",
         "missing": "FAILED",
@@ -143,7 +143,7 @@ def test_jobs_that_are_only_strange_run_and_end(server: Server) -> None:
     }
 
 
-def test_one_key_makes_one_trial(server: Server) -> None:
+def test_one_key_creates_one_trial(server: Server) -> None:
     trial = job()
     first, second = server.submit(trial), server.submit(trial)
     assert first[0] == second[0] == 201
@@ -151,14 +151,14 @@ def test_one_key_makes_one_trial(server: Server) -> None:
 
 
 @pytest.mark.parametrize("origin", [-1, 0, 10**9, 2**63, 10**30])
-def test_what_is_not_there_cannot_be_repeated(server: Server, origin: int) -> None:
-    """A trial that repeats itself, or one yet to come, would have a lineage without end."""
+def test_an_unknown_trial_cannot_be_rerun(server: Server, origin: int) -> None:
+    """A rerun of itself, or of a future trial, would have an endless lineage."""
     status, fault = server.submit({**job(), "recipe": {"origin_id": origin}})
     assert (status, fault["code"]) == (404, "not_found")
     assert fault["message"] == f"There is no trial {origin} to repeat."
 
 
-def test_a_label_that_is_given_twice_is_there_once(server: Server) -> None:
+def test_a_repeated_label_is_stored_once(server: Server) -> None:
     status, record = server.submit({**job(), "labels": ["b", "a", "b"]})
     assert (status, record["labels"]) == (201, ["b", "a"])
     assert wl.get_trial(record["id"]).wait().labels == ("b", "a")

@@ -1,4 +1,4 @@
-"""The store of outputs by itself: what cannot be read, and pages while all changes."""
+"""The store of outputs: unreadable files, and pages during changes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def outputs(home: Path, replica: str = "main-0") -> Path:
 
 @pytest.fixture
 def open_home() -> Iterator[Path]:
-    """A home that others may look into: pytest's own folders are for their owner alone."""
+    """A home that other users may read. The folders of pytest are private."""
     home = Path(tempfile.mkdtemp())
     home.chmod(0o755)
     yield home
     shutil.rmtree(home)
 
 
-def test_what_may_not_be_read_is_listed_with_the_reason(open_home: Path) -> None:
+def test_an_unreadable_file_is_listed_with_the_reason(open_home: Path) -> None:
     folder = outputs(open_home)
     (folder / "shut" / "in").mkdir(parents=True)
     (folder / "bad").write_text("x")
@@ -68,7 +68,7 @@ except PermissionError as error:
     ], done.stderr
 
 
-def test_pages_follow_each_other_whatever_comes_and_goes_in_between(tmp_path: Path) -> None:
+def test_pages_stay_consistent_while_files_come_and_go(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     for replica in ("worker-0", "worker-10", "worker-2"):
         folder = outputs(tmp_path, replica)
@@ -81,14 +81,14 @@ def test_pages_follow_each_other_whatever_comes_and_goes_in_between(tmp_path: Pa
         seen += [(each.index, each.name) for each in items]
         if after is None:
             break
-        # What is told stays told once, though what the cursor names is gone.
+        # Each file is listed once, although the file of the cursor is gone.
         last = tmp_path / "trials" / "7" / f"worker-{after.replica[1]}" / "outputs"
         (last / os.fsdecode(after.path)).unlink()
     names = ["a", "b/c", "b/d/e", "b-", "z"]
     assert seen == [(index, name) for index in (0, 2, 10) for name in names]
 
 
-def test_a_page_looks_at_so_many_files_and_goes_on(tmp_path: Path) -> None:
+def test_a_page_reads_a_limited_number_of_files_and_continues(tmp_path: Path) -> None:
     folder = outputs(tmp_path)
     for number in range(50):
         (folder / f"{number:02}").touch()
@@ -97,7 +97,7 @@ def test_a_page_looks_at_so_many_files_and_goes_on(tmp_path: Path) -> None:
     assert ([each.name for each in items], after) == ([f"4{i}" for i in range(10)], None)
 
 
-def test_an_output_folder_that_is_a_link_is_none(tmp_path: Path) -> None:
+def test_an_output_folder_that_is_a_link_is_ignored(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "secret").touch()

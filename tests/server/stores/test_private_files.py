@@ -1,4 +1,4 @@
-"""Private files: one a trial, whichever of them are alike."""
+"""Each trial has its private file, also if some are equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.server.stores.private_files import PrivateFiles
 ALIKE = Private(environ={"A": "1"}, secrets={"TOKEN": "hush"})
 
 
-def test_those_that_are_alike_are_each_there_until_their_own_trial_ends(tmp_path: Path) -> None:
+def test_equal_files_exist_until_their_own_trial_ends(tmp_path: Path) -> None:
     files = PrivateFiles(tmp_path)
     for uid in ("a", "b", "c"):
         files.keep(uid, ALIKE)
@@ -18,7 +18,7 @@ def test_those_that_are_alike_are_each_there_until_their_own_trial_ends(tmp_path
     assert b"hush" in content
     files.erase("a")
     files.erase("c")
-    files.keep("d", ALIKE)  # the newest is gone: written anew
+    files.keep("d", ALIKE)  # the newest is gone: written again
     assert not files.path("a").exists()
     assert not files.path("c").exists()
     assert files.path("b").read_bytes() == files.path("d").read_bytes() == content
@@ -26,7 +26,7 @@ def test_those_that_are_alike_are_each_there_until_their_own_trial_ends(tmp_path
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in tmp_path.iterdir())
 
 
-def test_what_differs_is_never_shared(tmp_path: Path) -> None:
+def test_different_files_are_never_shared(tmp_path: Path) -> None:
     files = PrivateFiles(tmp_path)
     files.keep("a", ALIKE)
     files.keep("b", Private(environ={"A": "2"}))
@@ -35,7 +35,7 @@ def test_what_differs_is_never_shared(tmp_path: Path) -> None:
     assert b"hush" not in files.path("b").read_bytes()
 
 
-def test_one_that_is_kept_again_is_what_was_given_last(tmp_path: Path) -> None:
+def test_the_last_stored_content_counts(tmp_path: Path) -> None:
     files = PrivateFiles(tmp_path)
     files.keep("a", ALIKE)
     files.keep("b", ALIKE)

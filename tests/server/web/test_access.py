@@ -1,4 +1,4 @@
-"""Who is let in: asked of a real server, over every operation it says it has."""
+"""Access control of a real server, for every operation in its document."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from windlass.version import __version__
 
 @pytest.fixture
 def server(home: Path) -> Server:
-    """The server of these tests, with one trial in it."""
+    """The server of these tests, with one trial."""
     wl.Client().server_info()
     server = Server(home)
-    key = "0" * 32  # asked for again, it is the same one
+    key = "0" * 32  # a repeated submission gives the same trial
     role = {"executable": {"type": "process", "argv": ["true"]}}
     status, record = server.submit({"key": key, "experiment": "e", "spec": {"roles": [role]}})
     assert (status, record["id"]) == (201, 1)
@@ -34,9 +34,9 @@ BLANKS: dict[str, object] = defaultdict(lambda: 1, {"name": "train", "digest": "
 
 
 def operations(server: Server) -> list[tuple[str, str]]:
-    """Every method and path of the OpenAPI document and of the router, its blanks filled in.
+    """Every method and path of the OpenAPI document and of the router, with parameters filled in.
 
-    A route that is left out of the document is one all the same.
+    This includes routes that are missing from the document.
     """
     status, document = server.ask("GET", f"{API}/schema/openapi.json")
     assert status == 200
@@ -73,8 +73,8 @@ def test_every_operation_but_health_needs_the_token(server: Server) -> None:
             assert "token" in fault["hint"]
 
 
-def test_every_operation_is_refused_to_other_sites_and_under_other_names(server: Server) -> None:
-    """With the right token, too: a browser that was tricked would send it."""
+def test_every_operation_refuses_other_origins_and_host_names(server: Server) -> None:
+    """Also with the correct token, which a tricked browser would send."""
     for method, path in operations(server):
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
             status, fault = server.ask(method, path, b"{}", **headers)
@@ -90,7 +90,7 @@ def test_health_is_open_to_all(server: Server) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example:80", "", "[::1", "0.0.0.0"]
 )
-def test_a_name_that_was_bent_to_this_machine_is_refused(server: Server, host: str) -> None:
+def test_a_host_name_rebound_to_this_machine_is_refused(server: Server, host: str) -> None:
     for path in ("/health", "/trials"):
         status, fault = server.ask("GET", API + path, Host=host)
         assert (status, fault["code"]) == (403, "unauthorized")
@@ -106,13 +106,13 @@ def test_a_page_of_another_site_is_refused_even_with_the_token(server: Server, o
         assert (status, fault["code"]) == (403, "unauthorized")
 
 
-def test_names_of_this_machine_are_answered(server: Server) -> None:
+def test_names_of_this_machine_are_accepted(server: Server) -> None:
     port = urlsplit(server.url).port
     for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
         assert server.ask("GET", f"{API}/trials", Host=host, Origin=f"http://{host}")[0] == 200
 
 
-def test_a_client_of_another_version_is_told_so(server: Server) -> None:
+def test_a_client_of_another_version_gets_an_error(server: Server) -> None:
     status, fault = server.ask("GET", f"{API}/trials", Windlass_Version="9.9")
     assert (status, fault["code"]) == (426, "version_mismatch")
     assert "9.9" in fault["message"]
@@ -205,7 +205,7 @@ DIGEST = "0" * 64
     ],
     ids=lambda value: repr(value)[:60],
 )
-def test_nonsense_is_the_askers_fault_and_told_as_such(
+def test_an_invalid_value_is_a_client_error_with_a_message(
     server: Server, method: str, path: str, body: bytes | None, status: int
 ) -> None:
     kind = "application/octet-stream" if path == "/blobs" else "application/json"
@@ -216,13 +216,13 @@ def test_nonsense_is_the_askers_fault_and_told_as_such(
     assert fault["message"].strip()
 
 
-def test_what_cannot_be_is_gone_like_any_other(server: Server) -> None:
+def test_an_impossible_id_is_not_found(server: Server) -> None:
     for number in (0, -1, 2**63, 10**29):
         assert server.ask("DELETE", f"{API}/models/1/versions/{number}")[0] == 200
 
 
-def test_lists_sorted_by_long_names_are_walked_to_their_end(server: Server) -> None:
-    """The cursor holds the name, which is four bytes a character at most."""
+def test_lists_sorted_by_long_names_can_be_read_to_their_end(server: Server) -> None:
+    """The cursor contains the name, which has at most four bytes per character."""
     for noun in ("models", "workspaces", "templates"):
         names = [sign * 200 for sign in "\N{GRINNING FACE}\N{UNICORN FACE}"]
         for number, name in enumerate(names):

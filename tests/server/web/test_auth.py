@@ -1,4 +1,4 @@
-"""The guard: who reaches the application behind it."""
+"""The guard decides which requests reach the application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKEN = "right"
 
 
 def ask(path: str = "/api/v1/trials", kind: str = "http", **headers: str) -> tuple[int, bool, Any]:
-    """The status, whether the application was reached, and the fault that was told if not."""
+    """The status, whether the request reached the application, and the returned error."""
     reached = False
     sent: list[dict[str, Any]] = []
 
@@ -65,9 +65,7 @@ def ask(path: str = "/api/v1/trials", kind: str = "http", **headers: str) -> tup
         ({"windlass_version": "x" * 10_000}, 426),
     ],
 )
-def test_only_the_right_requests_reach_the_application(
-    headers: dict[str, str], status: int
-) -> None:
+def test_only_valid_requests_reach_the_application(headers: dict[str, str], status: int) -> None:
     answered, reached, fault = ask(**headers)
     assert answered == status
     assert reached is (status == 200)
@@ -89,6 +87,6 @@ def test_health_is_open_but_not_to_other_sites() -> None:
     assert ask("/api/v1/health", authorization="", host="evil.example")[0] == 403
 
 
-def test_what_is_no_request_does_not_pass_without_the_token() -> None:
+def test_an_unknown_protocol_needs_the_token() -> None:
     assert ask(kind="websocket", authorization="")[1] is False
     assert ask(kind="lifespan")[1] is True

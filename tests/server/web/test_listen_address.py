@@ -1,4 +1,4 @@
-"""A server that others reach: by its names, with the token, in the foreground until told to end."""
+"""A server for other machines: its names, its token, in the foreground until it is stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "lab.example"
 
 @pytest.fixture
 def served(fresh_home: Path) -> Iterator[int]:
-    """The port of a server that runs in the foreground."""
+    """The port of a server in the foreground."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     argv = [BIN / "windlass", "server", "run", "--listen", f"127.0.0.1:{port}", "--name", NAME]
@@ -42,7 +42,7 @@ def status(port: int, host: str, token: str) -> int:
     return answer
 
 
-def test_a_server_in_the_foreground_answers_to_its_names_and_to_no_other(
+def test_a_server_in_the_foreground_answers_only_to_its_names(
     served: int, fresh_home: Path
 ) -> None:
     token = (fresh_home / "token").read_text().strip()
@@ -52,7 +52,7 @@ def test_a_server_in_the_foreground_answers_to_its_names_and_to_no_other(
     assert status(served, NAME, "guessed") == 401
 
 
-def test_an_address_that_is_none_is_refused_with_one_that_is(
+def test_an_invalid_address_is_refused_with_a_valid_example(
     fresh_home: Path, project: Project
 ) -> None:
     for listen in ("8080", "nowhere:", ":80", "127.0.0.1:99999"):
@@ -76,15 +76,13 @@ def test_an_address_that_is_none_is_refused_with_one_that_is(
         ("10.0.0.7:8080", "", ("http://10.0.0.7:8080",)),
     ],
 )
-def test_pods_are_told_addresses_that_lead_somewhere(
-    listen: str, names: str, urls: tuple[str, ...]
-) -> None:
+def test_pods_get_reachable_addresses(listen: str, names: str, urls: tuple[str, ...]) -> None:
     listening = read_listening({"WINDLASS_LISTEN": listen, "WINDLASS_NAMES": names})
     assert listening.urls(listening.port) == urls
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])
-def test_a_server_listens_at_addresses_of_both_kinds(host: str) -> None:
+def test_a_server_listens_on_ipv4_and_ipv6(host: str) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

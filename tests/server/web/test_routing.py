@@ -1,4 +1,4 @@
-"""Which operation a request means, and what of it is refused before it is done."""
+"""Routing of requests to operations, and refusals before an operation runs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def submit(server: Server, number: int, **fields: Any) -> tuple[int, Any]:
     return server.submit(trial)
 
 
-def test_what_is_not_there_and_what_cannot_be_done_there_are_told_apart(server: Server) -> None:
+def test_an_unknown_path_differs_from_a_method_that_is_not_allowed(server: Server) -> None:
     status, fault = server.ask("GET", f"{API}/nothing")
     assert (status, fault["code"]) == (404, "not_found")
     for method in ("DELETE", "PUT", "HEAD", "OPTIONS"):
         assert server.ask(method, f"{API}/trials")[0] == 405
 
 
-def test_a_slash_at_the_end_changes_nothing(server: Server) -> None:
+def test_a_trailing_slash_changes_nothing(server: Server) -> None:
     assert server.ask("GET", f"{API}/trials/")[0] == 200
     assert server.ask("GET", f"{API}/experiments/")[0] == 200
 
@@ -66,17 +66,15 @@ def test_an_experiment_may_have_any_name_in_its_path(server: Server) -> None:
         ("cursor=!", "cursor"),
     ],
 )
-def test_a_query_that_makes_no_sense_is_refused_with_what_is_wrong(
-    server: Server, query: str, told: str
-) -> None:
+def test_an_invalid_query_is_refused_with_the_reason(server: Server, query: str, told: str) -> None:
     status, fault = server.ask("GET", f"{API}/trials?{query}")
     assert status == 400, fault
     assert fault["code"] == "invalid_argument"
     assert told in fault["message"]
 
 
-def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) -> None:
-    """Elsewhere it would be a place in a list whose beginning nobody has seen."""
+def test_a_cursor_is_valid_only_for_its_own_query(server: Server) -> None:
+    """In another query it would be a position in a list whose beginning was never read."""
     for number in range(3):
         assert submit(server, 100 + number, experiment="walked")[0] == 201
         template = json.dumps({"key": f"{number:032x}", "name": f"t{number}", "fields": {}})
@@ -110,7 +108,7 @@ def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) ->
     assert (status, fault["code"]) == (400, "invalid_argument")
 
 
-def test_a_body_that_makes_no_sense_is_refused_with_what_is_wrong(server: Server) -> None:
+def test_an_invalid_body_is_refused_with_the_reason(server: Server) -> None:
     for body, told in (
         (b"", "no JSON"),
         (b"{", "no JSON"),
@@ -131,10 +129,10 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Server) -
 
 
 @pytest.mark.parametrize("connection", ["close", "keep-alive"])
-def test_whoever_sends_too_much_hears_why_instead_of_a_reset(
+def test_a_client_that_sends_too_much_gets_a_response_instead_of_a_reset(
     server: Server, connection: str
 ) -> None:
-    """Whatever takes a body, whatever it is refused for, and however the client goes on."""
+    """For every operation with a body, every reason, and every behaviour of the client."""
     _, document = server.ask("GET", f"{API}/schema/openapi.json")
     operations = [
         (method.upper(), re.sub(r"\{\w+\}", "1", path))
@@ -155,8 +153,8 @@ def test_whoever_sends_too_much_hears_why_instead_of_a_reset(
     assert (status, fault["code"]) == (401, "unauthorized")
 
 
-def test_a_body_of_no_told_length_is_refused_once_it_is_too_much(server: Server) -> None:
-    """Who says no length is heard until it is too much; the answer says how much that is."""
+def test_a_body_without_a_length_is_refused_once_it_is_too_large(server: Server) -> None:
+    """The server reads such a body up to the limit, and the response names the limit."""
     pieces = (bytes(1 << 16) for _ in range(80))
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=PATIENCE)
@@ -180,7 +178,7 @@ def test_the_document_has_every_operation_with_its_parameters(server: Server) ->
     assert "\\\\Z" not in json.dumps(document)
 
 
-def test_a_parameter_without_a_default_must_be_given(server: Server) -> None:
+def test_a_parameter_without_a_default_is_required(server: Server) -> None:
     digest = "0" * 64
     status, answer = server.ask("GET", f"{API}/blobs?digests={digest}")
     assert (status, answer) == (200, {"missing": [digest]})
@@ -198,7 +196,7 @@ async def _said(path: str) -> dict[str, str]:
 
 
 def said(raw: bytes) -> str:
-    """What an operation is told that is asked with these bytes."""
+    """The arguments of an operation for a query with these bytes."""
     route = Route("GET", "/said", _said)
     request = Request({"headers": []}, None, None)
     answer = asyncio.run(route.answer(request, None, {}, f"path={quote(raw, safe='')}"))
@@ -207,7 +205,7 @@ def said(raw: bytes) -> str:
     return told
 
 
-def test_bytes_that_are_no_text_are_told_apart() -> None:
+def test_bytes_that_are_not_text_are_distinguished() -> None:
     odd = [b"caf\xe9", b"caf\xe8", b"caf\xe9%E9", b"caf%E9\xe9", b"\xed\xb3\xa9", b"\xff\xfe"]
     assert len({said(each) for each in odd}) == len(odd)
     assert said(b"caf\xe9 100%") == "caf%E9 100%25"
@@ -215,7 +213,7 @@ def test_bytes_that_are_no_text_are_told_apart() -> None:
         assert said(text.encode()) == text, "what can be said stays as it is"
 
 
-def test_plain_paths_come_before_those_with_blanks() -> None:
+def test_fixed_paths_come_before_those_with_parameters() -> None:
     plain = Route("GET", "/a/b", _nothing)
     blank = Route("GET", "/a/{name}", _nothing)
     rest = Route("GET", "/r/{name:path}", _nothing)

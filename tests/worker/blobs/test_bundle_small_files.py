@@ -1,4 +1,4 @@
-"""A crowd of small files is few blobs: told apart, found again, and no larger than it need be."""
+"""Many small files are stored as few blobs, which are reused, restored, and kept small."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CROWD = 40
 
 
 class Model:
-    """A folder that is saved now and then."""
+    """A folder that is saved repeatedly."""
 
     def __init__(self, top: Path) -> None:
         self.path = top / "model"
@@ -47,7 +47,7 @@ class Model:
         return checkpoint_records.Saver(str(self.folder), "worker", index, self._attempt)
 
     def restored(self) -> dict[str, bytes]:
-        """What the newest comes back as, to an attempt that has not seen it."""
+        """The newest checkpoint as restored in a new attempt."""
         self._attempt += 1
         return contents(Path(checkpoint_copies.latest(self.saver()) or ""))
 
@@ -58,14 +58,14 @@ class Model:
         return files
 
     def named(self) -> set[str]:
-        """The blobs that the files of the newest lie in."""
+        """The blobs that contain the files of the newest checkpoint."""
         return {line[2] for line in self.lines()}
 
     def blob(self, digest: str) -> Path:
         return Path(path_in_store(str(self.home / "blobs"), digest))
 
     def blobs(self) -> dict[str, int]:
-        """The sizes of all blobs but lists; each of them is what it is called."""
+        """The sizes of all blobs except manifests. Each blob has the digest in its name."""
         found = {}
         for path in (self.home / "blobs").glob("??/*"):
             data = path.read_bytes()
@@ -92,7 +92,7 @@ def crowd(text: str, count: int = CROWD, size: int = 1000) -> dict[str, bytes]:
     return {f"{n % 3}/{n}": f"{text} {n} ".encode().ljust(size, b".") for n in range(count)}
 
 
-def test_a_crowd_is_one_blob_and_comes_back_as_it_was(model: Model) -> None:
+def test_many_small_files_are_one_blob_and_are_restored_unchanged(model: Model) -> None:
     files = {**crowd("first"), "empty": b"", "alike": b"x" * 50, "likewise": b"x" * 50}
     large = {"weights": os.urandom(SMALL + 1)}
     model.write({**files, **large})
@@ -107,14 +107,14 @@ def test_a_crowd_is_one_blob_and_comes_back_as_it_was(model: Model) -> None:
     assert (found / "hollow").is_dir()
 
 
-def test_few_files_are_blobs_of_their_own(model: Model) -> None:
+def test_few_files_are_separate_blobs(model: Model) -> None:
     model.write(crowd("few", 10))
     model.save()
     assert len(model.blobs()) == 10
     assert all(len(line) == 4 for line in model.lines())
 
 
-def test_what_is_unchanged_or_was_only_renamed_is_not_stored_again(model: Model) -> None:
+def test_unchanged_or_renamed_files_are_not_stored_again(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     before = model.blobs()
@@ -125,7 +125,7 @@ def test_what_is_unchanged_or_was_only_renamed_is_not_stored_again(model: Model)
     assert model.restored()["renamed"] == crowd("first")["1/1"]
 
 
-def test_what_changed_is_all_that_is_stored(model: Model) -> None:
+def test_only_changed_files_are_stored(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     before = model.blobs()
@@ -135,7 +135,7 @@ def test_what_changed_is_all_that_is_stored(model: Model) -> None:
     assert model.restored() == {**crowd("first"), "0/0": b"changed"}
 
 
-def test_the_same_crowd_of_another_trial_is_stored_once(model: Model) -> None:
+def test_equal_files_of_another_trial_are_stored_once(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     before = model.blobs()
@@ -146,7 +146,7 @@ def test_the_same_crowd_of_another_trial_is_stored_once(model: Model) -> None:
     assert model.blobs() == before
 
 
-def test_what_is_left_of_a_bundle_that_nobody_needs_moves_out(model: Model) -> None:
+def test_the_remaining_files_of_a_mostly_unused_bundle_are_stored_again(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     [first] = model.blobs()
@@ -161,7 +161,7 @@ def test_what_is_left_of_a_bundle_that_nobody_needs_moves_out(model: Model) -> N
     assert model.restored()[f"0/{CROWD - 1}"] == crowd("first")[f"0/{CROWD - 1}"]
 
 
-def test_what_is_left_of_a_crowd_becomes_blobs_of_their_own(model: Model) -> None:
+def test_few_remaining_files_become_separate_blobs(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     for name in list(crowd("first"))[3:]:
@@ -171,7 +171,7 @@ def test_what_is_left_of_a_crowd_becomes_blobs_of_their_own(model: Model) -> Non
     assert model.restored() == dict(list(crowd("first").items())[:3])
 
 
-def test_files_that_become_a_crowd_stay_the_blobs_they_are(model: Model) -> None:
+def test_separate_blobs_stay_separate_when_files_are_added(model: Model) -> None:
     model.write(crowd("first", 10))
     model.save()
     model.write(crowd("first"))
@@ -180,7 +180,7 @@ def test_files_that_become_a_crowd_stay_the_blobs_they_are(model: Model) -> None
     assert model.restored() == crowd("first")
 
 
-def test_a_bundle_that_went_missing_is_made_again(model: Model) -> None:
+def test_a_missing_bundle_is_created_again(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     [bundle] = model.blobs()
@@ -189,7 +189,7 @@ def test_a_bundle_that_went_missing_is_made_again(model: Model) -> None:
     assert model.restored() == crowd("first")
 
 
-def test_a_large_crowd_is_several_blobs_each_small_enough_to_hold(model: Model) -> None:
+def test_very_many_files_are_several_blobs_of_limited_size(model: Model) -> None:
     files = {str(n): os.urandom(200_000) for n in range(100)}
     model.write(files)
     model.save()
@@ -199,7 +199,7 @@ def test_a_large_crowd_is_several_blobs_each_small_enough_to_hold(model: Model) 
     assert model.restored() == files
 
 
-def test_interpreters_with_and_without_blake3_find_what_the_other_saved(model: Model) -> None:
+def test_interpreters_with_and_without_blake3_find_each_others_files(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     program = (
@@ -218,7 +218,7 @@ def test_interpreters_with_and_without_blake3_find_what_the_other_saved(model: M
     assert model.restored() == crowd("first")
 
 
-def test_parts_may_hold_the_same_file_in_bundles_that_differ(model: Model) -> None:
+def test_parts_may_contain_the_same_file_in_different_bundles(model: Model) -> None:
     for rank in range(2):
         (model.folder.parent / f"worker-{rank}" / "1").mkdir(parents=True)
     for rank in range(2):
@@ -231,7 +231,7 @@ def test_parts_may_hold_the_same_file_in_bundles_that_differ(model: Model) -> No
     assert (found["config"], found["1-0-0"]) == (b"the same", crowd("x")["0/0"])
 
 
-def test_a_file_of_two_ranks_that_differs_is_refused_in_bundles_too(model: Model) -> None:
+def test_a_file_that_differs_between_ranks_is_refused_in_bundles_too(model: Model) -> None:
     for rank in range(2):
         (model.folder.parent / f"worker-{rank}" / "1").mkdir(parents=True)
         part = Model(model.path.parent / f"rank-{rank}")
@@ -243,7 +243,7 @@ def test_a_file_of_two_ranks_that_differs_is_refused_in_bundles_too(model: Model
         shards.save(model.saver(1), str(part.path), 5, {}, 1, 2)
 
 
-def test_a_bundle_that_was_cut_is_told_of_by_the_file_that_is_lost(model: Model) -> None:
+def test_a_truncated_bundle_is_reported_with_the_lost_file(model: Model) -> None:
     model.write(crowd("first"))
     model.save()
     [bundle] = model.blobs()
@@ -266,7 +266,7 @@ _DATA = st.sampled_from([b"", b"a", b"b", b"ab" * 500, b"c" * 3000])
         max_size=4,
     )
 )
-def test_whatever_is_written_and_removed_in_between_comes_back(
+def test_any_sequence_of_writes_and_deletions_is_restored(
     changes: list[tuple[dict[str, bytes], set[str]]],
 ) -> None:
     with tempfile.TemporaryDirectory() as top:

@@ -1,4 +1,4 @@
-"""Large files on their way into the store: whole, named for what they are, whatever their size."""
+"""Large files are copied into the store completely and under the correct digest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KIND = KINDS[0]
 
 
 def copy(source: Path, target: Path, size: int, kind: Kind = KIND) -> str | None:
-    """As those who save do: one reads and hashes what another writes."""
+    """Copy like a checkpoint: one thread reads and hashes, another writes."""
     ins = os.open(source, os.O_RDONLY)
     out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -41,8 +41,8 @@ def copy(source: Path, target: Path, size: int, kind: Kind = KIND) -> str | None
         *(pytest.param(size, marks=pytest.mark.thorough) for size in (PIECE + 1, 3 * PIECE)),
     ],
 )
-def test_a_copy_is_what_its_digest_says(tmp_path: Path, size: int, where: str, kind: Kind) -> None:
-    # A file system in memory may know nothing of a way past the kernel's.
+def test_a_copy_has_its_digest(tmp_path: Path, size: int, where: str, kind: Kind) -> None:
+    # A file system in memory may not support direct I/O.
     folder = tmp_path if where == "disk" else memory()
     source, target = (folder / f"{name}-{os.getpid()}-{size}" for name in ("source", "copy"))
     data = os.urandom(size)
@@ -56,13 +56,13 @@ def test_a_copy_is_what_its_digest_says(tmp_path: Path, size: int, where: str, k
 
 
 @pytest.mark.parametrize("size", [PIECE + 99, 3 * PIECE, 4 * PIECE])
-def test_one_that_is_not_as_long_as_it_was_has_no_digest(tmp_path: Path, size: int) -> None:
+def test_a_file_that_changes_its_length_has_no_digest(tmp_path: Path, size: int) -> None:
     source = tmp_path / "source"
     source.write_bytes(bytes(2 * PIECE))
     assert copy(source, tmp_path / "copy", size) is None
 
 
-def test_one_that_has_no_end_is_given_up() -> None:
+def test_an_endless_file_is_abandoned() -> None:
     target = memory() / f"endless-{os.getpid()}"
     try:
         assert copy(Path("/dev/zero"), target, PIECE) is None

@@ -1,4 +1,4 @@
-"""Trees are restored as they were, replace what is in their way, and never leave their root."""
+"""Trees are restored unchanged, replace existing files, and never leave their root."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def test_modes_links_and_odd_names_come_back(store: Store) -> None:
+def test_modes_links_and_unusual_names_are_restored(store: Store) -> None:
     tree = store.tree(
         {
             "run.sh": ("x", b"#!/bin/sh\n"),
@@ -66,7 +66,7 @@ def test_modes_links_and_odd_names_come_back(store: Store) -> None:
     assert os.listdir(work) == []
 
 
-def test_only_what_is_unchanged_is_taken_out(store: Store) -> None:
+def test_only_unchanged_files_are_removed(store: Store) -> None:
     tree = store.tree(
         {
             "pkg/a.py": ("f", b"a"),
@@ -85,7 +85,7 @@ def test_only_what_is_unchanged_is_taken_out(store: Store) -> None:
     assert left == ["pkg", "pkg/b.py", "result.csv"]
 
 
-def test_a_second_restore_replaces_whatever_stands_in_its_way(store: Store, tmp_path: Path) -> None:
+def test_a_second_restore_replaces_existing_files(store: Store, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("kept")
@@ -110,7 +110,7 @@ def test_a_second_restore_replaces_whatever_stands_in_its_way(store: Store, tmp_
 @pytest.mark.parametrize(
     "path", ["", "/etc/passwd", "..", "../a", "a/../../b", "a//b", "./a", "a/.", "a/", "a\0b"]
 )
-def test_paths_that_lead_elsewhere_are_refused(path: str) -> None:
+def test_paths_outside_the_tree_are_refused(path: str) -> None:
     manifest = json.dumps({"files": [[path, "f", "0" * 64, 1]], "version": 1})
     with pytest.raises(RestoreError):
         read_tree(manifest.encode())
@@ -145,20 +145,20 @@ def test_paths_that_lead_elsewhere_are_refused(path: str) -> None:
         [5],
     ],
 )
-def test_manifests_that_make_no_sense_are_refused(files: object) -> None:
+def test_invalid_manifests_are_refused(files: object) -> None:
     with pytest.raises(RestoreError):
         read_tree(json.dumps({"files": files, "version": 1}).encode())
 
 
 @given(st.binary(max_size=200) | st.just(b'{"files":[["a","f",1,1]]}') | st.just(b"[]"))
-def test_no_manifest_causes_another_kind_of_fault(manifest: bytes) -> None:
+def test_no_manifest_causes_an_unexpected_error(manifest: bytes) -> None:
     try:
         read_tree(manifest)
     except RestoreError:
         pass
 
 
-def test_missing_and_damaged_content_is_told_by_name(store: Store) -> None:
+def test_missing_and_damaged_content_is_named(store: Store) -> None:
     tree = store.tree({"a.txt": ("f", b"hello")})
     [entry] = tree.folders[b""]
     blob = store.blobs / entry.content[:2] / entry.content

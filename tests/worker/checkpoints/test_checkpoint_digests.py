@@ -1,4 +1,4 @@
-"""Files of checkpoints are called by their BLAKE3, or by their SHA-256 where that is not there."""
+"""Files of checkpoints are named by their BLAKE3, or by their SHA-256 without that package."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from windlass.worker.checkpoints import copies as checkpoint_copies
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
 
-LARGE = 5_000_000  # copied by threads, in pieces, the last of which is no whole one
+LARGE = 5_000_000  # copied by threads in pieces, the last of which is partial
 
 
 class Trial:
-    """A trial whose programs save and restore, some in an interpreter that has no BLAKE3."""
+    """A trial whose programs save and restore, some in an interpreter without BLAKE3."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -56,7 +56,7 @@ class Trial:
         return done.stdout
 
     def newest(self) -> dict[str, str]:
-        """What the newest checkpoint calls its files."""
+        """The digests of the files of the newest checkpoint."""
         record = checkpoint_records.records(str(self.folder))[0][1]
         assert len(record["manifest"]) == 64
         blobs = self.folder.parents[2] / "blobs"
@@ -64,7 +64,10 @@ class Trial:
         return {path: digest for path, _, digest, _ in listed["files"]}
 
     def blobs(self) -> dict[str, bytes]:
-        """All blobs but manifests, by name; each is what it is called, in the folder of its kin."""
+        """All blobs except manifests, by name.
+
+        Each has the digest in its name, in the right folder.
+        """
         found = {}
         for path in (self.folder.parents[2] / "blobs").glob("??/*"):
             data = path.read_bytes()
@@ -92,20 +95,20 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_files_are_named_by_blake3_where_there_is_one(trial: Trial) -> None:
+def test_files_are_named_by_blake3_if_available(trial: Trial) -> None:
     named = trial.save()
     assert len(named) == 3
     assert all(map(is_blake3, named.values()))
     assert trial.blobs().keys() == set(named.values())
 
 
-def test_where_there_is_none_they_are_named_by_sha256(trial: Trial) -> None:
+def test_files_are_named_by_sha256_without_blake3(trial: Trial) -> None:
     named = trial.save_without_blake3()
     assert {len(digest) for digest in named.values()} == {64}
     assert trial.blobs().keys() == set(named.values())
 
 
-def test_either_kind_is_restored_where_there_is_no_blake3(trial: Trial) -> None:
+def test_either_kind_is_restored_without_blake3(trial: Trial) -> None:
     for save in (trial.save_without_blake3, trial.save):
         save()
         told = trial.without_blake3("print(copies.latest(saver))")
@@ -113,8 +116,8 @@ def test_either_kind_is_restored_where_there_is_no_blake3(trial: Trial) -> None:
         shutil.rmtree(trial.folder / ".restored")
 
 
-def test_a_checkpoint_of_each_kind_in_one_trial(trial: Trial) -> None:
-    """A large file that is as it was is not stored again only to be called otherwise."""
+def test_one_trial_can_have_checkpoints_of_both_kinds(trial: Trial) -> None:
+    """An unchanged large file is not stored again under another digest."""
     older = trial.save_without_blake3()
     named = trial.save()
     assert named["large"] == older["large"]
@@ -126,7 +129,7 @@ def test_a_checkpoint_of_each_kind_in_one_trial(trial: Trial) -> None:
     assert contents(Path(latest)) == contents(trial.model)
 
 
-def test_what_cannot_be_compared_is_stored_by_the_kind_there_is(trial: Trial) -> None:
+def test_a_file_that_cannot_be_compared_is_stored_with_the_available_digest(trial: Trial) -> None:
     assert is_blake3(trial.save()["large"])
     named = trial.save_without_blake3()
     assert len(named["large"]) == 64
@@ -135,7 +138,7 @@ def test_what_cannot_be_compared_is_stored_by_the_kind_there_is(trial: Trial) ->
 
 
 @pytest.mark.parametrize("size", [5, LARGE])
-def test_a_file_that_is_as_it_was_is_stored_once(trial: Trial, size: int) -> None:
+def test_an_unchanged_file_is_stored_once(trial: Trial, size: int) -> None:
     for name in ("one", "same"):
         (trial.model / name).write_bytes(b"x" * size)
     named = trial.save()
@@ -146,7 +149,7 @@ def test_a_file_that_is_as_it_was_is_stored_once(trial: Trial, size: int) -> Non
     assert len(trial.blobs()) == 4
 
 
-def test_a_blob_that_is_missing_is_stored_again(trial: Trial) -> None:
+def test_a_missing_blob_is_stored_again(trial: Trial) -> None:
     named = trial.save()
     blobs = trial.folder.parents[2] / "blobs"
     for digest in named.values():
@@ -155,7 +158,7 @@ def test_a_blob_that_is_missing_is_stored_again(trial: Trial) -> None:
     assert trial.blobs().keys() == set(named.values())
 
 
-def test_ranks_of_which_one_has_no_blake3_may_save_the_same_file(trial: Trial) -> None:
+def test_ranks_with_and_without_blake3_may_save_the_same_file(trial: Trial) -> None:
     shards.save(trial.saver(), str(trial.model), 5, {}, 0, 2)
     (trial.model / "more").write_bytes(b"of rank 1")
     trial.without_blake3("shards.save(saver, model, 5, {}, 1, 2)")
@@ -164,7 +167,7 @@ def test_ranks_of_which_one_has_no_blake3_may_save_the_same_file(trial: Trial) -
     assert contents(Path(latest)) == contents(trial.model)
 
 
-def test_ranks_of_which_one_has_no_blake3_may_not_save_another(trial: Trial) -> None:
+def test_ranks_with_and_without_blake3_may_not_save_different_files(trial: Trial) -> None:
     shards.save(trial.saver(), str(trial.model), 5, {}, 0, 2)
     (trial.model / "small").write_bytes(b"other")
     refused = """try:
@@ -177,7 +180,7 @@ def test_ranks_of_which_one_has_no_blake3_may_not_save_another(trial: Trial) -> 
 
 
 def test_a_large_file_that_cannot_be_written_is_an_error_and_leaves_nothing(trial: Trial) -> None:
-    """Whoever reads it does not wait for ever for whoever writes."""
+    """The reading thread does not wait forever for the writing thread."""
     (trial.model / "large").write_bytes(os.urandom(32 << 20))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGE, before[1]))

@@ -1,4 +1,4 @@
-"""Checkpoints of folders with links in them: a copy always has an end."""
+"""Checkpoints of folders with links always end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def save(home: Path, path: Path) -> Path:
     return Path(checkpoint_copies.latest(saver) or "")
 
 
-def test_links_back_to_where_they_are_are_left_out(tmp_path: Path) -> None:
+def test_cyclic_links_are_left_out(tmp_path: Path) -> None:
     model, other = tmp_path / "model", tmp_path / "other"
     for folder, link in ((model, other), (other, model)):
         folder.mkdir()
@@ -29,7 +29,7 @@ def test_links_back_to_where_they_are_are_left_out(tmp_path: Path) -> None:
     assert (saved / "across" / "weights").read_text() == "other"
 
 
-def test_a_folder_that_holds_the_checkpoints_is_saved_without_them(tmp_path: Path) -> None:
+def test_a_folder_that_contains_the_checkpoints_is_saved_without_them(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("1")
     home = tmp_path / "home" / "trials"
     home.mkdir(parents=True)

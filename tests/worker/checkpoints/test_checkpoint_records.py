@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, whatever kills the one that saves; and names that never fail."""
+"""Checkpoints are complete or absent after any kill, and any name works."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.worker.blobs.digest import kind_of
 
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This process as rank 0 of a trial; the folder of its checkpoints."""
+    """Make this process rank 0 of a trial, and return the folder of its checkpoints."""
     folder = tmp_path / "home" / "trials" / "7" / "checkpoints"
     for name, text in {
         "TRIAL_ID": "7", "ROLE": "worker", "INDEX": "0", "ATTEMPT": "1",
@@ -34,7 +34,7 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def saved() -> Path:
-    """Where the newest checkpoint was restored to."""
+    """The path of the restored newest checkpoint."""
     return Path(wl.latest_checkpoint() or "")
 
 
@@ -43,13 +43,13 @@ def visible(folder: Path) -> list[str]:
 
 
 def blobs_of(folder: Path) -> list[Path]:
-    """What the store holds: blobs, and nothing half done."""
+    """Return the blobs of the store, and check that no partial file exists."""
     store = folder.parents[2] / "blobs"
     assert [path.name for path in store.iterdir() if path.name.startswith(".saving")] == []
     return sorted(store.glob("??/*"))
 
 
-def test_outside_of_a_trial_nothing_is_done_and_nothing_fails(
+def test_outside_of_a_trial_saving_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in os.environ if name.startswith("WINDLASS_")]:
@@ -61,7 +61,7 @@ def test_outside_of_a_trial_nothing_is_done_and_nothing_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_kept_under_its_name_and_later_writing_does_not_touch_it(
+def test_a_file_is_saved_under_its_name_and_later_writes_do_not_change_it(
     trial: Path, tmp_path: Path
 ) -> None:
     assert wl.latest_checkpoint() is None
@@ -83,7 +83,7 @@ def test_a_file_is_kept_under_its_name_and_later_writing_does_not_touch_it(
     assert visible(trial) == ["1.json", "2.json"]
 
 
-def test_what_was_restored_can_be_written_to_without_harm(
+def test_a_restored_copy_can_be_changed_without_harm(
     trial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model.pt"
@@ -96,13 +96,13 @@ def test_what_was_restored_can_be_written_to_without_harm(
     assert saved().read_bytes() == b"as it was"
 
 
-def test_a_newer_one_that_is_asked_for_takes_the_place_of_the_copy_before(
+def test_restoring_a_newer_checkpoint_replaces_the_previous_copy(
     trial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model.pt"
     model.write_bytes(b"1")
     wl.save_checkpoint(model)
-    given = saved()  # as the environment has it of a process that was started with it
+    given = saved()  # as in the environment of a process that started with it
     monkeypatch.setenv("WINDLASS_CHECKPOINT", str(given))
     paths = []
     for text in (b"2", b"3"):
@@ -113,7 +113,7 @@ def test_a_newer_one_that_is_asked_for_takes_the_place_of_the_copy_before(
     assert [path.exists() for path in (given, *paths)] == [True, False, True]
 
 
-def test_one_that_takes_the_number_of_a_deleted_one_is_not_taken_for_it(
+def test_a_checkpoint_with_a_reused_number_is_not_confused_with_the_deleted_one(
     trial: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "model.pt"
@@ -126,10 +126,8 @@ def test_one_that_takes_the_number_of_a_deleted_one_is_not_taken_for_it(
     assert visible(trial) == ["1.json"]
 
 
-def test_one_that_is_replaced_by_a_newer_while_it_is_looked_for_is_not_missed(
-    trial: Path, tmp_path: Path
-) -> None:
-    """As with keep_last=1: at any time there is one, and it is found."""
+def test_a_checkpoint_replaced_during_the_lookup_is_not_missed(trial: Path, tmp_path: Path) -> None:
+    """As with keep_last=1: a checkpoint exists at any time, and it is found."""
     model = tmp_path / "model.pt"
     model.write_bytes(b"older")
     wl.save_checkpoint(model)
@@ -137,7 +135,7 @@ def test_one_that_is_replaced_by_a_newer_while_it_is_looked_for_is_not_missed(
     is_due = True
 
     def replace_it(event: str, args: tuple[Any, ...]) -> None:
-        """Called before any file is opened; at first it is the record that was just listed."""
+        """Runs before any file is opened, which at first is the record that was just listed."""
         nonlocal is_due
         if is_due and event == "open" and args[0] == str(older):
             is_due = False
@@ -150,7 +148,7 @@ def test_one_that_is_replaced_by_a_newer_while_it_is_looked_for_is_not_missed(
     assert visible(trial) == ["2.json"]
 
 
-def test_a_folder_is_kept_with_all_that_is_in_it(trial: Path, tmp_path: Path) -> None:
+def test_a_folder_is_saved_with_all_its_contents(trial: Path, tmp_path: Path) -> None:
     folder = tmp_path / "step-10"
     (folder / "shards").mkdir(parents=True)
     (folder / "assets").mkdir()
@@ -168,7 +166,7 @@ def test_a_folder_is_kept_with_all_that_is_in_it(trial: Path, tmp_path: Path) ->
     assert (kept / "checkpoint.json").read_text() == "the user's own"
     for inner in ("shards", "latest"):
         assert (kept / inner / "0.bin").read_bytes() == (folder / "shards" / "0.bin").read_bytes()
-        assert not (kept / inner).is_symlink()  # a link would lead to what is overwritten
+        assert not (kept / inner).is_symlink()  # a link would lead to the overwritten file
     assert not (kept / "gone").exists()
     assert list((kept / "assets").iterdir()) == []
     assert (kept / "empty").read_bytes() == b""
@@ -193,9 +191,7 @@ def test_an_unchanged_file_is_stored_once(trial: Path, tmp_path: Path) -> None:
     assert (saved() / "head").read_bytes() == b"2"
 
 
-def test_a_file_of_the_same_size_that_differs_late_is_told_apart(
-    trial: Path, tmp_path: Path
-) -> None:
+def test_a_late_difference_in_a_file_of_equal_size_is_detected(trial: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     data = bytearray(os.urandom(3_000_000))
     for _ in range(2):
@@ -210,7 +206,7 @@ def test_a_file_of_the_same_size_that_differs_late_is_told_apart(
 @pytest.mark.parametrize(
     "environ", [{"WINDLASS_RANK": "1"}, {"WINDLASS_RANK": None}, {"LOCAL_RANK": "3"}]
 )
-def test_others_than_rank_0_keep_nothing_and_read_the_same(
+def test_other_ranks_than_0_save_nothing_and_read_the_same(
     trial: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -228,12 +224,12 @@ def test_others_than_rank_0_keep_nothing_and_read_the_same(
     assert wl.world_size() == 2
 
 
-def test_one_that_serves_has_no_rank(trial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_has_no_rank(trial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WINDLASS_RANK")
     assert wl.rank() == -1
 
 
-def test_what_is_not_there_is_an_error_and_leaves_nothing(trial: Path, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_and_leaves_nothing(trial: Path, tmp_path: Path) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"There is no file or folder '.*no-such.pt' to save"
     ):
@@ -247,7 +243,7 @@ def test_what_is_not_there_is_an_error_and_leaves_nothing(trial: Path, tmp_path:
     assert blobs_of(trial) == []
 
 
-def test_what_changes_while_it_is_saved_is_refused(trial: Path, tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_saved_is_refused(trial: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "a").write_bytes(b"a" * 100)
@@ -277,7 +273,7 @@ def test_what_changes_while_it_is_saved_is_refused(trial: Path, tmp_path: Path) 
 
 @contextmanager
 def during_saving(act: Callable[[], object]) -> Iterator[None]:
-    """Do something as soon as the first file of a checkpoint is being read."""
+    """Run a function as soon as the first file of a checkpoint is being read."""
     is_done = False
 
     def trace(frame: Any, event: str, arg: Any) -> Any:
@@ -300,13 +296,13 @@ def during_saving(act: Callable[[], object]) -> Iterator[None]:
 
 
 class Counted:
-    """A whole number of somebody else's, as those of NumPy and PyTorch are."""
+    """An integer type of another library, such as NumPy or PyTorch."""
 
     def __index__(self) -> int:
         return 7
 
 
-def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path) -> None:
+def test_a_step_is_any_integer_and_nothing_else(trial: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.pt"
     model.write_bytes(b"x")
     wl.save_checkpoint(model, step=Counted())
@@ -333,14 +329,14 @@ def test_a_step_is_any_whole_number_and_nothing_else(trial: Path, tmp_path: Path
 
 
 class Scalar:
-    """A number of somebody else's, as a loss of PyTorch is."""
+    """A number type of another library, such as a PyTorch loss."""
 
     def item(self) -> float:
         return float("nan")
 
 
-def test_numbers_of_any_kind_can_be_noted(trial: Path, tmp_path: Path) -> None:
-    """Training does not end for want of a way to write a loss."""
+def test_numbers_of_any_type_can_be_metadata(trial: Path, tmp_path: Path) -> None:
+    """Training must not fail because of the type of a loss."""
     (tmp_path / "model").touch()
     noted = {"loss": Scalar(), "all": [1, float("-inf"), {"deep": float("nan")}]}
     wl.save_checkpoint(tmp_path / "model", metadata=noted)
@@ -348,7 +344,7 @@ def test_numbers_of_any_kind_can_be_noted(trial: Path, tmp_path: Path) -> None:
     assert record["metadata"] == {"loss": "nan", "all": [1, "-inf", {"deep": "nan"}]}
 
 
-def test_what_was_spoilt_is_passed_over(trial: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_skipped(trial: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.pt"
     model.write_bytes(b"good")
     wl.save_checkpoint(model)
@@ -372,7 +368,7 @@ def test_the_tenth_is_newer_than_the_ninth(trial: Path, tmp_path: Path) -> None:
     assert saved().read_text() == "10"
 
 
-def test_threads_that_save_at_once_each_keep_theirs(trial: Path, tmp_path: Path) -> None:
+def test_concurrent_threads_each_save_their_checkpoint(trial: Path, tmp_path: Path) -> None:
     def save(number: int) -> None:
         mine = tmp_path / f"{number}.pt"
         mine.write_text(str(number))
@@ -391,21 +387,21 @@ def test_threads_that_save_at_once_each_keep_theirs(trial: Path, tmp_path: Path)
 
 @pytest.mark.parametrize(("files", "stride"), [(2, 1), (33, 13)], ids=["few", "crowd"])
 @pytest.mark.thorough
-def test_killed_at_any_line_it_leaves_the_older_one_or_the_newer_one_whole(
+def test_a_kill_at_any_line_leaves_the_older_or_the_newer_checkpoint_whole(
     tmp_path: Path, files: int, stride: int
 ) -> None:
-    """One process after the other saves, and is killed some lines later than the one before."""
+    """Processes save one after the other. Each is killed some lines later than the previous one."""
     words = [str(tmp_path), str(files), str(stride)]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KILLED_AT_EVERY_LINE), *words],
         capture_output=True,
         text=True,
-        timeout=1200,  # of a disk that others keep busy
+        timeout=1200,  # on a busy disk
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["older"] > 50
-    assert told["newer"] > 0  # killed after it was in its place
+    assert told["newer"] > 0  # killed after it was in place
 
 
 KILLED_AT_EVERY_LINE = """

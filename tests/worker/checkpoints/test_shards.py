@@ -1,4 +1,4 @@
-"""Checkpoints in parts: nothing is seen of one before all ranks have saved theirs."""
+"""Checkpoints in parts are visible only after all ranks have saved theirs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.worker.checkpoints import shards
 
 
 class Job:
-    """A job of some ranks, each with a folder of its own."""
+    """A job of several ranks, each with its own folder."""
 
     def __init__(self, top: Path) -> None:
         self.trial = top / "home" / "trials" / "7"
@@ -23,7 +23,7 @@ class Job:
         self._work = top
 
     def start(self, rank: int, attempt: int) -> None:
-        """Have an attempt of a rank, as its directory says."""
+        """Start an attempt of a rank, according to its directory."""
         (self.trial / f"worker-{rank}" / str(attempt)).mkdir(parents=True)
 
     def save(
@@ -65,7 +65,7 @@ def job(tmp_path: Path) -> Job:
     return made
 
 
-def test_it_is_seen_when_the_last_part_is_there_in_any_order(job: Job) -> None:
+def test_a_checkpoint_is_visible_when_the_last_part_exists_in_any_order(job: Job) -> None:
     uids = []
     for rank in (2, 0):
         uids.append(job.save(rank, 5))
@@ -79,20 +79,20 @@ def test_it_is_seen_when_the_last_part_is_there_in_any_order(job: Job) -> None:
     assert job.half() == []
 
 
-def test_ranks_that_are_ahead_wait_for_nobody_and_what_was_left_behind_is_cleared(
+def test_faster_ranks_do_not_wait_and_abandoned_parts_are_deleted(
     job: Job,
 ) -> None:
     job.save(0, 5)
     for rank in range(3):
         job.save(rank, 10)
     assert job.steps() == [10]
-    assert job.half() == []  # nobody will ever bring the rest of step 5
+    assert job.half() == []  # no rank will ever save the rest of step 5
     for rank in range(3):
-        job.save(rank, 10)  # saved again, it is another
+        job.save(rank, 10)  # saved again, it is another one
     assert job.steps() == [10, 10]
 
 
-def test_parts_of_an_attempt_that_was_followed_by_another_do_not_count(job: Job) -> None:
+def test_parts_of_an_earlier_attempt_do_not_count(job: Job) -> None:
     job.save(0, 5)
     job.save(1, 5)
     job.start(1, 2)
@@ -102,7 +102,7 @@ def test_parts_of_an_attempt_that_was_followed_by_another_do_not_count(job: Job)
     assert job.texts() == ["0 at 5 of 1", "1 at 5 of 2", "2 at 5 of 1"]
 
 
-def test_where_all_start_again_together_no_part_of_the_dead_is_left(job: Job) -> None:
+def test_after_a_joint_restart_no_part_of_the_old_attempts_is_left(job: Job) -> None:
     job.save(0, 5)
     job.save(1, 5)
     shards.forget_dead(str(job.folder), 2)  # as a supervisor does; none of them holds its lock
@@ -110,7 +110,7 @@ def test_where_all_start_again_together_no_part_of_the_dead_is_left(job: Job) ->
     assert job.steps() == []
 
 
-def test_a_part_of_one_that_is_done_before_another_starts_is_not_lost(job: Job) -> None:
+def test_a_part_of_a_rank_that_ends_before_another_starts_is_kept(job: Job) -> None:
     job.save(0, 5)
     job.save(1, 5)
     (job.trial / "worker-0" / "1" / "exit.json").write_text('{"exit_code": 0}')
@@ -122,7 +122,7 @@ def test_a_part_of_one_that_is_done_before_another_starts_is_not_lost(job: Job) 
     assert job.texts() == ["0 at 5 of 1", "1 at 5 of 1", "2 at 5 of 1"]
 
 
-def test_other_numbers_of_ranks_are_other_checkpoints(job: Job) -> None:
+def test_different_numbers_of_ranks_are_different_checkpoints(job: Job) -> None:
     job.save(0, 5)
     job.save(1, 5)
     job.save(0, 5, ranks=2)
@@ -131,7 +131,7 @@ def test_other_numbers_of_ranks_are_other_checkpoints(job: Job) -> None:
     assert len(job.texts()) == 2
 
 
-def test_a_file_that_two_ranks_save_otherwise_is_refused(job: Job) -> None:
+def test_a_file_that_differs_between_two_ranks_is_refused(job: Job) -> None:
     job.save(0, 5, name="config", text="same")
     job.save(1, 5, name="config", text="same")
     with pytest.raises(ValueError, match=r"'config' of rank 2 differs from that of rank [01]"):
@@ -156,10 +156,10 @@ def test_a_part_needs_a_step_and_a_rank(tmp_path: Path, monkeypatch: pytest.Monk
         wl.save_checkpoint(tmp_path, step=1, shard=True)
 
 
-def test_one_whose_maker_was_killed_before_the_parts_went_is_not_made_twice_by_one_uid(
+def test_a_checkpoint_whose_writer_was_killed_during_cleanup_is_not_created_twice(
     job: Job, tmp_path: Path
 ) -> None:
-    """The server takes in a uid once: a second with it could be neither listed nor deleted."""
+    """The server accepts a uid once. A second record with it could not be listed or deleted."""
     for rank in (0, 1):
         job.save(rank, 5)
     shutil.copytree(job.folder / ".shards", tmp_path / "left")

@@ -1,4 +1,4 @@
-"""Secrets are masked however the stream is cut into pieces."""
+"""Secrets are masked with any split of the stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRETS = ["hunter2", "hunter2-long", "key\nline two"]
     st.lists(st.sampled_from([*SECRETS, "hunt", "h", " ", "plain", "\n", "2-l"]), max_size=12),
     st.lists(st.integers(1, 7), min_size=1, max_size=40),
 )
-def test_no_secret_shows_wherever_it_is_cut(words: list[str], cuts: list[int]) -> None:
+def test_no_secret_is_shown_with_any_split(words: list[str], cuts: list[int]) -> None:
     data = "".join(words).encode()
     masker = Masker(SECRETS)
     shown, at = b"", 0
@@ -34,7 +34,7 @@ def test_no_secret_shows_wherever_it_is_cut(words: list[str], cuts: list[int]) -
         assert shown == data
 
 
-def test_short_values_are_left_alone() -> None:
+def test_short_values_are_not_masked() -> None:
     assert mask_text("a yes b", ["yes"]) == "a yes b"
     assert Masker(["yes"]).feed(b"yes") == b"yes"
 
@@ -45,7 +45,7 @@ def test_the_longest_secret_is_masked_as_one() -> None:
     assert masker.feed(b"-long.") == b"***."
 
 
-def test_what_might_become_a_secret_is_shown_in_the_end(tmp_path: object) -> None:
+def test_a_partial_secret_is_shown_at_the_end(tmp_path: object) -> None:
     log_path = os.path.join(str(tmp_path), "log")
     log = SegmentWriter(log_path)
     read_end, write_end = os.pipe()

@@ -1,4 +1,4 @@
-"""Log segments: what is written is what is read, however it is asked for."""
+"""Log segments return the written records with every way of reading."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def encoded(written: list[tuple[str, bytes, bool]]) -> bytes:
 
 
 @given(records, st.integers(0, 500))
-def test_whole_records_are_read_and_torn_ones_are_not(
-    written: list[tuple[str, bytes, bool]], cut: int
-) -> None:
+def test_only_complete_records_are_read(written: list[tuple[str, bytes, bool]], cut: int) -> None:
     data = encoded(written)
     parts = read_parts(data, 1000)
     assert [(stream, text, ended) for _, stream, text, ended, _ in parts] == written
@@ -46,7 +44,7 @@ def test_whole_records_are_read_and_torn_ones_are_not(
 
 
 @given(st.binary(max_size=300))
-def test_anything_can_be_read_without_a_fault(data: bytes) -> None:
+def test_any_bytes_can_be_read_without_an_error(data: bytes) -> None:
     for time, stream, *_ in read_parts(data):
         assert time == time and stream in (STDOUT, STDERR)
 
@@ -90,7 +88,7 @@ def test_the_first_record_since_a_time_is_found(
     assert [part[0] for part in read_parts(path.read_bytes()[found:])] == [p[0] for p in later]
 
 
-def test_a_record_torn_by_a_crash_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+def test_the_next_writer_cuts_off_a_record_torn_by_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(encode_lines(1.0, STDOUT, b"whole\n") + b"0000000001.000000:o to")
     writer = SegmentWriter(str(path))
@@ -134,7 +132,7 @@ assert writer.flush(2.0) and not writer.unwritten
     ]
 
 
-def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_blocks_no_program(tmp_path: Path) -> None:
     writer = SegmentWriter(str(tmp_path / "log"))
     writer.close()
     writer.add(encode_lines(1.0, STDOUT, b"unheard\n"))

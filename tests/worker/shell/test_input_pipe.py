@@ -1,4 +1,4 @@
-"""The pipe that brings what is typed, and the bytes that come out, kept."""
+"""The pipe for typed input, and the stored output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def typed(reader: InputPipe) -> bytes:
     return b"".join(data for kind, data in reader.read() if kind == TYPED)
 
 
-def test_what_is_typed_arrives_in_its_order_with_sizes_and_the_end(
+def test_typed_input_arrives_in_order_with_sizes_and_the_end(
     tmp_path: Path, typing: InputPipe
 ) -> None:
     frames = [*input_pipe.typed(ADA, 0, b"ls\r"), input_pipe.resized(50, 132), input_pipe.ended()]
@@ -39,7 +39,7 @@ def test_what_is_typed_arrives_in_its_order_with_sizes_and_the_end(
     assert input_pipe.size_of(frames[1][-4:]) == (50, 132)
 
 
-def test_what_is_sent_twice_is_typed_once(tmp_path: Path, typing: InputPipe) -> None:
+def test_repeated_input_is_typed_once(tmp_path: Path, typing: InputPipe) -> None:
     """A server that was killed after writing, before answering, makes a client send it again."""
     write(tmp_path, *input_pipe.typed(ADA, 0, b"abc"))
     write(tmp_path, *input_pipe.typed(BOB, 0, b"xyz"))
@@ -57,7 +57,7 @@ def test_a_long_text_is_several_frames_that_arrive_whole(tmp_path: Path, typing:
     assert typed(typing) == text
 
 
-def test_only_the_owner_may_type_and_nobody_once_it_is_closed(
+def test_only_the_owner_may_type_and_only_before_it_is_closed(
     tmp_path: Path, typing: InputPipe
 ) -> None:
     assert stat.S_IMODE((tmp_path / input_pipe.PIPE).stat().st_mode) == 0o600
@@ -66,7 +66,7 @@ def test_only_the_owner_may_type_and_nobody_once_it_is_closed(
         write(tmp_path, input_pipe.ended())
 
 
-def test_the_last_of_what_came_is_kept_and_no_more(tmp_path: Path) -> None:
+def test_only_the_last_output_is_stored(tmp_path: Path) -> None:
     writer = output_log.Writer(str(tmp_path))
     piece = os.urandom(300_000)
     count = 2 * output_log.PIECE * output_log.PIECES // len(piece)
@@ -82,7 +82,7 @@ def test_the_last_of_what_came_is_kept_and_no_more(tmp_path: Path) -> None:
     assert data == everything[place : place + 1000]
 
 
-def test_what_is_kept_is_read_over_the_borders_of_its_pieces(tmp_path: Path) -> None:
+def test_stored_output_is_read_across_pieces(tmp_path: Path) -> None:
     text = os.urandom(2 * output_log.PIECE + 5)
     output_log.Writer(str(tmp_path)).add(text)
     found, place = b"", 0
@@ -95,6 +95,6 @@ def test_what_is_kept_is_read_over_the_borders_of_its_pieces(tmp_path: Path) -> 
     assert found == text
 
 
-def test_where_nothing_came_nothing_is_read(tmp_path: Path) -> None:
+def test_without_output_nothing_is_read(tmp_path: Path) -> None:
     assert output_log.read(str(tmp_path), 0, 10) == (0, b"")
     assert output_log.end(str(tmp_path)) == 0

@@ -1,4 +1,4 @@
-"""One attempt's directory, and supervisors started on it by hand."""
+"""The directory of one attempt, and supervisors that a test starts on it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import windlass.worker
 from windlass.worker.logs.segment import read_parts
 from windlass.worker.logs.segment_reader import join_lines
 
-PATIENCE = 60.0  # a limit for what has gone wrong, never a measure
+PATIENCE = 60.0  # an upper limit that only a failure reaches
 SUPERVISOR = Path(windlass.worker.__file__).with_name("supervisor.py")
 
 
 class Attempt:
-    """A launch file, and what comes of it."""
+    """A launch file, and its results."""
 
     def __init__(self, home: Path, script: str, **launch: Any) -> None:
         self.dir = home / "trials" / "1" / "main-0" / "1"
@@ -54,7 +54,7 @@ class Attempt:
         )
 
     def run(self) -> dict[str, Any]:
-        """Run to the end; the exit record."""
+        """Run to the end and return the exit record."""
         assert self.supervise().wait(PATIENCE) == 0
         return self.json("exit.json")
 
@@ -73,7 +73,7 @@ class Attempt:
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds that nothing tells us about."""
+    """Poll until a condition holds, where no notification exists."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline, f"never happened: {what}"

@@ -1,4 +1,4 @@
-"""The supervisor as a program: its lock, its signals, its nudges, its records."""
+"""The supervisor as a program: its lock, its signals, its notifications, its records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNTIL_TOLD = """
 """
 
 
-def test_the_record_of_a_plain_end(tmp_path: Path) -> None:
+def test_the_record_of_a_normal_end(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, "print('hello')")
     record = attempt.run()
     assert (record["exit_code"], record["signal"], record["reason"]) == (0, "", "")
@@ -38,7 +38,7 @@ def test_the_record_of_a_plain_end(tmp_path: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
-def test_a_second_supervisor_leaves_at_once(tmp_path: Path) -> None:
+def test_a_second_supervisor_exits_at_once(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     first = attempt.supervise()
     attempt.says("ready")
@@ -59,7 +59,7 @@ def test_many_supervisors_at_once_run_it_once(tmp_path: Path) -> None:
     assert (attempt.work / "ran").read_text() == "x"
 
 
-def test_what_a_killed_supervisor_had_begun_is_not_begun_again(tmp_path: Path) -> None:
+def test_an_attempt_of_a_killed_supervisor_is_not_started_again(tmp_path: Path) -> None:
     attempt = Attempt(
         tmp_path, "open('ran', 'a').write('x'); print('ready'); import time; time.sleep(600)"
     )
@@ -67,13 +67,13 @@ def test_what_a_killed_supervisor_had_begun_is_not_begun_again(tmp_path: Path) -
     attempt.says("ready")
     first.kill()
     first.wait(PATIENCE)
-    # One that was started as well, by a server that came after another, and is late.
+    # A late second supervisor, which a later server started.
     assert attempt.supervise().wait(PATIENCE) == 0
     assert (attempt.work / "ran").read_text() == "x"
-    assert not (attempt.dir / "exit.json").exists()  # the server buries it, and says why
+    assert not (attempt.dir / "exit.json").exists()  # the server records the end with the reason
 
 
-def test_its_state_names_processes_that_cannot_be_mistaken(tmp_path: Path) -> None:
+def test_its_state_names_its_processes_unambiguously(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
     attempt.says("ready")
@@ -87,7 +87,7 @@ def test_its_state_names_processes_that_cannot_be_mistaken(tmp_path: Path) -> No
     assert not is_alive(state["process"]["pid"], state["process"]["identity"])
 
 
-def test_what_a_terminal_would_send_is_ignored_and_not_passed_on(tmp_path: Path) -> None:
+def test_terminal_signals_are_ignored_and_not_passed_on(tmp_path: Path) -> None:
     attempt = Attempt(
         tmp_path,
         "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
@@ -103,7 +103,7 @@ def test_what_a_terminal_would_send_is_ignored_and_not_passed_on(tmp_path: Path)
     assert ("stdout", "True") in attempt.lines()
 
 
-def test_a_stop_that_came_first_is_heeded(tmp_path: Path) -> None:
+def test_an_earlier_stop_is_obeyed(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, "open('ran', 'w')")
     write_json(str(attempt.dir / "stop.json"), {"grace": 5, "reason": ""})
     record = attempt.run()
@@ -111,22 +111,22 @@ def test_a_stop_that_came_first_is_heeded(tmp_path: Path) -> None:
     assert not (attempt.work / "ran").exists()
 
 
-def test_a_stopped_process_hears_of_the_end(tmp_path: Path) -> None:
+def test_a_halted_process_receives_the_stop(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
     attempt.says("ready")
     pid = int(attempt.lines()[0][1].split()[1])
     os.kill(pid, signal.SIGSTOP)
-    supervisor.send_signal(signal.SIGTERM)  # without an order: the default grace
+    supervisor.send_signal(signal.SIGTERM)  # without an order: the default grace period
     supervisor.wait(PATIENCE)
     record = attempt.json("exit.json")
     assert (record["reason"], record["signal"]) == ("Stopped", "SIGTERM")
 
 
 @pytest.mark.thorough
-def test_the_time_before_the_process_counts_to_the_deadline(tmp_path: Path) -> None:
-    """It is the job's: restoring, installing and waiting take of it, too."""
-    head_start = 2.0  # that the server has
+def test_the_time_before_the_process_counts_towards_the_deadline(tmp_path: Path) -> None:
+    """The deadline applies to the job, including restoring, installing and waiting."""
+    head_start = 2.0  # the time that the server has
     attempt = Attempt(tmp_path, "import time; time.sleep(600)", deadline=2.0)
     attempt.work.mkdir()
     lock = take_lock(f"{attempt.work}.lock")
@@ -141,7 +141,7 @@ def test_the_time_before_the_process_counts_to_the_deadline(tmp_path: Path) -> N
     assert record["ended"] - record["started"] < 2.0 + head_start
 
 
-def test_nudges_find_a_server_that_came_later(tmp_path: Path) -> None:
+def test_notifications_reach_a_server_that_starts_later(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
     attempt.says("ready")
@@ -155,8 +155,8 @@ def test_nudges_find_a_server_that_came_later(tmp_path: Path) -> None:
     supervisor.wait(PATIENCE)
 
 
-def test_a_pipe_kept_open_from_outside_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    # Hands its stdout to a process of ours, which is no family of its own.
+def test_a_pipe_held_open_from_outside_does_not_delay_the_end(tmp_path: Path) -> None:
+    # Passes its stdout to a process of the test, which is not its child.
     script = f"""
         import array, os, socket
         with socket.socket(socket.AF_UNIX) as peer:
@@ -178,7 +178,7 @@ def test_a_pipe_kept_open_from_outside_does_not_hold_up_the_end(tmp_path: Path) 
     assert attempt.json("exit.json")["exit_code"] == 0
 
 
-def test_a_code_that_cannot_be_restored_is_a_failure_to_start(tmp_path: Path) -> None:
+def test_code_that_cannot_be_restored_is_a_failure_to_start(tmp_path: Path) -> None:
     manifest = json.dumps({"files": [["a.py", "f", "0" * 64, 3]], "version": 1})
     (tmp_path / "tree").write_text(manifest)
     record = Attempt(tmp_path, "pass", tree=str(tmp_path / "tree")).run()
@@ -199,11 +199,11 @@ def test_a_hostile_manifest_writes_nothing_outside(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_when_space_runs_out_the_log_says_what_was_lost(tmp_path: Path) -> None:
+def test_the_log_reports_lines_lost_on_a_full_disk(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, "for i in range(5000): print('x' * 99)")
 
     def limit() -> None:
-        # As a full disk: no file may grow over 100 kB.
+        # Like a full disk: no file may grow over 100 kB.
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 
     supervisor = subprocess.Popen(
@@ -219,7 +219,7 @@ def test_when_space_runs_out_the_log_says_what_was_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tells the memory of a process by /proc")
-def test_much_output_does_not_pile_up_in_memory(tmp_path: Path) -> None:
+def test_large_output_does_not_accumulate_in_memory(tmp_path: Path) -> None:
     attempt = Attempt(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""What a supervisor tells of what its replica uses."""
+"""The resource usage of a replica, as its supervisor reports it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.worker.supervise.usage_sampler import _gpus
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 
-# Of a program: wait until so many looks were taken at it.
+# Part of a program: wait for this many samples.
 WATCHED = """
 import os, subprocess, sys, time
 def until_seen(number):
@@ -41,7 +41,7 @@ child.kill()
 )
 
 
-def told(attempt: Attempt) -> list[dict[str, float]]:
+def samples(attempt: Attempt) -> list[dict[str, float]]:
     try:
         lines = (attempt.dir / "metrics").read_text().splitlines()
     except FileNotFoundError:
@@ -53,10 +53,10 @@ def told(attempt: Attempt) -> list[dict[str, float]]:
 
 
 @linux
-def test_cpu_memory_and_disk_are_those_of_all_its_processes(tmp_path: Path) -> None:
+def test_cpu_memory_and_disk_include_all_processes(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, BUSY, env={"WINDLASS_SYSTEM_METRICS": "0.5"})
     assert attempt.run()["exit_code"] == 0
-    seen = told(attempt)
+    seen = samples(attempt)
     assert len(seen) >= 3
     assert max(each["cpu_percent"] for each in seen) > 5
     assert max(each.get("processes", 0) for each in seen) == 2
@@ -70,34 +70,34 @@ def test_cpu_memory_and_disk_are_those_of_all_its_processes(tmp_path: Path) -> N
     }
 
 
-def test_what_is_over_soon_pays_nothing(tmp_path: Path) -> None:
+def test_a_short_program_is_not_sampled(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, "pass")
     assert attempt.run()["exit_code"] == 0
     assert not (attempt.dir / "metrics").exists()
 
 
 @pytest.mark.parametrize("off", ["0", pytest.param("off", marks=pytest.mark.thorough)])
-def test_it_can_be_turned_off(tmp_path: Path, off: str) -> None:
-    script = "import time; time.sleep(2.5)"  # the first look would be after 2 seconds
+def test_sampling_can_be_turned_off(tmp_path: Path, off: str) -> None:
+    script = "import time; time.sleep(2.5)"  # the first sample would be after 2 seconds
     attempt = Attempt(tmp_path, script, env={"WINDLASS_SYSTEM_METRICS": off})
     assert attempt.run()["exit_code"] == 0
-    assert told(attempt) == []
+    assert samples(attempt) == []
 
 
 @linux
-def test_the_first_look_is_early_and_the_last_at_the_end(tmp_path: Path) -> None:
-    script = WATCHED + "until_seen(1); time.sleep(1.2)"  # from a second on there is news
+def test_the_first_sample_is_early_and_the_last_at_the_end(tmp_path: Path) -> None:
+    script = WATCHED + "until_seen(1); time.sleep(1.2)"  # samples start after a second
     attempt = Attempt(tmp_path, script)
     assert attempt.run()["exit_code"] == 0
-    first, *_, last = told(attempt)
+    first, *_, last = samples(attempt)
     assert first["memory_bytes"] > 1 << 20
     assert "memory_bytes" not in last, "nobody is left that could use any"
     assert last["cpu_percent"] >= 0
 
 
 @linux
-def test_a_look_is_cheap(tmp_path: Path) -> None:
-    """Of a family of ten, with a hundred times the time that it takes as the limit."""
+def test_a_sample_is_cheap(tmp_path: Path) -> None:
+    """A tree of ten processes, with a hundred times the usual duration as the limit."""
     script = """
 import subprocess, sys, time
 from windlass.worker.supervise.usage_sampler import Sampler
@@ -135,7 +135,7 @@ int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long *memory) {
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler for a driver's double")
-def test_gpus_are_asked_as_their_driver_is(tmp_path: Path) -> None:
+def test_gpus_are_queried_through_their_driver(tmp_path: Path) -> None:
     (tmp_path / "nvml.c").write_text(STUB)
     library = str(tmp_path / "libnvml.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "nvml.c")], check=True)

@@ -279,7 +279,8 @@ def _group_flaws(name: Any, role: Any) -> list[str]:
 
 def _describe_non_job(name: Any, value: Any) -> str:
     if isinstance(value, JobGroup):
-        return f"{format_key(name)}: a role is a wl.Job, not a group; list the roles of that group here"
+        called = format_key(name)
+        return f"{called}: a role is a wl.Job, not a group; list the roles of that group here"
     if name in ROLE:
         return f"{name} is an option of a role, not of the group; write wl.Job(..., {name}=...)"
     near = nearest(format_key(name), WHOLE)

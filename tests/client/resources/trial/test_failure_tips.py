@@ -1,4 +1,4 @@
-"""Ways out of failures, in the words of whoever wrote the job."""
+"""Remedies for failures, in terms of the API that created the job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def failed(executable: Executable, reason: str, *, replicas: int = 2, **spec: in
 
 
 @pytest.mark.parametrize("executable", [SCRIPT, FUNCTION])
-def test_a_job_that_restarts_unasked_is_told_how_not_to(executable: Executable) -> None:
+def test_a_job_with_default_restarts_explains_how_to_disable_them(executable: Executable) -> None:
     tip = tip_for(failed(executable, "BackoffLimitExceeded"), "")
     assert tip == f'Tip: it restarts because of restart_policy="OnFailure"; {ONCE}'
 
@@ -35,11 +35,11 @@ def test_a_job_that_restarts_unasked_is_told_how_not_to(executable: Executable) 
         failed(SCRIPT, "ReplicaFailed"),
     ],
 )
-def test_who_asked_for_restarts_or_had_none_is_not(trial: TrialRecord) -> None:
+def test_a_job_with_explicit_restarts_or_none_gets_no_such_tip(trial: TrialRecord) -> None:
     assert tip_for(trial, "") is None
 
 
-def test_what_failed_is_told_before_how_often() -> None:
+def test_the_cause_comes_before_the_number_of_restarts() -> None:
     text = "ModuleNotFoundError: No module named 'sklearn'"
     tip = tip_for(failed(SCRIPT, "BackoffLimitExceeded"), text)
     first, second = (tip or "").splitlines()
@@ -47,18 +47,18 @@ def test_what_failed_is_told_before_how_often() -> None:
     assert second.endswith(ONCE)
 
 
-def test_a_job_has_a_deadline_and_a_function_a_timeout() -> None:
+def test_a_job_has_a_deadline_and_a_function_has_a_timeout() -> None:
     assert (tip_for(failed(SCRIPT, "DeadlineExceeded"), "") or "").endswith(": active_deadline=")
     assert (tip_for(failed(FUNCTION, "DeadlineExceeded"), "") or "").endswith(": timeout=")
 
 
-def test_a_program_without_a_keyboard_is_no_function_to_be_called() -> None:
+def test_a_program_without_a_keyboard_gets_no_tip_for_functions() -> None:
     text = "EOFError: EOF when reading a line"
     assert ".local(" in (tip_for(failed(FUNCTION, "ReplicaFailed"), text) or "")
     assert ".local(" not in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
 
 
-def test_the_port_of_a_replica_is_not_said_to_be_somebody_elses() -> None:
+def test_the_port_of_a_replica_is_not_reported_as_taken_by_another_program() -> None:
     text = "OSError: [Errno 98] Address already in use"
     assert "SO_REUSEADDR" in (tip_for(failed(SCRIPT, "ReplicaFailed"), text) or "")
     alone = tip_for(failed(SCRIPT, "ReplicaFailed", replicas=1), text) or ""

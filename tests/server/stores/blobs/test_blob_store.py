@@ -1,4 +1,4 @@
-"""Blobs: what has a name is whole and has that digest."""
+"""A named blob is complete and has the digest in its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def digest_of(data: bytes) -> str:
 
 
 def pack(*blobs: bytes) -> bytes:
-    """Blobs as they are uploaded."""
+    """A pack of blobs in the upload format."""
     return b"".join(
         hashlib.sha256(blob).digest() + len(blob).to_bytes(8, "big") + blob for blob in blobs
     )
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> FileBlobStore:
     return FileBlobStore(tmp_path / "blobs")
 
 
-def test_a_blob_is_found_by_its_digest_and_only_kept_once(store: FileBlobStore) -> None:
+def test_a_blob_is_found_by_its_digest_and_stored_once(store: FileBlobStore) -> None:
     digest = store.put(b"hello")
     assert digest == digest_of(b"hello")
     inode = os.stat(store.path(digest)).st_ino
@@ -63,7 +63,7 @@ def test_bytes_with_another_digest_are_refused_and_leave_nothing(store: FileBlob
     assert files(store) == set()
 
 
-def test_blobs_that_arrive_together_are_put_in_place_together(store: FileBlobStore) -> None:
+def test_blobs_that_arrive_together_are_stored_together(store: FileBlobStore) -> None:
     uploads = store.start_uploads()
     texts = [b"blob %d" % number for number in range(300)]
     for text in texts:
@@ -78,7 +78,7 @@ def test_blobs_that_arrive_together_are_put_in_place_together(store: FileBlobSto
     assert len(files(store)) == 300, "nothing is left of their coming"
 
 
-def test_blobs_that_are_given_up_leave_nothing(store: FileBlobStore) -> None:
+def test_abandoned_blobs_leave_nothing(store: FileBlobStore) -> None:
     uploads = store.start_uploads()
     uploads.write(b"hello")
     uploads.finish(digest_of(b"hello"))
@@ -91,17 +91,17 @@ def test_blobs_that_are_given_up_leave_nothing(store: FileBlobStore) -> None:
     ["", "..", "../../token", "/etc/passwd", "0" * 63, "0" * 65, "G" * 64, "A" * 64,
      "0" * 64 + "\n", "0" * 62 + "/.", "\u0660" * 64],
 )  # fmt: skip
-def test_what_is_no_digest_names_no_file(store: FileBlobStore, digest: str) -> None:
+def test_an_invalid_digest_names_no_file(store: FileBlobStore, digest: str) -> None:
     for use in (store.path, store.has, store.get, store.size):
         with pytest.raises(ValueError, match="digest"):
             use(digest)
 
 
-def test_a_file_is_taken_in_and_stays_where_it_was(store: FileBlobStore, tmp_path: Path) -> None:
+def test_a_file_is_added_and_stays_in_its_place(store: FileBlobStore, tmp_path: Path) -> None:
     source = tmp_path / "result.pkl"
     source.write_bytes(b"value")
     assert store.put_file(source) == (digest_of(b"value"), 5)
-    assert store.put_file(source) == (digest_of(b"value"), 5)  # killed in between, it is done again
+    assert store.put_file(source) == (digest_of(b"value"), 5)  # repeated, as after a kill
     assert store.get(digest_of(b"value")) == b"value"
     assert source.read_bytes() == b"value"
     assert files(store) == {digest_of(b"value")}
@@ -109,7 +109,7 @@ def test_a_file_is_taken_in_and_stays_where_it_was(store: FileBlobStore, tmp_pat
 
 @unhurried
 @given(st.lists(st.binary(max_size=200), max_size=6), st.data())
-def test_a_pack_may_arrive_in_any_pieces(
+def test_a_pack_may_arrive_in_any_chunks(
     tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], data: st.DataObject
 ) -> None:
     store = FileBlobStore(tmp_path_factory.mktemp("blobs"))
@@ -127,7 +127,7 @@ def test_a_pack_may_arrive_in_any_pieces(
 
 @unhurried
 @given(st.lists(st.binary(min_size=1, max_size=100), min_size=1, max_size=4), st.data())
-def test_of_a_torn_pack_the_whole_blobs_are_kept_and_nothing_else(
+def test_only_complete_blobs_of_a_truncated_pack_are_stored(
     tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], data: st.DataObject
 ) -> None:
     store = FileBlobStore(tmp_path_factory.mktemp("blobs"))
@@ -152,7 +152,7 @@ def test_a_damaged_blob_in_a_pack_is_refused(store: FileBlobStore) -> None:
     assert files(store) == {digest_of(b"first")}
 
 
-def test_what_a_killed_server_left_half_written_is_never_seen(store: FileBlobStore) -> None:
+def test_partial_files_of_a_killed_server_are_never_visible(store: FileBlobStore) -> None:
     uploads = store.start_uploads()
     uploads.write(b"half of ")
     assert not store.has(digest_of(b"half of "))
@@ -161,7 +161,7 @@ def test_what_a_killed_server_left_half_written_is_never_seen(store: FileBlobSto
     assert files(store) == set()
 
 
-def test_what_a_killed_server_had_begun_to_write_is_swept(tmp_path: Path) -> None:
+def test_partial_files_of_a_killed_server_are_deleted(tmp_path: Path) -> None:
     store = FileBlobStore(tmp_path)
     kept = store.put(b"whole")
     half = store.start_uploads()

@@ -1,4 +1,4 @@
-"""Garbage: what nothing points to goes, and never what somebody needs, whoever writes meanwhile."""
+"""Garbage collection deletes unreferenced blobs, and never needed ones, during any writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def digest_of(data: bytes) -> str:
 
 
 class Store:
-    """A store of blobs with a database that may point to some of them."""
+    """A store of blobs with a database that may reference some of them."""
 
     def __init__(self, path: Path) -> None:
         self.blobs = FileBlobStore(path / "blobs", lately=LATELY)
@@ -40,7 +40,7 @@ class Store:
         self.garbage = Garbage(self.trials, self.blobs, self.database)
 
     def put(self, data: bytes, *, age: float = 10 * 24 * 3600) -> str:
-        digest = FileBlobStore(self.blobs.root).put(data)  # by a server that ran before this one
+        digest = FileBlobStore(self.blobs.root).put(data)  # by an earlier server
         os.utime(self.blobs.path(digest), (time.time() - age, time.time() - age))
         return digest
 
@@ -52,7 +52,7 @@ class Store:
         return self.put(encode_manifest(entries), age=age)
 
     def point_to(self, digest: str, column: str = "notes") -> None:
-        """Have a row name a digest, anywhere in it."""
+        """Insert a row that names a digest in any column."""
 
         def change(connection: Connection) -> None:
             connection.run(
@@ -69,7 +69,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def test_what_nothing_points_to_goes_and_what_is_young_stays(store: Store) -> None:
+def test_unreferenced_blobs_are_deleted_and_new_ones_stay(store: Store) -> None:
     old, young = store.put(b"old"), store.put(b"young", age=60)
     report = store.garbage.collect(3600)
     assert (report.blobs, report.bytes, report.young) == (1, 3, 1)
@@ -77,14 +77,14 @@ def test_what_nothing_points_to_goes_and_what_is_young_stays(store: Store) -> No
     assert store.garbage.collect(3600).blobs == 0
 
 
-def test_a_dry_run_tells_and_removes_nothing(store: Store) -> None:
+def test_a_dry_run_reports_and_deletes_nothing(store: Store) -> None:
     old = store.put(b"old")
     assert store.garbage.collect(0, dry_run=True).blobs == 1
     assert store.blobs.has(old)
 
 
 @pytest.mark.parametrize("column", ["notes", "config", "artifacts", "description"])
-def test_what_any_row_names_stays_with_all_the_files_of_its_tree(store: Store, column: str) -> None:
+def test_a_referenced_tree_stays_with_all_its_files(store: Store, column: str) -> None:
     tree = store.tree(b"a", b"b")
     store.point_to(tree, column)
     other = store.tree(b"b", b"c")
@@ -96,8 +96,8 @@ def test_what_any_row_names_stays_with_all_the_files_of_its_tree(store: Store, c
     assert not store.blobs.has(other)
 
 
-def test_contents_of_either_kind_stay_with_the_list_that_names_them(store: Store) -> None:
-    """As the files of checkpoints, which trials put into the store themselves."""
+def test_files_with_either_digest_stay_with_their_manifest(store: Store) -> None:
+    """For example the files of checkpoints, which trials store themselves."""
     names = [f"b3-{digest_of(data)}" for data in (b"needed", b"not needed")]
     for name in names:
         path = Path(store.blobs.path(name))
@@ -110,19 +110,19 @@ def test_contents_of_either_kind_stay_with_the_list_that_names_them(store: Store
     assert store.blobs.missing([*names, entries[1].ref]) == [names[1]]
 
 
-def test_a_young_tree_keeps_its_old_files(store: Store) -> None:
+def test_a_new_tree_keeps_its_old_files(store: Store) -> None:
     tree = store.tree(b"a", b"b")
     os.utime(store.blobs.path(tree))
     assert store.garbage.collect(3600).blobs == 0
 
 
-def test_what_is_asked_for_is_young_again(store: Store) -> None:
+def test_a_requested_blob_counts_as_new(store: Store) -> None:
     digest = store.put(b"old")
     assert store.blobs.has(digest)
     assert store.garbage.collect(3600).blobs == 0
 
 
-def test_what_somebody_holds_by_a_link_stays(store: Store, tmp_path: Path) -> None:
+def test_a_blob_with_a_hard_link_stays(store: Store, tmp_path: Path) -> None:
     digest = store.put(b"held")
     os.link(store.blobs.path(digest), tmp_path / "pin")
     assert store.garbage.collect(0).blobs == 0
@@ -130,7 +130,7 @@ def test_what_somebody_holds_by_a_link_stays(store: Store, tmp_path: Path) -> No
     assert store.garbage.collect(0).blobs == 1
 
 
-def test_what_a_killed_collection_took_away_is_put_back(store: Store) -> None:
+def test_blobs_removed_by_a_killed_collection_are_restored(store: Store) -> None:
     kept, brought_again = store.put(b"kept"), store.put(b"again")
     for digest in (kept, brought_again):
         os.rename(store.blobs.path(digest), store.blobs.root / f".out-{digest}")
@@ -142,9 +142,9 @@ def test_what_a_killed_collection_took_away_is_put_back(store: Store) -> None:
     assert not [name for name in os.listdir(again.root) if name.startswith(".")]
 
 
-def test_one_collection_at_a_time(store: Store) -> None:
+def test_only_one_collection_runs_at_a_time(store: Store) -> None:
     with ThreadPoolExecutor(1) as pool:
-        with held(str(store.blobs.root)):  # the first waits for that
+        with held(str(store.blobs.root)):  # the first collection waits for this
             first = pool.submit(store.garbage.collect, 0)
             eventually(store.garbage._turn.locked, "it has begun")
             with pytest.raises(Conflict, match="already"):
@@ -153,7 +153,7 @@ def test_one_collection_at_a_time(store: Store) -> None:
     store.garbage.collect(0)
 
 
-def test_folders_of_trials_that_are_gone_go(store: Store) -> None:
+def test_folders_of_deleted_trials_are_removed(store: Store) -> None:
     for name in ("7", ".gone-8", "notes", "7-backup"):
         (store.trials / name).mkdir()
         (store.trials / name / "log").write_text("12345")
@@ -164,8 +164,8 @@ def test_folders_of_trials_that_are_gone_go(store: Store) -> None:
 
 
 @pytest.mark.thorough
-def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -> None:
-    """As clients do: ask what is missing, bring it, then have a row point to it if it is there."""
+def test_concurrent_writers_lose_nothing_to_an_aggressive_collection(store: Store) -> None:
+    """Like clients: query missing blobs, upload them, then reference them if they exist."""
     contents = [f"content {number}".encode() for number in range(40)]
     stop = threading.Event()
 
@@ -193,7 +193,7 @@ def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -
 
     def point(connection: Connection, tree: str, asked: float) -> bool:
         if not store.blobs.has(tree) or time.time() - asked > LATELY / 2:
-            return False  # to be brought again
+            return False  # to be uploaded again
         connection.run(
             "INSERT INTO experiments (project_id, name, created, notes) VALUES (1, 'x', 0, :tree)",
             {"tree": tree},
@@ -219,8 +219,8 @@ def test_writers_lose_nothing_to_a_collection_that_spares_nobody(store: Store) -
         assert not store.blobs.missing(listed), "and all its files"
 
 
-def test_nothing_is_removed_while_a_trial_saves_a_checkpoint(store: Store, tmp_path: Path) -> None:
-    """It finds a file in the store that nothing points to yet, and then writes its record."""
+def test_nothing_is_deleted_while_a_trial_saves_a_checkpoint(store: Store, tmp_path: Path) -> None:
+    """The trial finds an unreferenced file in the store, and then writes its record."""
     tree = store.tree(b"weights")
     store.database.write(insert_trial)
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""The logs of several replicas as one: each line once, in its writer's order, and in time."""
+"""The merged log of several replicas: each line once, in order of its writer and of time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_all(
 
 @st.composite
 def replicas(draw: st.DrawFn, *, clocks_agree: bool, whole: bool = False) -> list[list[Written]]:
-    """What some replicas wrote, each over some attempts."""
+    """The records of some replicas over several attempts."""
     found = []
     serial = itertools.count()
     names = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2), ("worker-a", 10)]
@@ -81,7 +81,7 @@ def replicas(draw: st.DrawFn, *, clocks_agree: bool, whole: bool = False) -> lis
         mine = []
         for attempt in range(1, draw(st.integers(1, 3)) + 1):
             for step in draw(st.lists(st.integers(least, 30), max_size=15)):
-                time += step / 8  # which a float of so many digits tells exactly
+                time += step / 8  # exact in a float with that many digits
                 stream = draw(st.sampled_from([STDOUT, STDERR]))
                 text = f"{next(serial)} " + "x" * draw(st.sampled_from([0, 0, 7, 300]))
                 end = whole or draw(st.booleans())
@@ -95,7 +95,7 @@ def in_time(records: list[Written]) -> bool:
 
 
 def by_replica(records: list[Written]) -> dict[tuple[str, int], list[Written]]:
-    ordered = sorted(records, key=replica_of)  # which keeps the order of each
+    ordered = sorted(records, key=replica_of)  # a stable sort
     return {who: list(run) for who, run in itertools.groupby(ordered, replica_of)}
 
 
@@ -118,7 +118,7 @@ def test_pages_of_any_size_hold_every_line_once_and_in_the_order_of_time(
 
 
 @given(replicas(clocks_agree=False), sizes)
-def test_a_clock_set_back_turns_no_replicas_lines_around(
+def test_a_clock_set_back_keeps_the_order_of_each_replica(
     written: list[list[Written]], size: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def test_a_clock_set_back_turns_no_replicas_lines_around(
 
 
 @given(replicas(clocks_agree=True), sizes, st.data())
-def test_what_is_written_between_two_pages_is_neither_lost_nor_told_twice(
+def test_lines_written_between_two_pages_are_neither_lost_nor_repeated(
     written: list[list[Written]], size: int, data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +142,7 @@ def test_what_is_written_between_two_pages_is_neither_lost_nor_told_twice(
             cuts = [data.draw(st.integers(0, len(mine))) for mine in left]
             put(Path(folder), flat([mine[:cut] for mine, cut in zip(left, cuts, strict=True)]))
             left = [mine[cut:] for mine, cut in zip(left, cuts, strict=True)]
-            page = store.read(1, cursor, size=size)  # one page, which may not be all there is
+            page = store.read(1, cursor, size=size)  # one page, which may not be everything
             found += map(seen, page.parts)
             cursor = page.cursor
         put(Path(folder), flat(left))
@@ -151,7 +151,7 @@ def test_what_is_written_between_two_pages_is_neither_lost_nor_told_twice(
 
 
 @given(replicas(clocks_agree=True, whole=True), st.integers(0, 50), st.integers(1, 20))
-def test_the_tail_and_a_search_are_parts_of_the_whole(
+def test_the_tail_and_a_search_are_parts_of_the_whole_log(
     written: list[list[Written]], count: int, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +165,7 @@ def test_the_tail_and_a_search_are_parts_of_the_whole(
         found: list[Written] = []
         cursor: str | None = None
         for _ in range(1000):
-            # Whole pages: one that is cut short may change the order of lines of the same time.
+            # Whole pages: a truncated page may change the order of lines with equal times.
             page = store.search(1, Pattern("1"), cursor, limit=limit, time=Slice(60))
             assert len(page.parts) <= limit
             found += map(seen, page.parts)
@@ -175,7 +175,7 @@ def test_the_tail_and_a_search_are_parts_of_the_whole(
         assert found == [each for each in whole if "1" in each.text]
 
 
-def test_only_the_replicas_asked_for_are_read(tmp_path: Path) -> None:
+def test_only_the_selected_replicas_are_read(tmp_path: Path) -> None:
     keys = [("ps", 0, 1), ("worker", 0, 1), ("worker", 0, 2), ("worker", 1, 1)]
     put(
         tmp_path,
@@ -201,7 +201,7 @@ def test_only_the_replicas_asked_for_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_hundred_replicas_of_which_one_floods_are_read_in_bounded_memory(tmp_path: Path) -> None:
+def test_a_hundred_replicas_with_one_flood_are_read_in_limited_memory(tmp_path: Path) -> None:
     loud = [Written(("worker", 0, 1), START + n / 8, STDOUT, "x" * 90, True) for n in range(40_000)]
     calm = [
         Written(("worker", index, 1), START + n * 50, STDOUT, f"{index} {n}", True)
@@ -226,7 +226,7 @@ def test_a_hundred_replicas_of_which_one_floods_are_read_in_bounded_memory(tmp_p
     assert peak < 16 << 20, "of a log of 4 MB and 2 MB of others"
 
 
-def test_a_cursor_of_a_hundred_replicas_over_many_attempts_is_taken_back(home: Path) -> None:
+def test_a_cursor_of_a_hundred_replicas_over_many_attempts_is_accepted(home: Path) -> None:
     trial = submit(role("print(name)", replicas=1)).wait(PATIENCE)
     name = "w" * 40
     records = [

@@ -1,4 +1,4 @@
-"""Searching logs: all that reading everything would find, whatever the pages and the blocks."""
+"""A search finds the same lines as reading everything, with any sizes of pages and blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ START = 1_763_244_000.0
 
 Record = tuple[str, str, bool]  # stream, text, whether it ended its line
 
-# Texts that are easily confused with headers, and that meet at the ends of pieces.
+# Texts that resemble headers, and that meet at the ends of pieces.
 words = st.sampled_from(
     ["", "a", "b", "ab", "ba", "1763244", ":o ", " o ", "\x1d", "é", "loss", " "]
 )
@@ -51,7 +51,7 @@ expressions = st.sampled_from(
 
 @pytest.fixture(autouse=True, params=[(100, 150, 1), (1 << 17, 1 << 20, 64)])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that end in the middle of everything, and those of real life."""
+    """Block sizes that split every record, and realistic ones."""
     first, block, patience = request.param
     monkeypatch.setattr(segment_search, "_FIRST_BLOCK", first)
     monkeypatch.setattr(segment_search, "_BLOCK", block)
@@ -82,7 +82,7 @@ def lines_of(data: bytes) -> list[str]:
 def found_in(
     store: FileLogStore, pattern: Pattern, limit: int, **asked: object
 ) -> Iterator[LogPart]:
-    """All that is found, in pages that are as small as they can be."""
+    """All matches, in the smallest possible pages."""
     cursor: str | None = None
     for _ in range(300):
         page = store.search(1, pattern, cursor, limit=limit, time=Slice(0), **asked)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def test_a_text_is_found_on_either_side_of_any_boundary(
 
 
 @given(records, expressions, st.integers(1, 4))
-def test_an_expression_matches_the_texts_of_lines_alone(
+def test_a_regular_expression_matches_only_the_texts_of_lines(
     written: list[Record], expression: str, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +124,7 @@ def test_an_expression_matches_the_texts_of_lines_alone(
 
 
 @given(records, st.lists(st.integers(0, 25), max_size=3), plain, st.integers(1, 3))
-def test_who_follows_hears_of_each_line_once_and_whole(
+def test_a_follower_gets_each_line_once_and_whole(
     written: list[Record], cuts: list[int], needle: str, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,9 @@ def test_who_follows_hears_of_each_line_once_and_whole(
         assert sorted(found) == sorted(line for line in lines_of(data) if needle in line)
 
 
-def test_a_line_that_an_attempt_left_unended_is_told_when_the_next_begins(tmp_path: Path) -> None:
+def test_an_incomplete_line_of_an_attempt_is_returned_when_the_next_one_starts(
+    tmp_path: Path,
+) -> None:
     segment(tmp_path).write_bytes(encode_open(START, STDOUT, b"loss na"))
     store = FileLogStore(tmp_path)
     page = store.search(1, Pattern("loss"), None, is_followed=True, time=Slice(60))
@@ -159,7 +161,7 @@ def test_a_line_that_an_attempt_left_unended_is_told_when_the_next_begins(tmp_pa
 
 
 @given(records, st.floats(START - 2, START + 30), st.floats(START - 2, START + 30))
-def test_lines_of_a_time_are_found_read_and_last(
+def test_lines_of_a_time_range_are_found_by_all_queries(
     written: list[Record], since: float, until: float
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +182,7 @@ def test_lines_of_a_time_are_found_read_and_last(
 @given(expressions, texts)
 @example(r"a{2}b", "aab")
 @example(r"\.b+c", ".bc")
-def test_a_required_literal_is_in_all_that_matches(expression: str, text: str) -> None:
+def test_a_required_literal_is_part_of_every_match(expression: str, text: str) -> None:
     literals = required_literals(expression)
     if literals and Pattern(expression, is_regex=True).matches(text.encode()):
         assert any(literal in text.encode() for literal in literals)
@@ -210,13 +212,13 @@ def test_a_required_literal_is_in_all_that_matches(expression: str, text: str) -
         ("épée", ["épée".encode()]),
     ],
 )
-def test_the_literals_of_an_expression_are_what_it_cannot_do_without(
+def test_the_literals_of_an_expression_are_those_every_match_needs(
     expression: str, literals: list[bytes]
 ) -> None:
     assert list(required_literals(expression)) == literals
 
 
-def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
+def test_invalid_records_are_skipped(tmp_path: Path) -> None:
     segment(tmp_path).write_bytes(
         encode_lines(START, STDOUT, b"one hit\n") + b"torn hit\n\0\0\0\n"
         + encode_lines(START + 1, STDOUT, b"two hit\n")
@@ -240,18 +242,18 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
         ("x" * 2000, "at most 1000 characters"),
     ],
 )
-def test_what_cannot_be_searched_for_is_refused(text: str, why: str) -> None:
+def test_an_invalid_search_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         Pattern(text, is_regex=True)
 
 
-def test_no_expression_takes_long_to_be_read() -> None:
-    """Nothing else of the server runs meanwhile. Without bounds it is more than half a second."""
+def test_every_expression_is_parsed_quickly() -> None:
+    """The parser blocks the whole server. Without limits it takes more than half a second."""
     hostile = [
         r"(\PN*){999}", r"(?i)(\PN*){999}", r"\pL{1000}", r"(\PL\pL){1,1000}", r"\w\pL" * 200,
         r"(\pL|\pN|\pS)" * 70, r"\pL\pN\pS\pP" * 80, r".{1000}.{999}",
     ]  # fmt: skip
-    Pattern("a", is_regex=True)  # imports what is needed
+    Pattern("a", is_regex=True)  # loads the imports
     for expression in hostile:
         began = time.thread_time()
         with contextlib.suppress(InvalidArgument):
@@ -259,13 +261,13 @@ def test_no_expression_takes_long_to_be_read() -> None:
         assert time.thread_time() - began < 0.25, expression
 
 
-def test_an_expression_that_ruins_others_is_answered_in_slices(tmp_path: Path) -> None:
-    """Python's own `re` takes longer than the world for one of these lines."""
+def test_a_pathological_expression_is_processed_in_slices(tmp_path: Path) -> None:
+    """Python's `re` would take practically forever for one of these lines."""
     segment(tmp_path).write_bytes(encode_lines(START, STDOUT, (b"a" * 60 + b"\n") * 200))
     for hostile in ("(a+)+$x", "(a*)*b", "(a|aa)+c", "a{0,500}a{0,500}b"):
         assert list(found_in(FileLogStore(tmp_path), Pattern(hostile, is_regex=True), 10)) == []
 
 
-def test_the_mark_of_an_unended_text_is_in_no_ended_record() -> None:
+def test_the_mark_of_an_incomplete_text_occurs_in_no_complete_record() -> None:
     assert MARK not in encode_lines(START, STDERR, b"text\n")
     assert encode_open(START, STDERR, b"text").count(MARK) == 1

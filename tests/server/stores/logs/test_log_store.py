@@ -1,4 +1,4 @@
-"""Logs: read from any cursor, from the end, or by what they say; only whole records are seen."""
+"""Logs are read from any cursor, from the end, or by search, and show only complete records."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Log:
     def write(
         self, text: str, stream: str = STDOUT, replica: str = "main-0", attempt: int = 1
     ) -> None:
-        """A record: a line, or the beginning of one if the text has no newline at its end."""
+        """Write a record: a line, or the beginning of one if the text has no final newline."""
         self._clock += 0.5
         encode = encode_lines if text.endswith("\n") else encode_open
         with self.path(replica, attempt).open("ab") as file:
             file.write(encode(self._clock, stream, text.encode()))
 
     def read_all(self, cursor: str | None = None) -> list[str]:
-        """All lines from a cursor on, page by page."""
+        """All lines after a cursor, page by page."""
         joiner, lines = LineJoiner(), []
         while True:
             page = self.store.read(1, cursor)
@@ -51,7 +51,7 @@ class Log:
                 return [*lines, *joiner.rest()]
 
     def search(self, text: str, stream: str | None = None) -> list[str]:
-        """All lines that match, page by page: a page may be empty when its time was over."""
+        """All matching lines, page by page. A page may be empty after its time limit."""
         lines: list[str] = []
         cursor, has_more = None, True
         while has_more:
@@ -70,7 +70,7 @@ def texts(page: object) -> list[str]:
     return [part.text for part in page.parts]  # type: ignore[attr-defined]
 
 
-def test_a_cursor_goes_on_where_it_was_given_out(log: Log) -> None:
+def test_a_cursor_continues_at_its_position(log: Log) -> None:
     assert log.store.read(1, None).parts == []
     log.write("one\n")
     first = log.store.read(1, None)
@@ -85,11 +85,11 @@ def test_a_cursor_goes_on_where_it_was_given_out(log: Log) -> None:
     ]
     log.write("ee\n")
     assert texts(log.store.read(1, second.cursor)) == ["ee"]
-    assert texts(log.store.read(1, first.cursor)) == ["two", "thr", "ee"]  # it stays good
+    assert texts(log.store.read(1, first.cursor)) == ["two", "thr", "ee"]  # it stays valid
     assert texts(log.store.read(1, None, STDERR)) == ["two"]
 
 
-def test_a_torn_last_record_is_invisible_until_it_is_whole(log: Log) -> None:
+def test_a_partial_last_record_is_invisible_until_it_is_complete(log: Log) -> None:
     log.write("whole\n")
     record = encode_lines(1_700_000_001.0, STDOUT, b"needle\n")
     for cut in (1, 17, 19, 22, len(record) - 1):
@@ -104,7 +104,7 @@ def test_a_torn_last_record_is_invisible_until_it_is_whole(log: Log) -> None:
         log.write("whole\n")
 
 
-def test_several_attempts_and_replicas_are_one_log_by_time(log: Log) -> None:
+def test_several_attempts_and_replicas_are_one_log_in_order_of_time(log: Log) -> None:
     log.write("a\n", replica="main-0")
     log.write("b\n", replica="worker-1")
     log.write("c\n", STDERR, replica="main-0")
@@ -122,7 +122,7 @@ def test_several_attempts_and_replicas_are_one_log_by_time(log: Log) -> None:
     assert texts(log.store.tail(1, 2)) == ["d", "e"]
 
 
-def test_the_tail_is_whole_lines_also_far_from_the_end(log: Log) -> None:
+def test_the_tail_has_whole_lines_also_far_from_the_end(log: Log) -> None:
     for number in range(30):
         log.write(f"{number} " + "x" * 60_000)  # a long line is several records
         log.write("y" * 50_000 + "\n")
@@ -135,7 +135,7 @@ def test_the_tail_is_whole_lines_also_far_from_the_end(log: Log) -> None:
     assert texts(log.store.tail(1, 1)) == ["10%\r20%\rdone"]
     assert texts(log.store.tail(1, 0)) == []
     assert len(texts(log.store.tail(1, 1000))) == 31
-    assert log.store.read(1, tail.cursor).parts[0].text == "done"  # goes on after it
+    assert log.store.read(1, tail.cursor).parts[0].text == "done"  # continues after it
 
 
 def test_a_search_finds_a_text_that_was_written_in_pieces(log: Log) -> None:
@@ -158,7 +158,7 @@ def test_a_search_finds_a_text_that_was_written_in_pieces(log: Log) -> None:
     assert log.search("NEEDLE") == []
 
 
-def test_a_search_goes_on_from_its_cursor(log: Log) -> None:
+def test_a_search_continues_from_its_cursor(log: Log) -> None:
     for number in range(2500):
         log.write(f"hit {number}\nmiss\n")
     found: list[str] = []
@@ -185,7 +185,7 @@ def test_a_search_goes_on_from_its_cursor(log: Log) -> None:
         max_size=30,
     )
 )
-def test_reading_searching_and_the_tail_agree(
+def test_reading_searching_and_tailing_agree(
     tmp_path_factory: pytest.TempPathFactory, written: list[tuple[str, str, str]]
 ) -> None:
     log = Log(tmp_path_factory.mktemp("home"))
@@ -211,15 +211,15 @@ def test_reading_searching_and_the_tail_agree(
     ["x", "main-0.1", "main-0.1:", "main-0.1:-1", "main-0.1:1e3", "../0.1:5", "main-0.1:5,",
      "main-0.1:" + "9" * 19, "main-0.1:5\n", "MAIN-0.1:5", "main-0.1:\u0665"],
 )  # fmt: skip
-def test_a_cursor_that_was_never_given_out_is_refused(log: Log, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(log: Log, cursor: str) -> None:
     log.write("one\n")
     for look in (log.store.read, lambda trial, at: log.store.search(trial, Pattern("one"), at)):
         with pytest.raises(InvalidArgument, match="cursor"):
             look(1, cursor)
 
 
-def test_a_cursor_survives_its_own_text(log: Log) -> None:
+def test_a_cursor_survives_a_round_trip_as_text(log: Log) -> None:
     places = {("main", 0, 1): 4096, ("worker-b", 12, 3): 0}
     assert parse_cursor(format_cursor(places)) == places
     log.write("one\n")
-    assert log.store.read(1, "main-0.1:999999").parts == []  # beyond the end is no harm
+    assert log.store.read(1, "main-0.1:999999").parts == []  # beyond the end is harmless

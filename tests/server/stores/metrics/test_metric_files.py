@@ -1,4 +1,4 @@
-"""Metrics files: records of both kinds, whole or torn; columns made of them; fewer points."""
+"""Metrics files: records of both kinds, complete or partial; their columns; downsampling."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(path: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def test_records_of_both_kinds_follow_each_other(tmp_path: Path) -> None:
+def test_records_of_both_kinds_can_be_mixed(tmp_path: Path) -> None:
     path = write(
         tmp_path / "metrics",
         FORMS["one"].record(1.0, 1, [0.1]),
@@ -70,7 +70,7 @@ def test_records_of_both_kinds_follow_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 56))
-def test_a_torn_record_takes_no_other_with_it(tmp_path: Path, cut: int) -> None:
+def test_a_damaged_record_affects_no_other_record(tmp_path: Path, cut: int) -> None:
     torn = FORMS["two"].record(9.0, 9, [9.0, 9.0])
     assert len(torn) == 48
     text = json_record(9.0, 9, '"training"', {'"loss"': 9.0})
@@ -84,7 +84,7 @@ def test_a_torn_record_takes_no_other_with_it(tmp_path: Path, cut: int) -> None:
                 assert 9 not in {step for step, _ in read(path)["loss"]}
 
 
-def test_half_a_record_is_waited_for(tmp_path: Path) -> None:
+def test_half_a_record_is_read_once_it_is_complete(tmp_path: Path) -> None:
     whole = FORMS["one"].record(2.0, 2, [0.2])
     first = FORMS["one"].record(1.0, 1, [0.1])
     for cut in range(len(whole)):
@@ -107,7 +107,7 @@ PARTS = st.lists(
 
 
 @given(parts=PARTS, repeats=st.integers(1, 40))
-def test_whatever_lies_between_records_they_are_all_read(
+def test_all_records_are_read_despite_any_bytes_between_them(
     tmp_path_factory: pytest.TempPathFactory, parts: list[str | bytes], repeats: int
 ) -> None:
     data, steps = [], []
@@ -139,7 +139,7 @@ def long_file(path: Path, count: int = 60_000) -> list[float]:
     return values
 
 
-def test_chunks_say_what_the_file_says(tmp_path: Path) -> None:
+def test_chunks_agree_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics"
     values = long_file(path)
     plain = read(path)
@@ -152,7 +152,7 @@ def test_chunks_say_what_the_file_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"rubbish", None])
-def test_a_damaged_chunk_is_done_without(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_chunk_is_ignored(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "metrics"
     long_file(path)
     plain = read(path)
@@ -164,7 +164,7 @@ def test_a_damaged_chunk_is_done_without(tmp_path: Path, damage: bytes | None) -
     assert repr(read(path)) == repr(plain)
 
 
-def test_a_chunk_that_lies_about_its_size_reads_nothing_beyond_it(tmp_path: Path) -> None:
+def test_a_chunk_with_a_wrong_size_is_not_read_beyond_its_end(tmp_path: Path) -> None:
     path = tmp_path / "metrics"
     long_file(path)
     plain = read(path)
@@ -176,7 +176,7 @@ def test_a_chunk_that_lies_about_its_size_reads_nothing_beyond_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 10, 100, 1000, 10_000])
-def test_fewer_points_keep_the_ends_and_the_spikes(tmp_path: Path, most: int) -> None:
+def test_downsampling_keeps_the_ends_and_the_spikes(tmp_path: Path, most: int) -> None:
     path = tmp_path / "metrics"
     values = long_file(path)
     few = find_parts(path, "loss".__eq__)["loss"].fewer(most)
@@ -194,7 +194,7 @@ def test_fewer_points_keep_the_ends_and_the_spikes(tmp_path: Path, most: int) ->
     values=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=300),
     most=st.integers(5, 100),
 )
-def test_the_least_and_the_greatest_always_stay(values: list[float], most: int) -> None:
+def test_the_minimum_and_the_maximum_always_stay(values: list[float], most: int) -> None:
     few = downsample(column(values), most)
     assert len(few.values) <= most
     numbers = [value for value in values if value == value]
@@ -208,7 +208,7 @@ def column(values: list[float]) -> Column:
     return make_column((step, float(step), value) for step, value in enumerate(values))
 
 
-def test_two_readers_at_once_make_each_chunk_once(tmp_path: Path) -> None:
+def test_two_concurrent_readers_create_each_chunk_once(tmp_path: Path) -> None:
     import threading
 
     path = tmp_path / "metrics"

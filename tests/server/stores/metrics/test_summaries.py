@@ -1,4 +1,4 @@
-"""What metrics come to: each step of a replica counts once, in whatever order it is read."""
+"""Summaries of metrics count each step of a replica once, in any order of reading."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ VALUES (1, 'u', 1, 'train', 'RUNNING', 0, 1.0, 0, '', '', '', 0, '', '{}', '{}',
 
 
 class Counting:
-    """A trial whose attempts report, and a server that reads of each a piece at a time.
+    """A trial whose attempts report, and a server that reads each in pieces.
 
-    A position is how many points of the attempt were read.
+    A position is the number of points of the attempt that were read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class Counting:
         return found.get(1, {}).get("loss")
 
     def expected(self) -> Rows:
-        """By the rule, said in another way: what counts of all that was reported."""
+        """The rule in another form: the points that count of all reported ones."""
         counted: Rows = []
         for (index, attempt), rows in self.reported.items():
             later = [
@@ -91,7 +91,7 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
     made.database.close()
 
 
-def test_a_later_attempt_has_the_say_from_its_first_step_on(counting: Counting) -> None:
+def test_a_later_attempt_counts_from_its_first_step_on(counting: Counting) -> None:
     counting.reported = {
         (0, 1): [(step, 1.0 + step, 100.0 + step) for step in range(10)],
         (0, 2): [(step, 50.0 + step, float(step)) for step in range(6, 12)],
@@ -107,7 +107,7 @@ def test_a_later_attempt_has_the_say_from_its_first_step_on(counting: Counting) 
     assert after.mean == (sum(range(100, 106)) + sum(range(6, 12))) / 12
 
 
-def test_an_attempt_that_is_read_late_does_not_take_the_say_back(counting: Counting) -> None:
+def test_an_attempt_that_is_read_late_does_not_replace_a_later_one(counting: Counting) -> None:
     counting.reported = {(0, 1): [(0, 1.0, 9.0), (1, 2.0, 9.0)], (0, 2): [(1, 3.0, 4.0)]}
     counting.count(0, 2, 1)
     counting.count(0, 1, 2)
@@ -122,7 +122,7 @@ def test_the_same_step_reported_twice_by_one_attempt_counts_twice(counting: Coun
     assert counting.summary == Summary(count=2, min=1.0, max=2.0, mean=1.5, last=2.0, step=3)
 
 
-def test_a_piece_that_somebody_else_counted_meanwhile_is_not_counted_again(
+def test_a_piece_that_another_reader_counted_is_not_counted_again(
     counting: Counting,
 ) -> None:
     counting.reported = {(0, 1): [(0, 1.0, 1.0)], (0, 2): [(0, 2.0, 2.0)]}
@@ -137,9 +137,9 @@ def test_a_piece_that_somebody_else_counted_meanwhile_is_not_counted_again(
 
 REPORTS = st.lists(
     st.tuples(
-        st.integers(0, 1),  # whose
-        st.integers(1, 4),  # in which attempt
-        st.integers(0, 12),  # at which step
+        st.integers(0, 1),  # index
+        st.integers(1, 4),  # attempt
+        st.integers(0, 12),  # step
         st.one_of(st.integers(-5, 5).map(float), st.sampled_from([math.nan, math.inf, -math.inf])),
     ),
     max_size=40,
@@ -147,7 +147,7 @@ REPORTS = st.lists(
 
 
 @given(reports=REPORTS, chance=st.randoms(use_true_random=False))
-def test_whatever_is_read_in_whatever_order_comes_to_what_the_rule_says(
+def test_summaries_follow_the_rule_in_any_order_of_reading(
     tmp_path_factory: pytest.TempPathFactory, reports: list[tuple[int, int, int, float]], chance
 ) -> None:
     counting = Counting(tmp_path_factory.mktemp("counted") / "windlass.db")

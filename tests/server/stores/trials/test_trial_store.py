@@ -1,4 +1,4 @@
-"""Trials in SQL: what is kept at hand is what the database says, whoever writes at once."""
+"""Trials in SQL: the cache agrees with the database during concurrent writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first_status(_job: Job) -> tuple[JobStatus, tuple[()]]:
 
 
 def look_at(store: TrialStore, uids: list[str], chance: random.Random) -> None:
-    """What a controller does: load, conclude, save if nothing changed meanwhile."""
+    """Do the work of a controller: load, decide, save if nothing changed meanwhile."""
     for number in range(LOOKS):
         uid = chance.choice(uids)
         loaded = store.load(uid)
@@ -43,7 +43,7 @@ def look_at(store: TrialStore, uids: list[str], chance: random.Random) -> None:
             assert after[1].restarts > old.restarts, "what was written is seen by who wrote it"
 
 
-def test_a_trial_takes_over_the_priority_of_its_experiment_unless_it_runs_in_a_cluster(
+def test_a_trial_inherits_the_priority_of_its_experiment_unless_it_runs_in_a_cluster(
     tmp_path: Path,
 ) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
@@ -71,7 +71,7 @@ def test_a_trial_takes_over_the_priority_of_its_experiment_unless_it_runs_in_a_c
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])
-def test_what_is_at_hand_is_what_is_stored(tmp_path: Path, most: int) -> None:
+def test_the_cache_equals_the_stored_rows(tmp_path: Path, most: int) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
     store = TrialStore(database, TrialCache(most))
     keys = [uuid.UUID(int=number).hex for number in range(TRIALS)]
@@ -91,7 +91,7 @@ def test_what_is_at_hand_is_what_is_stored(tmp_path: Path, most: int) -> None:
             each.start()
         for grace in range(LOOKS, 0, -1):
             chosen = random.Random(grace).sample(range(TRIALS), 3)
-            # The same trial asked for again, one told to stop sooner, one read.
+            # The same trial submitted again, another stop, and a read.
             again = submit(keys[chosen[0]])
             stop = store.request_stop(ids[chosen[1]], "", float(grace))
             found, _, _ = await asyncio.gather(again, stop, store.record(ids[chosen[2]]))
@@ -115,7 +115,7 @@ def test_what_is_at_hand_is_what_is_stored(tmp_path: Path, most: int) -> None:
     database.close()
 
 
-def test_a_look_that_was_taken_before_a_change_of_the_spec_is_not_stored(tmp_path: Path) -> None:
+def test_a_decision_from_before_a_change_of_the_spec_is_not_stored(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "windlass.db")
     store = TrialStore(database)
     key = uuid.UUID(int=1).hex
