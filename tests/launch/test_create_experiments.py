@@ -148,7 +148,7 @@ def test_all_that_is_wrong_with_a_new_experiment_is_told_at_once() -> None:
     told = str(caught.value)
     for what in ("name: ''", "project: ''", "labels: write a list", "description: 7", "config: f"):
         assert what in told
-    with pytest.raises(wl.InvalidArgument, match="labels: '' is not a label"):
+    with pytest.raises(wl.InvalidArgument, match="labels: '' is not a valid label"):
         wl.create_experiment("x", labels=[""])
     cyclic: dict[str, object] = {}
     cyclic["self"] = cyclic

@@ -90,7 +90,7 @@ def test_a_shell_that_is_left_goes_on_and_is_come_back_to(shell: Shell) -> None:
     with shell.terminal("shell", "attach", which).closing() as again:
         again.until("ready").type('echo "<$kept>"\r').until("<here>").type("exit 4\r")
         assert again.end() == 4
-    assert f"Shell {which} ended: exit 4" in shell("shell", "attach", which).stderr
+    assert f"Shell {which} has ended: exit 4" in shell("shell", "attach", which).stderr
     shown = shell.good("shell", "show", which)
     assert "<here>" in shown
     assert "\x1b" not in shown

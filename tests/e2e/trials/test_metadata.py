@@ -111,12 +111,12 @@ def test_an_empty_file_is_a_file(home: Path, tmp_path: Path) -> None:
 def refusals(tmp_path: Path) -> dict[str, tuple[Callable[[wl.Experiment], Any], str]]:
     """Return invalid metadata and the errors that it raises."""
     return {
-        "label no text": (lambda e: e.add_label(3), "labels: 3 is not a label"),
+        "label no text": (lambda e: e.add_label(3), "labels: 3 is not a valid label"),
         "label text": (
             lambda e: e.set_labels("paper"),
             r"labels: write a list: labels=\['paper'\]",
         ),
-        "label empty": (lambda e: e.add_label(" "), "labels: ' ' is not a label"),
+        "label empty": (lambda e: e.add_label(" "), "labels: ' ' is not a valid label"),
         "label long": (lambda e: e.add_label("x" * 201), "at most 200 characters"),
         "labels many": (
             lambda e: e.set_labels([str(n) for n in range(101)]),
@@ -264,7 +264,7 @@ def test_labels_of_a_trial_change_while_it_runs_and_after(home: Path) -> None:
     assert wl.get_trial(trial.id).labels == ("late",)
     assert (trial.state, wl.get_trial(trial.id).result()) == ("SUCCEEDED", 4)
     assert trial.set_labels(["a", "b"]).labels == ("a", "b")
-    with pytest.raises(wl.InvalidArgument, match="is not a label"):
+    with pytest.raises(wl.InvalidArgument, match="is not a valid label"):
         trial.add_label("")
 
 

@@ -183,9 +183,11 @@ def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
     project = lab.create_project("vision")
     experiment = wl.create_experiment("sweep", project=project.place)
     wl.create_experiment("sweep", project=project.place)
-    with pytest.raises(wl.Conflict, match=r"holds 2 experiments: it is not deleted\.\n.*archive"):
+    with pytest.raises(
+        wl.Conflict, match=r"contains 2 experiments, so it cannot be deleted\.\n.*archive"
+    ):
         project.delete()
-    with pytest.raises(wl.Conflict, match=r"holds 1 project: it is not deleted"):
+    with pytest.raises(wl.Conflict, match=r"contains 1 project, so it cannot be deleted"):
         lab.delete()
     for each in project.list_experiments():
         each.move_to("default")

@@ -112,9 +112,9 @@ def test_a_cursor_is_good_for_the_question_it_came_with_alone(server: Server) ->
 
 def test_a_body_that_makes_no_sense_is_refused_with_what_is_wrong(server: Server) -> None:
     for body, told in (
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
         (b"[]", "Expected `object`, got `array`"),
         (b'{"key": "x"}', "key"),
         (b'{"params": {"a": ' + b"[" * 100_000, "nested too deeply"),
