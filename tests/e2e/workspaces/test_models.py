@@ -107,7 +107,7 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     assert [each.id for each in wl.list_models(project=place)] == [model.id]
     assert model.move_to("default").project == "default"
     assert model.move_to(project).project == place
-    with pytest.raises(wl.Conflict, match=r"There is a model .* already"):
+    with pytest.raises(wl.Conflict, match=r"A model .* already exists"):
         wl.create_model(model.name)
     assert wl.create_model(model.name, exist_ok=True).id == model.id
     name = model.name

@@ -69,7 +69,7 @@ def test_elsewhere_the_workspace_must_exist_and_a_near_one_is_named(home: Path) 
 
 def test_names_are_unique_where_they_name_something(home: Path) -> None:
     lab, other = (wl.create_workspace(unique("lab")) for _ in range(2))
-    with pytest.raises(wl.Conflict, match=rf"There is a workspace '{lab.name}' already") as caught:
+    with pytest.raises(wl.Conflict, match=rf"A workspace '{lab.name}' already exists") as caught:
         wl.create_workspace(lab.name)
     assert caught.value.hint == "Use the existing one, exist_ok=True, or choose another name."
     assert wl.create_workspace(lab.name, exist_ok=True).id == lab.id
