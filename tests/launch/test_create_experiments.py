@@ -148,7 +148,7 @@ def test_all_problems_of_a_new_experiment_are_reported_at_once() -> None:
     message = str(caught.value)
     for what in ("name: ''", "project: ''", "labels: write a list", "description: 7", "config: f"):
         assert what in message
-    with pytest.raises(wl.InvalidArgument, match="labels: '' is not a label"):
+    with pytest.raises(wl.InvalidArgument, match="labels: '' is not a valid label"):
         wl.create_experiment("x", labels=[""])
     cyclic: dict[str, object] = {}
     cyclic["self"] = cyclic

@@ -126,7 +126,7 @@ def test_unusual_files_are_listed_and_downloaded_or_skipped(home: Path, tmp_path
         os.fsdecode(each.path) for each in deep
     } == set(expected)
     assert len(set(names(trial))) == len(expected) + len(deep)
-    with pytest.raises(wl.WindlassError, match=r"1 of 10 could not be fetched.*too long"):
+    with pytest.raises(wl.WindlassError, match=r"1 of 10 could not be downloaded.*too long"):
         trial.download_artifacts(tmp_path / "out")
     assert look(tmp_path / "out") == expected
     assert look(trial.download_artifacts(tmp_path / "one", "*[a]?")) == {"*[a]?": b"*[a]?"}
@@ -141,7 +141,7 @@ def test_an_unreadable_file_is_reported_and_the_rest_is_downloaded(
     (folder / "bad").chmod(0)
     (folder / "shut").chmod(0)
     try:
-        with pytest.raises(wl.WindlassError, match=r"2 of 3 could not be fetched.*Permission"):
+        with pytest.raises(wl.WindlassError, match=r"2 of 3 could not be downloaded.*Permission"):
             trial.download_artifacts(tmp_path / "out")
     finally:
         (folder / "shut").chmod(0o700)

@@ -159,7 +159,7 @@ def test_counts_and_sizes_are_limited() -> None:
     assert len(parse_manifest(data, max_files=5, max_size=500)) == 5
     with pytest.raises(ValueError, match="at most 4 are allowed"):
         parse_manifest(data, max_files=4)
-    with pytest.raises(ValueError, match="at most 499 pass"):
+    with pytest.raises(ValueError, match="at most 499 are allowed"):
         parse_manifest(data, max_size=499)
 
 

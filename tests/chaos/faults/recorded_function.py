@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import windlass as wl
 
+PATIENCE = 120.0  # bounds a test that hangs, never measures anything
 
-@wl.run(cpus=0.05)
+
+@wl.run(cpus=0.5)
 def record(name: str, folder: str, steps: int, way: int) -> str:
     """Print, report and save, and end in one of three ways."""
     with open(os.path.join(folder, f"{name}.begin"), "a") as file:
         file.write("x")
+    deadline = time.monotonic() + PATIENCE
+    while not os.path.exists(os.path.join(folder, "go")):
+        assert time.monotonic() < deadline, "the test never gave the sign"
+        time.sleep(0.01)
     for step in range(steps):
         print(f"{name} step {step}", flush=True)
         wl.report(step, loss=float(step))

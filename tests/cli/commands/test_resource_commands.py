@@ -25,7 +25,7 @@ def test_workspaces_and_projects_are_created_changed_listed_and_deleted(shell: S
     assert f"{hall}/sight" in shell.good("project", "ls")
     done = shell("workspace", "rm", hall, "--yes")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "holds 1 project: it is not deleted" in done.stderr
+    assert "contains 1 project, so it cannot be deleted" in done.stderr
     shell.good("project", "archive", f"{hall}/sight")
     assert f"{hall}/sight" not in shell.good("project", "ls")
     assert f"{hall}/sight" in shell.good("project", "ls", "--archived")

@@ -126,9 +126,9 @@ def test_all_problems_are_reported_at_once_in_terms_of_the_command_line(shell: S
     wrong = {
         "--replicas": ("0", "0 is not a valid number of replicas"),
         "--framework": ("torc", "did you mean 'torch'?"),
-        "--restart-policy": ("Sometims", "there is no 'Sometims'"),
+        "--restart-policy": ("Sometims", "'Sometims' is not a valid value"),
         "--restart-scope": ("jbo", "did you mean 'job'?"),
-        "--backoff-limit": ("-1", "-1 is not a number"),
+        "--backoff-limit": ("-1", "-1 is not a valid number"),
         "--priority": ("99999999", "is not a valid priority"),
         "--ttl-after-finished": ("soon", "'soon' is not a duration"),
         "--clean-policy": ("Runing", "did you mean 'Running'?"),
@@ -167,8 +167,8 @@ def test_a_missing_script_is_reported_together_with_other_problems(shell: Shell)
     [
         (
             ["--retries", "2", "--restart-policy", "Always"],
-            "--retries: it means OnFailure, and at most 2 restarts; leave it out, or "
-            "--restart-policy",
+            "--retries: it means OnFailure, and at most 2 restarts; remove it, or "
+            "remove --restart-policy",
         ),
         (
             ["--retries", "0", "--backoff-limit", "3"],

@@ -90,7 +90,7 @@ def test_a_detached_shell_continues_and_can_be_attached_again(shell: Shell) -> N
     with shell.terminal("shell", "attach", which).closing() as again:
         again.until("ready").type('echo "<$kept>"\r').until("<here>").type("exit 4\r")
         assert again.end() == 4
-    assert f"Shell {which} ended: exit 4" in shell("shell", "attach", which).stderr
+    assert f"Shell {which} has ended: exit 4" in shell("shell", "attach", which).stderr
     shown = shell.good("shell", "show", which)
     assert "<here>" in shown
     assert "\x1b" not in shown

@@ -327,7 +327,9 @@ def test_the_preview_of_a_generator_shows_its_known_jobs(here: Project, fresh_ho
     done = here.python("build.py")
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    told = [line for line in lines if line.startswith(("command", "What", "parameters", "never"))]
+    told = [
+        line for line in lines if line.startswith(("command", "The dry", "parameters", "never"))
+    ]
     assert told == [
         "command python witness.py --lr=0.5",
         "command python witness.py --lr=0.25",

@@ -170,7 +170,7 @@ def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None
             trial.metrics("loss", max_points=wrong)  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument, match="attempt"):
         trial.metrics("loss", attempt="last")  # type: ignore[arg-type]
-    with pytest.raises(wl.InvalidArgument, match="name of a metric"):
+    with pytest.raises(wl.InvalidArgument, match="metric name"):
         trial.metrics(7)  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument, match="follow"):
         trial.metrics("loss", follow=True, max_points=5)
@@ -268,7 +268,7 @@ def test_following_ends_on_timeout_or_cancellation(home: Path, tmp_path: Path) -
     gate = tmp_path / "gate"
     trial = report_all.submit([1.0], gate=str(gate))
     assert [point.value for point in islice(trial.metrics("loss", follow=True), 1)] == [1.0]
-    with pytest.raises(wl.WaitTimeout, match="goes on"):
+    with pytest.raises(wl.WaitTimeout, match="continues to run"):
         list(trial.metrics("loss", follow=True, timeout=0.2))
 
     async def give_up() -> None:
@@ -340,7 +340,7 @@ for group in ("", 3, ["a"], "g" * 10_000):
     try:
         wl.report(3, group=group, loss=1)
     except (TypeError, ValueError) as error:
-        assert "name of a group" in str(error), error
+        assert "valid group name" in str(error), error
     else:
         raise SystemExit("taken")
 refused = 0

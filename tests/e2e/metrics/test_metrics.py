@@ -74,9 +74,9 @@ def test_numbers_of_every_kind_are_accepted_and_other_values_are_refused(home: P
         f"TypeError: loss: array([1, 2]) is not a number.\n  {hint}",
         f"ValueError: loss: {'1' + '0' * 98}… is too large for a float.\n  Report its logarithm.",
         "TypeError: report: no metric is named.\n"
-        "  A metric is written as an argument: wl.report(0, loss=0.5)",
-        "TypeError: report: no metric is named. {'loss': 1} stands where its group does.\n"
-        "  A metric is written as an argument: wl.report(1, loss=1)",
+        "  Pass metrics as keyword arguments: wl.report(0, loss=0.5)",
+        "TypeError: report: no metric is named. {'loss': 1} is in the place of the group.\n"
+        "  Pass metrics as keyword arguments: wl.report(1, loss=1)",
         "TypeError: step: 'loss' is not a whole number.\n"
         "  The step comes first, then metrics as keyword arguments: wl.report(1, loss=0.25)",
         f"TypeError: loss: array([], dtype=float64) is not a number.\n  {hint}",

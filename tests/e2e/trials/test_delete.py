@@ -71,7 +71,7 @@ def test_a_running_trial_is_not_deleted(home: Path) -> None:
     trial = wl.Job(wl.Command(["sleep", "600"]), executor=little).submit()
     with pytest.raises(wl.Conflict, match=rf"trial {trial.id} .*\n.*windlass stop {trial.id}"):
         trial.delete()
-    with pytest.raises(wl.Conflict, match="goes on"):
+    with pytest.raises(wl.Conflict, match="Unfinished trials"):
         wl.get_experiment(trial.record.experiment_id).delete()
     trial.stop(grace=0).wait()
     eventually(lambda: _is_deleted(trial), "it is, once nothing of it is left")

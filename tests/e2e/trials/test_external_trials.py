@@ -127,7 +127,7 @@ def test_a_trial_can_be_started_and_finished_without_a_block() -> None:
 
 def test_a_process_is_one_trial_at_a_time_and_invalid_calls_raise() -> None:
     with wl.start_trial("first") as trial:
-        with pytest.raises(wl.Conflict, match=f"is trial {trial.id} already"):
+        with pytest.raises(wl.Conflict, match=f"already is trial {trial.id}"):
             wl.start_trial("second")
         with pytest.raises(wl.Conflict, match="not started by Windlass"):
             wl.get_trial(trial.id).suspend()

@@ -89,7 +89,7 @@ def test_a_list_of_an_unknown_experiment_raises_not_found(
     for wrong in (1.5, True, ["rates"], wl.get_project("vision")):
         with pytest.raises(wl.InvalidArgument, match="an experiment, its id or its name"):
             listed(experiment=wrong)
-    with pytest.raises(wl.InvalidArgument, match="limit=-1: it is a whole number"):
+    with pytest.raises(wl.InvalidArgument, match="limit=-1: write a whole number"):
         listed(limit=-1)
     with pytest.raises(wl.NotFound, match="no experiment 'a/b' in the project 'vision'"):
         list(listed(experiment="a/b", project="vision"))

@@ -113,7 +113,7 @@ def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
     assert "Did you mean 'worker'? It has: chief, worker." in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match="tensorflow has one chief; there are 2"):
         trial.scale(chief=2)
-    with pytest.raises(wl.InvalidArgument, match="no role has a replica") as refused:
+    with pytest.raises(wl.InvalidArgument, match="at least one role needs a replica") as refused:
         trial.scale(chief=0, worker=0)
     assert f"windlass suspend {trial.id}, or windlass stop {trial.id}" in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match=r"the roles chief, worker. Name the role for 3"):

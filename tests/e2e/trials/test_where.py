@@ -224,8 +224,8 @@ def test_a_syntax_error_in_where_is_marked(
 def test_the_size_of_a_where_clause_is_limited(found: None) -> None:
     for where, what in (
         (" and ".join(["id = 1"] * 101), "more than 100 comparisons"),
-        ("(" * 60 + "id = 1" + ")" * 60, "more than 50 levels"),
-        ("not " * 60 + "id = 1", "more than 50 levels"),
+        ("(" * 60 + "id = 1" + ")" * 60, "more than 50 nested levels"),
+        ("not " * 60 + "id = 1", "more than 50 nested levels"),
         (f"id in ({', '.join(['1'] * 1500)})", "more than 1000 values"),
         ("id = 1 " + " " * 20_000, "10000"),
     ):
@@ -318,7 +318,7 @@ def test_sorting_by_an_unknown_name_is_refused(found: None) -> None:
     for wrong, meant in (
         ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
         ("hparams.lrr", "parameter 'lrr'.\n  Did you mean hparams.lr?"),
-        ("metrics.something", "metric 'something'.\n  There is: "),
+        ("metrics.something", "metric 'something'.\n  The names are: "),
     ):
         with pytest.raises(wl.InvalidArgument) as refused:
             next(wl.list_trials(sort_by=wrong))
@@ -417,7 +417,7 @@ def test_experiments_are_found_by_state_and_user(found: None) -> None:
     assert names(state="RUNNING") == names(state="STOPPED") == []
     assert names(user=wl.get_trial(1).provenance.user) == ["sweep", "other"]
     assert names(user="nobody-else") == []
-    with pytest.raises(wl.InvalidArgument, match="There is no state 'ASLEEP' of an experiment"):
+    with pytest.raises(wl.InvalidArgument, match="There is no experiment state 'ASLEEP'"):
         names(state="asleep")
     with wl.get_experiment("empty"):
         assert names(state="RUNNING") == ["empty"], "somebody builds it"

@@ -102,12 +102,12 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     model = wl.create_model(unique(), project=place)
     project = wl.get_project(place)
     assert (model.project, project.model_count) == (place, 1)
-    with pytest.raises(wl.Conflict, match=r"holds 1 model: it is not deleted"):
+    with pytest.raises(wl.Conflict, match=r"contains 1 model, so it cannot be deleted"):
         project.delete()
     assert [each.id for each in wl.list_models(project=place)] == [model.id]
     assert model.move_to("default").project == "default"
     assert model.move_to(project).project == place
-    with pytest.raises(wl.Conflict, match=r"There is a model .* already"):
+    with pytest.raises(wl.Conflict, match=r"A model .* already exists"):
         wl.create_model(model.name)
     assert wl.create_model(model.name, exist_ok=True).id == model.id
     name = model.name
@@ -133,7 +133,7 @@ def test_a_checkpoint_of_a_version_cannot_be_deleted_before_the_version(home: Pa
         first.delete()
     with pytest.raises(wl.Conflict, match="it is version 1 of the model"):
         first.trial.delete()
-    with pytest.raises(wl.Conflict, match=r"Version 2 is 'production': it is not deleted"):
+    with pytest.raises(wl.Conflict, match=r"Version 2 is 'production', so it cannot be deleted"):
         two.delete()
     one.delete()
     one.delete()  # as after a lost response

@@ -69,7 +69,7 @@ def test_another_workspace_must_exist_and_a_similar_one_is_suggested(home: Path)
 
 def test_names_are_unique_within_their_scope(home: Path) -> None:
     lab, other = (wl.create_workspace(unique("lab")) for _ in range(2))
-    with pytest.raises(wl.Conflict, match=rf"There is a workspace '{lab.name}' already") as caught:
+    with pytest.raises(wl.Conflict, match=rf"A workspace '{lab.name}' already exists") as caught:
         wl.create_workspace(lab.name)
     assert caught.value.hint == "Use the existing one, exist_ok=True, or choose another name."
     assert wl.create_workspace(lab.name, exist_ok=True).id == lab.id
@@ -183,9 +183,11 @@ def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
     project = lab.create_project("vision")
     experiment = wl.create_experiment("sweep", project=project.place)
     wl.create_experiment("sweep", project=project.place)
-    with pytest.raises(wl.Conflict, match=r"holds 2 experiments: it is not deleted\.\n.*archive"):
+    with pytest.raises(
+        wl.Conflict, match=r"contains 2 experiments, so it cannot be deleted\.\n.*archive"
+    ):
         project.delete()
-    with pytest.raises(wl.Conflict, match=r"holds 1 project: it is not deleted"):
+    with pytest.raises(wl.Conflict, match=r"contains 1 project, so it cannot be deleted"):
         lab.delete()
     for each in project.list_experiments():
         each.move_to("default")

@@ -110,9 +110,9 @@ def test_a_cursor_is_valid_only_for_its_own_query(server: Server) -> None:
 
 def test_an_invalid_body_is_refused_with_the_reason(server: Server) -> None:
     for body, told in (
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
         (b"[]", "Expected `object`, got `array`"),
         (b'{"key": "x"}', "key"),
         (b'{"params": {"a": ' + b"[" * 100_000, "nested too deeply"),

@@ -73,7 +73,7 @@ def _states(text: str | None) -> list[ExperimentState]:
     wrong = [name for name in names if name not in states]
     if wrong:
         raise InvalidArgument(
-            f"There is no experiment state {wrong[0]!r} of an experiment.",
+            f"There is no experiment state {wrong[0]!r}.",
             hint=f"Choose one of: {', '.join(states)}.",
         )
     return [ExperimentState(name) for name in names]

@@ -110,10 +110,10 @@ def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any
     """Encode a report as a record; raise an error that names an invalid part."""
     now, number = time.time(), _step(step, group)
     if not metrics:
-        detail = "" if _is_default(group) else f" {shown(group)} stands where its group does."
+        detail = "" if _is_default(group) else f" {shown(group)} is in the place of the group."
         raise wrong_type(
             f"report: no metric is named.{detail}",
-            f"A metric is written as an argument: {_written(number, group)}",
+            f"Pass metrics as keyword arguments: {_written(number, group)}",
         )
     values = {name: _number(name, value) for name, value in metrics.items()}
     names = _quoted_names(group, metrics)

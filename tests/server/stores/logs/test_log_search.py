@@ -237,7 +237,7 @@ def test_invalid_records_are_skipped(tmp_path: Path) -> None:
         ("(x{1000}){1000}", "invalid repetition size"),
         (r"(\PN*){999}", "pattern too large"),
         (r"\w\pL" * 200, "more than 50 Unicode classes"),
-        ("", "nothing to search for"),
+        ("", "The search text is empty"),
         ("a\nb", "single lines"),
         ("x" * 2000, "at most 1000 characters"),
     ],
