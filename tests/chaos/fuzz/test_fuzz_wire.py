@@ -86,7 +86,7 @@ def test_bytes_become_a_struct_that_survives_a_round_trip_or_a_windlass_error(
             value = msgspec.json.decode(data, type=kind)
         except Exception as error:  # in any case: the result that both ends compute
             assert to_fault(error, Path.cwd()).code == "invalid_argument", repr(error)
-            with pytest.raises(wl.ServerError, match="not Windlass"):
+            with pytest.raises(wl.ServerError, match="not from Windlass"):
                 decode(data, kind)
         else:
             again = msgspec.json.encode(value)
@@ -229,5 +229,5 @@ def test_following_a_foreign_stream_ends_with_an_error(stranger: Stranger, said:
     stranger.says = answer(msgspec.json.encode(msgspec.structs.replace(RECORD, state="RUNNING")))
     trial = client.get_trial(1)
     stranger.says = said
-    with within(30), pytest.raises(wl.ServerError, match="not Windlass"):
+    with within(30), pytest.raises(wl.ServerError, match="not from Windlass"):
         trial.wait()

@@ -238,7 +238,7 @@ def test_suspensions_and_size_changes_print_a_line_each(
     assert terminal.finish() == 0
     assert [line.partition(";")[0].partition(" in ")[0] for line in terminal.lines] == [
         f"{called} is scaled: worker 2 -> 3",
-        f"{called} is suspended",
+        f"{called} is suspended. To continue: windlass resume {trial.id}",
         f"{called} is resumed",
         f"{called} succeeded",
     ]

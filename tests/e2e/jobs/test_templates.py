@@ -167,6 +167,6 @@ def test_a_dry_run_shows_the_fields_of_the_template(
 
 
 def test_a_dry_run_starts_no_server_for_a_template(fresh_home: Path) -> None:
-    with pytest.raises(wl.ServerError, match="No server runs"):
+    with pytest.raises(wl.ServerError, match="no server runs"):
         wl.Job(wl.Command(["true"]), template="small").submit(dry_run=True)
     assert not (fresh_home / "server.json").exists()

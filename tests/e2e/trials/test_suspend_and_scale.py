@@ -116,9 +116,9 @@ def test_an_invalid_change_is_refused_with_the_reason(stage: Path) -> None:
     with pytest.raises(wl.InvalidArgument, match="at least one role needs a replica") as refused:
         trial.scale(chief=0, worker=0)
     assert f"windlass suspend {trial.id}, or windlass stop {trial.id}" in str(refused.value)
-    with pytest.raises(wl.InvalidArgument, match=r"the roles chief, worker. Name the role for 3"):
+    with pytest.raises(wl.InvalidArgument, match=r"the roles chief, worker: name the role for 3"):
         trial.scale(3)
-    with pytest.raises(wl.InvalidArgument, match="Name the role for 3"):
+    with pytest.raises(wl.InvalidArgument, match="name the role for 3"):
         trial.scale(3, worker=2)
     with pytest.raises(wl.ResourceError, match="for its 9001 replicas; there"):
         trial.scale(worker=9_000)
