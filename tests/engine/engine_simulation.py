@@ -53,7 +53,7 @@ class World:
         for each in list(self.replicas.values()):
             if each.phase is Phase.PENDING and not each.deleting:
                 self.put(each.id, phase=Phase.RUNNING, started=self.now)
-        self.look()
+        self.reconcile()
 
     def end(self, name: str, exit_code: int | None, **options: object) -> None:
         """End the newest attempt of `role-index` without a reconcile."""
@@ -74,7 +74,7 @@ class World:
 
     # Decisions about the job
 
-    def look(self, after: float = 0.0) -> Decision:
+    def reconcile(self, after: float = 0.0) -> Decision:
         """Advance the time, decide, and execute the decision."""
         self.now += after
         decision = self.decide()
@@ -112,7 +112,7 @@ class World:
         """Reconcile until nothing is left to do."""
         for _ in range(looks):
             before = self.status
-            if self.look().is_idle and self.status == before:
+            if self.reconcile().is_idle and self.status == before:
                 return
         raise AssertionError(f"it never comes to rest: {self.last}")
 
@@ -141,8 +141,8 @@ class World:
 def started(spec: JobSpec, **options: bool) -> World:
     """A world in which every replica of the job runs."""
     world = World(spec, **options)
-    world.look()
-    world.look()
+    world.reconcile()
+    world.reconcile()
     world.run_all()
     return world
 

@@ -59,7 +59,7 @@ class Histories(RuleBasedStateMachine):
     # Actions of the controller
 
     @rule(after=st.sampled_from([0.0, 0.5, 1.0, 30.0, 700.0]))
-    def look(self, after):
+    def reconcile(self, after):
         self.world.now += after
         decision = self.judged()
         self.world.status = decision.status
@@ -298,7 +298,7 @@ class Histories(RuleBasedStateMachine):
         for _ in range(8):
             finish_deletes(world)
             before = world.status
-            decision = world.look()
+            decision = world.reconcile()
             if decision.is_idle and world.status == before:
                 break
             if world.keeps_ended and world.status.is_finished and not decision.create:

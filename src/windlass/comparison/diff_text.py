@@ -78,18 +78,20 @@ def section(title: str, lines: Iterator[Line]) -> Iterator[Line]:
 def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[Line]:
     """Yield changed values: `lr  0.1 → 0.3`; a sign marks a value that exists on one side only."""
     names = [clean(change.name) for change in setting_changes]
-    room = max(map(width_of, names), default=0)
+    name_width = max(map(width_of, names), default=0)
     blank = Piece("" if all(change.kind == "changed" for change in setting_changes) else "  ")
     for name, change in zip(names, setting_changes, strict=True):
         before, after = _value(change.name, change.before), _value(change.name, change.after)
         if before == after:  # "1" and 1, 1 and 1.0
             before, after = clean(repr(change.before)), clean(repr(change.after))
         if width is not None:
-            space = max(width - room - 6, _LEAST_ROOM)  # the width of the text around the values
+            space = max(
+                width - name_width - 6, _LEAST_ROOM
+            )  # the width of the text around the values
             if change.kind == "changed":
                 before, after = _fit_both(before, after, space - 3)
             before, after = shorten(before, space), shorten(after, space)
-        padded = name + " " * (room - width_of(name) + 2)
+        padded = name + " " * (name_width - width_of(name) + 2)
         if change.kind == "changed":
             values = [Piece(before, "removed"), Piece(" → ", "dim"), Piece(after, "added")]
             yield [blank, Piece(padded), *values]
@@ -112,7 +114,7 @@ def code_title(file_changes: Sequence[FileChange]) -> str:
 def files(file_changes: Sequence[FileChange]) -> Iterator[Line]:
     """Yield one line per changed file, with the number of changed lines."""
     names = [_file_name(change) for change in file_changes]
-    room = max(map(width_of, names), default=0)
+    name_width = max(map(width_of, names), default=0)
     for name, change in zip(names, file_changes, strict=True):
         style = {"added": "added", "removed": "removed"}.get(change.kind, "")
         line = [Piece(_LETTERS[change.kind] + " ", style), Piece(name)]
@@ -124,7 +126,7 @@ def files(file_changes: Sequence[FileChange]) -> Iterator[Line]:
         if change.note:
             details.append(Piece(clean(change.note), "dim"))
         if details:
-            line.append(Piece(" " * (room - width_of(name) + 1)))
+            line.append(Piece(" " * (name_width - width_of(name) + 1)))
         for piece in details:
             line += [Piece(" "), piece]
         yield line

@@ -67,12 +67,12 @@ def _heading(side: ExperimentSide) -> Line:
 
 
 def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[Line]:
-    room = max((width_of(clean(parameter.name)) for parameter in parameters), default=0)
-    space = max((width or 200) - room - 6, 24)
+    name_width = max((width_of(clean(parameter.name)) for parameter in parameters), default=0)
+    space = max((width or 200) - name_width - 6, 24)
     blank = "" if all(parameter.before and parameter.after for parameter in parameters) else "  "
     for parameter in parameters:
         name = clean(parameter.name)
-        padded = Piece(name + " " * (room - width_of(name) + 2))
+        padded = Piece(name + " " * (name_width - width_of(name) + 2))
         before, after = (
             shorten(_few(parameter.before), space),
             shorten(_few(parameter.after), space),
@@ -86,7 +86,7 @@ def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[
             yield [Piece(blank), padded, *values]
         else:
             yield [Piece(blank), padded, Piece(before, "removed")]
-            yield [Piece(blank + " " * room), Piece("→ ", "dim"), Piece(after, "added")]
+            yield [Piece(blank + " " * name_width), Piece("→ ", "dim"), Piece(after, "added")]
 
 
 def _few(values: Sequence[Any]) -> str:

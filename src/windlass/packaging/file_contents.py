@@ -126,12 +126,12 @@ class Reader:
         folder = os.path.dirname(path)
         pointed = os.path.normpath(os.path.join(self._prefix, folder, target))
         resolved = os.path.realpath(os.path.join(self._real, folder, target))
-        places = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
+        candidates = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
         if "/../" in f"/{target}/".lstrip("./"):
-            places = places[2:]  # a `..` after a name, which may itself be a link
-        for base, place in places:
-            if place == base or place.startswith(base.rstrip("/") + "/"):
-                relative = os.path.relpath(place, os.path.join(base, folder))
+            candidates = candidates[2:]  # a `..` after a name, which may itself be a link
+        for base, candidate in candidates:
+            if candidate == base or candidate.startswith(base.rstrip("/") + "/"):
+                relative = os.path.relpath(candidate, os.path.join(base, folder))
                 return relative if link_stays_inside(path, relative) else None
         return None
 

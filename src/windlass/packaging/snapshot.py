@@ -224,7 +224,7 @@ class _Taking:
         if added:
             table = table.changed_by(added, ())
             for path in added:
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return table, listing, stale, gone, not added
 
     def _from_walk(self, before: LastSnapshot | None) -> _Listed:
@@ -267,7 +267,7 @@ class _Taking:
             return self._find_stale(table)
         if changed != table.changed:
             for path in compress(table.paths, map(ne, changed, table.changed)):
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return stale, gone
 
     def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
@@ -295,10 +295,10 @@ class _Taking:
                 ):
                     stale[path] = status
             except OSError:
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return stale, gone
 
-    def _look(self, path: str, stale: dict[str, os.stat_result], gone: list[str]) -> None:
+    def _list(self, path: str, stale: dict[str, os.stat_result], gone: list[str]) -> None:
         try:
             stale[path] = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):

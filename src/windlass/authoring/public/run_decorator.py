@@ -156,8 +156,8 @@ class Function(Generic[P, R]):
         _ = client.transport.endpoint
         if view is not None:
             view.status(f"{self._name}: packaging")
-        place = read_call_site(self._function)
-        return client, build_plan(client, self._options, self._name, place)
+        call_site = read_call_site(self._function)
+        return client, build_plan(client, self._options, self._name, call_site)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the function without the values of secrets."""

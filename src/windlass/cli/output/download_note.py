@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 
-def print_packaging_note(place: str | os.PathLike[str]) -> None:
+def print_packaging_note(folder: str | os.PathLike[str]) -> None:
     """Print that a folder inside the current one will be packaged, and how to exclude it."""
     from windlass.cli.output.text import clean, print_message
 
-    inside = os.path.relpath(os.path.realpath(place))
+    inside = os.path.relpath(os.path.realpath(folder))
     if inside.partition(os.sep)[0] in (os.curdir, os.pardir):
         return
     line = f"/{inside.replace(os.sep, '/')}/"

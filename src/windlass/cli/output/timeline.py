@@ -88,14 +88,14 @@ def draw(moments: Sequence[Moment], *, width: int | None = None, plain: bool = F
     """
     whens = _whens(moments)
     column = max(map(len, whens), default=0)
-    room = max(width - column - 4, _SHORTEST_LINE) if width is not None else None
+    text_width = max(width - column - 4, _SHORTEST_LINE) if width is not None else None
     lines = []
-    for place, (when, moment) in enumerate(zip(whens, moments, strict=True)):
+    for position, (when, moment) in enumerate(zip(whens, moments, strict=True)):
         text = moment.text.replace("…", "...") if plain else moment.text
-        wrapped = textwrap.wrap(text, room) if room else [text]
+        wrapped = textwrap.wrap(text, text_width) if text_width else [text]
         sign = moment.mark.sign(plain=plain)
         lines.append(Line(when.ljust(column), sign, wrapped[0] if wrapped else "", moment.mark))
-        is_last = place == len(moments) - 1
+        is_last = position == len(moments) - 1
         below = " " if is_last else Mark.NOTE.sign(plain=plain)
         lines += [Line(" " * column, below, more, moment.mark, True) for more in wrapped[1:]]
     return lines

@@ -101,16 +101,16 @@ class Shell(Trial[None]):
         shell.kill()
         ```
         """
-        shown, place = b"", self._read_to
+        shown, position = b"", self._read_to
         seconds = parse_timeout(timeout)
-        for news in ShellStream(self._transport, self.id, place, timeout=seconds):
+        for news in ShellStream(self._transport, self.id, position, timeout=seconds):
             if isinstance(news, Shown):
-                shown, place = shown + news.data, news.place
+                shown, position = shown + news.data, news.position
                 if until is None or until in plain_text(shown):
                     break
             elif isinstance(news, Over):
                 self._replace(news.record)
-        self._read_to = place
+        self._read_to = position
         return plain_text(shown)
 
     def output(self, *, follow: bool = False) -> Iterator[bytes]:

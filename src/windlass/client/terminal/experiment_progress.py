@@ -114,8 +114,8 @@ class Progress:
         ]
         order = list(TrialState)
         states = sorted(record.states, key=lambda name: order.index(TrialState(name)))
-        for place, name in enumerate(states):
-            comma = ", " if place else ""
+        for position, name in enumerate(states):
+            comma = ", " if position else ""
             line.append((comma, ""))
             line.append((f"{record.states[name]} {name.lower()}", STATE_COLOURS[TrialState(name)]))
         line.append((f"  {passed}", "dim"))

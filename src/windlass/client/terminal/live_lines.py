@@ -103,19 +103,19 @@ class Live:
             self._out.flush()
             self._drawn = []
 
-    def _painted(self, line: Line, room: int | None) -> str:
+    def _painted(self, line: Line, width: int | None) -> str:
         """A line in its colours, as much of it as there is room for."""
         painted = ""
         ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
         spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
-        if room is not None:
-            spans = _giving_way(spans, room, ellipsis)
+        if width is not None:
+            spans = _giving_way(spans, width, ellipsis)
         for shown, style in spans:
-            if room is not None:
-                if room <= 0:
+            if width is not None:
+                if width <= 0:
                     break
-                cut = fit(shown, room, ellipsis)
-                room = 0 if cut != shown else room - cells(shown)
+                cut = fit(shown, width, ellipsis)
+                width = 0 if cut != shown else width - cells(shown)
                 shown = cut
             code = _STYLES.get(style)
             is_painted = self._is_coloured and code is not None
@@ -123,7 +123,7 @@ class Live:
         return painted
 
 
-def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
+def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
     """Shorten the name in a line that is too long: a little for dim spans, more for others.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
@@ -136,7 +136,7 @@ def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
     """
     others = sum(cells(text) for text, style in spans if style != "name")
     dim = sum(cells(text) for text, style in spans if style == "dim")
-    left = max(room - others, min(_SHORTEST_NAME, room - others + dim))
+    left = max(width - others, min(_SHORTEST_NAME, width - others + dim))
     return [
         (fit(text, left, ellipsis) if style == "name" else text, style) for text, style in spans
     ]

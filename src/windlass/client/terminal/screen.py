@@ -99,15 +99,15 @@ def encodable(stream: TextIO, text: str) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def fit(text: str, room: int, ellipsis: str) -> str:
+def fit(text: str, width: int, ellipsis: str) -> str:
     """Cut a text to so many cells of a terminal; its first character always stays.
 
     >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
     ('* que…', '* 训…', '*')
     """
-    if cells(text) <= room:
+    if cells(text) <= width:
         return text
-    left = room - len(ellipsis)
+    left = width - len(ellipsis)
     end = 0
     while end < len(text) and (left := left - cells(text[end])) >= 0:
         end += 1

@@ -223,8 +223,8 @@ class View:
         clock = "" if self._progress is None else f" {self._progress:.0%}"
         clock += f" {format_duration(passed)}" if passed else ""
         line = f"{self._frames[frame % len(self._frames)]} {self._text}"
-        room = terminal_size()[0] - 4 - len(clock)
-        line = fit(encodable(self._err, line), room, self._ellipsis) + clock
+        width = terminal_size()[0] - 4 - len(clock)
+        line = fit(encodable(self._err, line), width, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
         write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
@@ -234,10 +234,10 @@ class View:
         """A line that has not ended, as much as there is room for."""
         from windlass.client.terminal.interleave import uncoloured
 
-        room = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
+        width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
         text = encodable(self._err, tame(uncoloured(line.text)))
         prefix = lanes.prefix(line.name, coloured=self._is_coloured)
-        write(self._err, f"\r\x1b[K{prefix}{fit(text, room, self._ellipsis)}")
+        write(self._err, f"\r\x1b[K{prefix}{fit(text, width, self._ellipsis)}")
         self._err.flush()
         self._is_drawn = True
 

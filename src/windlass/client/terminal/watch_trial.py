@@ -176,8 +176,8 @@ class _Watcher:
         if me is None or not is_waiting or self._has_announced_wait or self._view.is_live:
             return
         self._has_announced_wait = True
-        room = f"Trial {me}, which waits for it, keeps its own resources meanwhile."
-        self._view.say(f"T{status_text(trial)[1:]}. {room}")
+        advice = f"Trial {me}, which waits for it, keeps its own resources meanwhile."
+        self._view.say(f"T{status_text(trial)[1:]}. {advice}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
         """Warn that all checkpoints were kept, although only the best were requested."""

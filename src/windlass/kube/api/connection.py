@@ -131,7 +131,7 @@ class Connection:
         return response
 
     @cached_property
-    def place(self) -> str:
+    def address(self) -> str:
         """The identity of the cluster, which differs from other clusters at the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:

@@ -76,7 +76,7 @@ def _reasons(text: str) -> Iterator[tuple[str, int]]:
 
 def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
     """Its weight (the lightest is what to do something about), a reason, a sentence, a remedy."""
-    of = _of(count, total)
+    of = _nodes_text(count, total)
     if what.startswith("Insufficient "):
         resource = what.removeprefix("Insufficient ")
         need = _need(resource, pod)
@@ -131,10 +131,10 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
 _SEE_NODES = "See the labels of the nodes: kubectl get nodes --show-labels"
 
 
-def _of(count: int, total: int) -> str:
+def _nodes_text(count: int, total: int) -> str:
     """Return the affected nodes of a reason, with the verb.
 
-    >>> _of(1, 1), _of(3, 3), _of(2, 3), _of(1, 3)
+    >>> _nodes_text(1, 1), _nodes_text(3, 3), _nodes_text(2, 3), _nodes_text(1, 3)
     ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
     """
     if count >= total:

@@ -177,7 +177,7 @@ class ClusterView:
             return True
         # From now on this address identifies the job's cluster, without a request.
         if record.is_begun:
-            self._records.change(record.uid, server=connection.place)
+            self._records.change(record.uid, server=connection.address)
         return False
 
     def now(self, namespace: str) -> Watcher | None:

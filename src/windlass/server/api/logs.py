@@ -217,7 +217,7 @@ class _SearchPage:
     def run(self, rows: list[Row], cursor: str | None) -> str | None:
         """Look at some trials, the first of them from a place on; where to go on, if not done."""
         for row in rows:
-            cursor, has_more = self._look(row, cursor)
+            cursor, has_more = self._search(row, cursor)
             if has_more:
                 return f"{row['id']}/{cursor}"
             cursor = None
@@ -225,7 +225,7 @@ class _SearchPage:
                 return str(row["id"] + 1)
         return None
 
-    def _look(self, row: Row, cursor: str | None) -> tuple[str, bool]:
+    def _search(self, row: Row, cursor: str | None) -> tuple[str, bool]:
         if self._counts:
             count, after, has_more = self._logs.count(
                 row["id"],

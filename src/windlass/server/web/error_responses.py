@@ -72,5 +72,5 @@ def to_fault(error: Exception, home: Path) -> Fault:
 def _validation_text(error: msgspec.ValidationError) -> str:
     """Rewrite msgspec's message about `$.limit` as `limit: Expected `int` >= 1`."""
     what, _, where = str(error).partition(" - at `$")
-    place = where.rstrip("`").lstrip(".")
-    return f"{place}: {what}" if place else what
+    field = where.rstrip("`").lstrip(".")
+    return f"{field}: {what}" if field else what

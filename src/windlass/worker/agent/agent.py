@@ -122,9 +122,9 @@ class Agent:
         return ears
 
     def _begin(self) -> None:
-        room = os.path.dirname(os.path.abspath(windlass.worker.__file__))
+        folder = os.path.dirname(os.path.abspath(windlass.worker.__file__))
         own = {k: v for k, v in os.environ.items() if not k.startswith("WINDLASS_")}
-        argv = [sys.executable, "-I", "-S", os.path.join(room, "supervisor.py"), self._dir]
+        argv = [sys.executable, "-I", "-S", os.path.join(folder, "supervisor.py"), self._dir]
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _attend(self, ears: socket.socket, carrier: Uploader) -> None:

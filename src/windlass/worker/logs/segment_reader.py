@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TAIL_BLOCK = 256 * 1024
 _LINE_LIMIT = 1024 * 1024  # bytes of a joined line that are kept
-_LOOK = 4096  # bytes in which to search for the start of a record
+_SEARCHED = 4096  # bytes in which to search for the start of a record
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
@@ -75,13 +75,13 @@ class UnfinishedLine:
         self.start = start
         self._end = start
         self._pieces: list[bytes] = []
-        self._room = _LINE_LIMIT
+        self._left = _LINE_LIMIT
 
     def add(self, text: bytes, end: int) -> None:
         self._end = end
-        if self._room:
-            self._pieces.append(text[: self._room])
-            self._room -= len(self._pieces[-1])
+        if self._left:
+            self._pieces.append(text[: self._left])
+            self._left -= len(self._pieces[-1])
 
     def joined(self, *, ended: bool = False) -> Line:
         text = b"".join(self._pieces)
@@ -164,17 +164,17 @@ def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
     at = max(start - 1, 0)
     is_begin = start == 0  # else the text before the first newline is older
     while at < end:
-        data = os.pread(fd, _LOOK if at == max(start - 1, 0) else _LONGEST_RECORD, at)
+        data = os.pread(fd, _SEARCHED if at == max(start - 1, 0) else _LONGEST_RECORD, at)
         if not data:
             return None
-        place = 0 if is_begin else data.find(b"\n") + 1
-        if not is_begin and not place:
+        skipped = 0 if is_begin else data.find(b"\n") + 1
+        if not is_begin and not skipped:
             at += len(data)
             continue
-        header = os.pread(fd, HEADER_WIDTH, at + place)
-        if at + place >= end or len(header) < HEADER_WIDTH:
+        header = os.pread(fd, HEADER_WIDTH, at + skipped)
+        if at + skipped >= end or len(header) < HEADER_WIDTH:
             return None
         if has_header(header):
-            return at + place, float(header[:TIME_WIDTH])
-        at, is_begin = at + place, False  # skip data that a crash of the machine left
+            return at + skipped, float(header[:TIME_WIDTH])
+        at, is_begin = at + skipped, False  # skip data that a crash of the machine left
     return None

@@ -211,7 +211,7 @@ def _print_dry_run(job: PreparedJob, note: str = "", *, as_json: bool) -> int:
     from windlass.client.dry_run.client import DryClient
 
     client = DryClient()
-    trial = client.look(job.draft(client))
+    trial = client.preview(job.draft(client))
     if note:
         print_message(note)
     if as_json:

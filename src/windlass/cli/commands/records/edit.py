@@ -87,18 +87,18 @@ def _edit_experiment(name: str, changes: dict[str, Any]) -> int:
     return 0
 
 
-def apply_changes(thing: Any, changes: dict[str, Any]) -> None:
+def apply_changes(target: Any, changes: dict[str, Any]) -> None:
     """Apply the options to a trial, an experiment, a model or a model version."""
     for option in ("name", "description", "notes", "priority"):
         if option in changes:
-            getattr(thing, f"set_{option}")(changes[option])
+            getattr(target, f"set_{option}")(changes[option])
     if "labels" in changes:
-        thing.add_label(*changes["labels"])
+        target.add_label(*changes["labels"])
     if "gone" in changes:
-        thing.remove_label(*changes["gone"])
+        target.remove_label(*changes["gone"])
     if "metadata" in changes:
         from windlass.cli.commands.everyday.rerun import read_named_values
 
-        thing.add_metadata(**read_named_values("metadata", changes["metadata"]))
+        target.add_metadata(**read_named_values("metadata", changes["metadata"]))
     if "gone_metadata" in changes:
-        thing.remove_metadata(*changes["gone_metadata"])
+        target.remove_metadata(*changes["gone_metadata"])

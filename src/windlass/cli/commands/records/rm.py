@@ -114,15 +114,15 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
     from windlass.cli.output.text import print_error
     from windlass.model.errors import Conflict, NotFound
 
-    things: list[tuple[str, Trial[Any] | Experiment]] = [
+    records: list[tuple[str, Trial[Any] | Experiment]] = [
         (f"Trial {trial.id} ({trial.name})", trial) for trial in trials
     ]
     if experiment is not None:
-        things.append((f"Experiment {experiment.id} ({experiment.name})", experiment))
+        records.append((f"Experiment {experiment.id} ({experiment.name})", experiment))
     code = 0
-    for name, thing in things:
+    for name, record in records:
         try:
-            thing.delete()
+            record.delete()
         except Conflict as error:
             print_error(f"{name} is not deleted. {error}")
             code = 1

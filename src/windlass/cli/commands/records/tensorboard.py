@@ -69,8 +69,8 @@ def command(
         print_packaging_note(folder)
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
-    board = TensorBoard(trials, port=port, host=host)
+    server = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
-    with board:
-        print_message(f"TensorBoard runs at {board.url} (Ctrl-C ends it)")
-        return board.attend()
+    with server:
+        print_message(f"TensorBoard runs at {server.url} (Ctrl-C ends it)")
+        return server.attend()

@@ -111,9 +111,9 @@ class Garbage:
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
             parts = [folder / _SHARDS / name for name in _names(folder / _SHARDS)]
-            for place in (folder, *parts):
-                for name in _names(place):
-                    yield from _digests_of_record(place / name)
+            for directory in (folder, *parts):
+                for name in _names(directory):
+                    yield from _digests_of_record(directory / name)
 
     def _named_by(self, digests: Iterable[str]) -> set[str]:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}

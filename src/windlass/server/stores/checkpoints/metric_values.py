@@ -34,10 +34,10 @@ class CheckpointMetrics:
             by_trial.setdefault(record.trial_id, []).append(record)
         values: dict[str, dict[str, float]] = {}
         for trial_id, some in by_trial.items():
-            values |= self._of(trial_id, some)
+            values |= self._cached_values(trial_id, some)
         return [with_metrics(record, values[record.uid]) for record in records]
 
-    def _of(
+    def _cached_values(
         self, trial_id: int, checkpoints: Sequence[CheckpointRecord]
     ) -> dict[str, dict[str, float]]:
         sizes = self._metrics.sizes(trial_id)

@@ -58,7 +58,7 @@ def _very_few(column: Column, most: int) -> list[int]:
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]
-    spikes = [place for place in _extremes(column, last + 1) if 0 < place < last]
+    spikes = [row for row in _extremes(column, last + 1) if 0 < row < last]
     spikes.sort(key=lambda n: abs(values[n] - values[0]), reverse=True)
     between = dict.fromkeys([*spikes, (last + 1) // 2, (last + 1) // 3])
     return sorted([0, last, *list(between)[: most - 2]])
@@ -86,6 +86,6 @@ def _is_nan(value: float) -> bool:
     return value != value
 
 
-def _picked(column: Column, places: list[int]) -> Column:
+def _picked(column: Column, rows: list[int]) -> Column:
     steps, times, values = column
-    return make_column((steps[n], times[n], values[n]) for n in places)
+    return make_column((steps[n], times[n], values[n]) for n in rows)

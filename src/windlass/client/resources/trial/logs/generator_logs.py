@@ -190,7 +190,7 @@ def pieces(
     return read(transport, parent.id, query, tail=tail)
 
 
-def parts_of(
+def log_parts(
     transport: Transport,
     parent: TrialRecord,
     query: dict[str, Any],
