@@ -278,6 +278,13 @@ def name_or_id(text: str) -> str | int:
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
+def experiment_option(help_text: str) -> Callable[[F], F]:
+    """Add `-e`/`--experiment`, the name or id of an experiment."""
+    return click.option(
+        "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments, help=help_text
+    )
+
+
 def to_option(help_text: str) -> Callable[[F], F]:
     """Define `--to DIR`, the option of every command that downloads files."""
     return click.option(

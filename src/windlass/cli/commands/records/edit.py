@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option
 from windlass.cli.options.resource_commands import complete_names
 
 _OF_EXPERIMENTS = ("project", "archived")
@@ -22,10 +22,7 @@ _OF_EXPERIMENTS = ("project", "archived")
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Edit an experiment (name or id).",
-)  # fmt: skip
+@experiment_option("Edit an experiment (name or id).")
 @click.option("--name", metavar="TEXT", help="New name.")
 @click.option("--description", metavar="TEXT", help="New description.")
 @click.option("--notes", metavar="TEXT", help="New notes. They replace the old notes.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, name_or_id
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option, name_or_id
 from windlass.cli.options.resource_commands import confirm_delete, yes_option
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ _NAMED = 10
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="An experiment with all its trials. With --where: its matching trials.",
-)  # fmt: skip
+@experiment_option("An experiment with all its trials. With --where: its matching trials.")
 @click.option(
     "-w", "--where", metavar="TEXT",
     help='Trials that match a condition, as for windlass ls.',

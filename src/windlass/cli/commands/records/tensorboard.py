@@ -8,7 +8,7 @@ from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
-    complete_experiments,
+    experiment_option,
     name_or_id,
     to_option,
 )
@@ -23,13 +23,7 @@ from windlass.cli.options.parameters import (
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
-@click.option(
-    "-e",
-    "--experiment",
-    metavar="NAME",
-    shell_complete=complete_experiments,
-    help="All trials of an experiment.",
-)
+@experiment_option("All trials of an experiment.")
 @click.option(
     "--port", type=WholeNumber(0, 65535), metavar="N", help="Port (6006, or the next free one)."
 )
