@@ -50,9 +50,9 @@ class World:
 
     def run_all(self) -> None:
         """Run all pending replicas."""
-        for each in list(self.replicas.values()):
-            if each.phase is Phase.PENDING and not each.deleting:
-                self.put(each.id, phase=Phase.RUNNING, started=self.now)
+        for replica in list(self.replicas.values()):
+            if replica.phase is Phase.PENDING and not replica.deleting:
+                self.put(replica.id, phase=Phase.RUNNING, started=self.now)
         self.reconcile()
 
     def end(self, name: str, exit_code: int | None, **options: object) -> None:
@@ -70,7 +70,7 @@ class World:
     def newest(self, name: str) -> ReplicaId:
         role_name, _, index = name.rpartition("-")
         place = (role_name, int(index))
-        return max(each for each in self.replicas if (each.role, each.index) == place)
+        return max(replica for replica in self.replicas if (replica.role, replica.index) == place)
 
     # Decisions about the job
 
@@ -84,7 +84,7 @@ class World:
 
     def decide(self) -> Decision:
         self.last = decide(self.present, self.status, self.seen, self.now)
-        self.events += [each.reason for each in self.last.events]
+        self.events += [event.reason for event in self.last.events]
         return self.last
 
     @property

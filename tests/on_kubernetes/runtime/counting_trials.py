@@ -53,5 +53,8 @@ def check_complete(
 def says_unreachable(trial: wl.Trial[int]) -> bool:
     """Return whether the trial and each replica report that the cluster is unreachable."""
     trial.refresh()
-    told = [trial.message, *(each.message for each in trial.replicas if each.phase == "Running")]
+    told = [
+        trial.message,
+        *(replica.message for replica in trial.replicas if replica.phase == "Running"),
+    ]
     return all("cannot be reached" in each for each in told)

@@ -19,7 +19,7 @@ _MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of one replica, as it is to be printed."""
 
     name: str
@@ -59,7 +59,7 @@ class Lanes:
         colour = _PALETTE[self._positions.get(name, len(self._positions)) % len(_PALETTE)]
         return f"\x1b[{colour}m{text}\x1b[0m "
 
-    def feed(self, part: LogPart, now: float = 0.0) -> Iterator[Line]:
+    def feed(self, part: LogPart, now: float = 0.0) -> Iterator[OutputLine]:
         """Yield the lines that this part completes."""
         lane = (f"{part.role}-{part.index}", part.stream)
         held = self._held.get(lane)
@@ -67,7 +67,7 @@ class Lanes:
             yield self._take(lane)  # its writer has ended and will not finish the line
             held = None
         if held is None and part.end:
-            yield Line(*lane, _as_it_stands(part.text))
+            yield OutputLine(*lane, _as_it_stands(part.text))
             return
         if held is None:
             held = self._held[lane] = _Held(part.attempt, now)
@@ -75,12 +75,12 @@ class Lanes:
         if part.end or held.size > _LONGEST:
             yield self._take(lane)
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[OutputLine]:
         """Yield the unfinished lines, after the last part."""
         for lane in list(self._held):
             yield self._take(lane)
 
-    def unended(self, before: float) -> Line | None:
+    def unended(self, before: float) -> OutputLine | None:
         """Return an unfinished line older than a time, of the first replica with such a line."""
         waiting = [lane for lane, held in self._held.items() if held.since <= before]
         if not waiting:
@@ -89,10 +89,10 @@ class Lanes:
             waiting,
             key=lambda lane: self._positions.get(lane[0], len(self._positions)),
         )
-        return Line(*lane, _as_it_stands(self._held[lane].text))
+        return OutputLine(*lane, _as_it_stands(self._held[lane].text))
 
-    def _take(self, lane: tuple[str, str]) -> Line:
-        return Line(*lane, _as_it_stands(self._held.pop(lane).text))
+    def _take(self, lane: tuple[str, str]) -> OutputLine:
+        return OutputLine(*lane, _as_it_stands(self._held.pop(lane).text))
 
 
 class _Held:

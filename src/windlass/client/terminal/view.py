@@ -36,7 +36,7 @@ from windlass.model.text.quantities import format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from windlass.client.terminal.interleave import Lanes, Line
+    from windlass.client.terminal.interleave import Lanes, OutputLine
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
@@ -173,7 +173,7 @@ class View:
             text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
-    def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
+    def _print(self, lanes: Lanes, lines: Iterable[OutputLine]) -> None:
         """Print whole lines of several replicas, each with its name."""
         from windlass.client.terminal.interleave import contained
 
@@ -230,7 +230,7 @@ class View:
         self._err.flush()
         self._is_drawn = True
 
-    def _draw_begun(self, lanes: Lanes, line: Line) -> None:
+    def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
         """A line that has not ended, as much as there is room for."""
         from windlass.client.terminal.interleave import uncoloured
 

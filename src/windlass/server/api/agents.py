@@ -30,8 +30,8 @@ from windlass.server.services import Services
 from windlass.server.stores.agent_uploads import (
     GROWING,
     LEFT_BEHIND,
+    LogPiece,
     Part,
-    Piece,
     RemoteAttemptFiles,
 )
 from windlass.server.stores.blobs.upload import CHECK_EVERY, IncomingFile
@@ -124,14 +124,14 @@ async def ship(
     return {"sizes": await asyncio.to_thread(attempt_files.take, parts)}
 
 
-def _parts(body: bytes) -> list[Piece]:
+def _parts(body: bytes) -> list[LogPiece]:
     head, _, data = body.partition(b"\n")
     listed = msgspec.json.decode(head, type=learned(list[_PartHead]))
     parts, at = [], 0
     for entry in listed:
         if entry.name not in GROWING and entry.name != paths.STATE:
             raise InvalidArgument(f"{entry.name!r} is not a growing file.")
-        parts.append(Piece(entry.name, entry.start, data[at : at + entry.length]))
+        parts.append(LogPiece(entry.name, entry.start, data[at : at + entry.length]))
         at += entry.length
     if at != len(data):
         raise InvalidArgument("The upload does not have the announced length.")

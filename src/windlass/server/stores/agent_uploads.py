@@ -42,7 +42,7 @@ _LARGEST_STATE = 64 << 10
 _LARGEST_MANIFEST = 64 << 20
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """Bytes of one file and their offset."""
 
     name: str
@@ -95,7 +95,7 @@ class RemoteAttemptFiles:
         """Record that an agent runs this attempt, so that no second agent does."""
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
-    def take(self, parts: Sequence[Piece]) -> dict[str, int]:
+    def take(self, parts: Sequence[LogPiece]) -> dict[str, int]:
         """Write new data of files, and return the size of each file."""
         sizes: dict[str, int] = {}
         about = set()

@@ -25,7 +25,7 @@ _SEARCHED = 4096  # bytes in which to search for the start of a record
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
-class Line(NamedTuple):
+class SegmentLine(NamedTuple):
     """A line as the program wrote it, joined from its records."""
 
     time: float
@@ -36,14 +36,14 @@ class Line(NamedTuple):
     end: int  # offset right after its last record
 
 
-def join_lines(parts: Iterable[Part]) -> list[Line]:
+def join_lines(parts: Iterable[Part]) -> list[SegmentLine]:
     """Join records into lines, in the order of their starts.
 
     >>> data = b"0000000001.000000\\x1dO 10%\\n0000000002.000000:e oh\\n0000000003.000000:o 20%\\n"
     >>> [(line.stream, line.text) for line in join_lines(read_parts(data))]
     [('stdout', b'10%20%'), ('stderr', b'oh')]
     """
-    done: list[Line] = []
+    done: list[SegmentLine] = []
     begun: dict[str, UnfinishedLine] = {}
     for part in parts:
         line = go_on(begun, part)
@@ -53,14 +53,14 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
     return sorted([*done, *unended], key=lambda line: line.start)
 
 
-def go_on(begun: dict[str, UnfinishedLine], part: Part) -> Line | None:
+def go_on(begun: dict[str, UnfinishedLine], part: Part) -> SegmentLine | None:
     """Add a record to the unfinished lines, and return the line that it ends, if any."""
     time, stream, text, ended, end = part
     line = begun.get(stream)
     if line is None:
         start = end - len(text) - HEADER_WIDTH - 1
         if ended:
-            return Line(time, stream, text, ended, start, end)
+            return SegmentLine(time, stream, text, ended, start, end)
         line = begun[stream] = UnfinishedLine(time, stream, start)
     line.add(text, end)
     return begun.pop(stream).joined(ended=True) if ended else None
@@ -83,9 +83,9 @@ class UnfinishedLine:
             self._pieces.append(text[: self._left])
             self._left -= len(self._pieces[-1])
 
-    def joined(self, *, ended: bool = False) -> Line:
+    def joined(self, *, ended: bool = False) -> SegmentLine:
         text = b"".join(self._pieces)
-        return Line(self._time, self._stream, text, ended, self.start, self._end)
+        return SegmentLine(self._time, self._stream, text, ended, self.start, self._end)
 
 
 def tail(
@@ -96,7 +96,7 @@ def tail(
     limit: int | None = None,
     first_byte: int = 0,
     end_byte: int | None = None,
-) -> tuple[list[Line], int]:
+) -> tuple[list[SegmentLine], int]:
     """Return the last lines of a segment or a part of it, and the offset at the end.
 
     Only the blocks of these lines are read, so a line that started long before may lack its

@@ -231,7 +231,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
     )
 
 
-def _as_part(line: segment_reader.Line) -> Part:
+def _as_part(line: segment_reader.SegmentLine) -> Part:
     """Return a line as one part, whether or not it has ended."""
     return line.time, line.stream, line.text, True, line.end
 

@@ -121,7 +121,9 @@ class FileMetricStore:
 
         shares, adds = summaries.shares_with(counted, replica.attempt, reports.columns, reread)
         progress = reports.progress.share if reports.progress else None
-        piece = summaries.Piece(source.uid, trial_id, replica, end, counted, shares, adds, progress)
+        piece = summaries.SummaryPiece(
+            source.uid, trial_id, replica, end, counted, shares, adds, progress
+        )
         added: Added | None = None
 
         def change(connection: Connection) -> tuple[int, int]:

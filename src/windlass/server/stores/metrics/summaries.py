@@ -117,7 +117,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True):
     shares: dict[str, dict[int, Share]]  # by metric and attempt
 
 
-class Piece(msgspec.Struct, frozen=True):
+class SummaryPiece(msgspec.Struct, frozen=True):
     """New metrics of an attempt and the changes that they make to summaries."""
 
     uid: str
@@ -231,7 +231,7 @@ ON CONFLICT (trial_id, name) DO UPDATE SET
 """
 
 
-def add(connection: Connection, piece: Piece) -> Added | None:
+def add(connection: Connection, piece: SummaryPiece) -> Added | None:
     """Count a piece; none if it is none of a trial that there is.
 
     The positions are what makes it once: a piece that was made with others is `Stale`.
