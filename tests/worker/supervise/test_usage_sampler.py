@@ -105,7 +105,7 @@ children = [subprocess.Popen(["sleep", "60"]) for _ in range(10)]
 sampler = Sampler((), time.monotonic(), 0.0)
 began = time.process_time()
 for _ in range(20):
-    seen = sampler.look()
+    seen = sampler.sample()
 print((time.process_time() - began) / 20, seen["processes"])
 for child in children:
     child.kill()
