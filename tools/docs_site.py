@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from windlass.cli.options.lazy_groups import SHOWS_ALL
 from windlass.cli.root import cli
 from windlass.server.app import openapi_document
 
@@ -51,6 +52,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     uri = page.file.src_uri
     if COMMANDS in markdown:
         context = click.Context(cli, info_name="windlass", **cli.context_settings)
+        context.meta[SHOWS_ALL] = True
         markdown = markdown.replace(COMMANDS, "\n".join(commands_text(context)))
     if ROUTES in markdown:
         markdown = markdown.replace(ROUTES, routes_text(openapi_document()))
