@@ -95,7 +95,11 @@ def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, i
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["diff", "{0}"], 2, "A comparison needs two: windlass diff {0} OTHER."),
+        (
+            ["diff", "{0}"],
+            2,
+            "Name a second trial or experiment: windlass diff {0} OTHER",
+        ),
         (["diff", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["diff", "{0}", "9999"], 1, "There is no trial 9999."),
         (

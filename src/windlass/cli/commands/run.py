@@ -13,6 +13,7 @@ from windlass.cli.options.help_sections import (
     section_options,
 )
 from windlass.cli.options.parameters import (
+    NUMBER,
     complete_accelerators,
     complete_choices,
     complete_experiments,
@@ -75,7 +76,7 @@ _recording = section_options("Submitting and recording")
     "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
     help="Accelerator: a100, a100x2, gpu, cpu.",
 )  # fmt: skip
-@_resources("--cpus", type=float, metavar="N", help="Reserve CPUs (1).")
+@_resources("--cpus", type=NUMBER, metavar="N", help="Reserve CPUs (1).")
 @_resources("--memory", metavar="SIZE", help="Reserve memory: 16GB.")
 @_resources("--backend", metavar="NAME", help="Where to run: local, kubernetes.")
 @_resources(
