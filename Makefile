@@ -68,6 +68,7 @@ lint: $(DEV)
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/check_prose.py
 	@$(MAKE) --no-print-directory docs
 
 # The documentation as a site, in site/. It needs no network. A broken link fails it.
