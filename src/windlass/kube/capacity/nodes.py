@@ -1,8 +1,8 @@
 """The accelerators of nodes, and the pod fields that select them.
 
-Pure: nodes are dicts, as the API lists them. Clusters label their nodes differently, so what is
-asked for follows from the labels that the nodes really have; where nodes may not be looked at,
-from the labels that are in common use.
+Pure: nodes are dicts, as the API lists them. Clusters label their nodes differently, so the
+selectors use the labels that the nodes have. If the account may not list nodes, they use common
+labels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TPU_KINDS = {
     "tpu-v6e-slice": "v6e",
 }
 
-# How nodes of a kind are labelled, for where they may not be looked at: by GKE, by the operator.
+# Node labels by GKE and by the GPU operator, for accounts that may not list nodes.
 _USUAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "t4": (("nvidia-tesla-t4",), ("Tesla-T4",)),
     "v100": (
@@ -179,7 +179,7 @@ def _gpu(
 def _fitting(
     accelerator: Accelerator, nodes: Sequence[Node], tolerations: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
-    """The nodes that could run it once they are free; that there is none is an error."""
+    """Return the nodes that can run it once they are free; raise an error if no node can."""
     of_kind = [
         node
         for node in nodes
