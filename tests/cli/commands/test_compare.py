@@ -142,7 +142,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         f"The code is in code-{ids[0]}",
-        "It is packaged with what you run here, unless .windlassignore has a line: "
+        "It becomes part of the code that you run here, unless .windlassignore has a line: "
         f"/code-{ids[0]}/",
     ]
     assert (place / "train.py").read_text() == 'import sys\nprint("depth", 1)\n'

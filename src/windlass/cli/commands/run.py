@@ -261,7 +261,7 @@ def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
     is_suspended = trial.record.spec.suspend
     how = "submitted and suspended" if is_suspended else "submitted"
     print(f"Trial {trial.id} ({trial.name}) is {how}.")
-    ways = {"logs {} -f": "its output", "show {}": "how it stands", "stop {}": "stop it"}
+    ways = {"logs {} -f": "its output", "show {}": "see its state", "stop {}": "stop it"}
     if is_suspended:
         ways = {"resume {}": "let it run", **ways}
     for way, what in ways.items():

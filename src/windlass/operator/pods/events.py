@@ -16,7 +16,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import EVENTS, Object, location_of, uid_of
 from windlass.model.errors import KubernetesError, WindlassError
 
-FIRST_PAUSE = 5.0  # most pods have started by then, and nobody need ask
+FIRST_PAUSE = 5.0  # most pods have started by then, which saves the request
 LONGEST_PAUSE = 120.0
 _PAGE = 500
 _FORBIDDEN = 403

@@ -97,7 +97,7 @@ def read_merged(
         while at < log.end:
             chunk_parts, after = _records(log.segment.path, at, log.end, chunk)
             if after == at:
-                return  # what is left is not whole yet
+                return  # the rest is an incomplete record
             yield from chunk_parts
             at = ends[log.segment.key] = after
 
