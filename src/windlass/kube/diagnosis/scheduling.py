@@ -106,9 +106,9 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
             f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
         )
     if "node affinity" in what or "node selector" in what:
-        whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
+        has_none = f"none of the {total} machines has" if count >= total > 1 else f"{of} without"
         weight = 0 if count >= total else 6  # else the message concerns existing nodes
-        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
+        return weight, "NoSuchNode", f"{has_none} the requested labels ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
         return 5, "NodesClosed", f"{of} closed to new pods", "It starts when they are uncordoned."
     if "Too many pods" in what:

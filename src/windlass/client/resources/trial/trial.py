@@ -95,11 +95,11 @@ class Trial(TrialProperties, Generic[R]):
     ) -> LogLines:
         """The lines of the log, oldest first, for `for` or `async for`.
 
-        `follow` continues until the trial ends, `tail=10` starts with the last 10 lines,
-        `head=10` ends after the first 10, `search` keeps lines that contain a text or, with `regex=True`, match
-        an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes,
-        seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in the order
-        of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
+        `follow` continues until the trial ends, `tail=10` starts with the last 10 lines, `head=10`
+        ends after the first 10, `search` keeps lines that contain a text or, with `regex=True`,
+        match an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are
+        datetimes, seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in
+        the order of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
         generator's trial is the log of its children, one after the other or, with `follow`, as the
         lines arrive; `role` and `replica_index` of a line are the child's name and id.
 
@@ -513,7 +513,7 @@ class Trial(TrialProperties, Generic[R]):
 
         ```python
         diff = wl.get_trial(3).diff(7)
-        print(diff)  # leaves out what is the same
+        print(diff)  # omits equal parts
         print([file.path for file in diff.code], diff.arguments)
         ```
         """
