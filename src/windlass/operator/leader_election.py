@@ -257,7 +257,7 @@ class LeaderElection:
         return created
 
     def _write(self, lease: Object) -> Object | None:
-        """Write the lease and return it; none if another instance was first."""
+        """Write the lease and return it; None if another instance was first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             new = self._request("PUT", path, lease)

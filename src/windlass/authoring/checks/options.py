@@ -51,7 +51,7 @@ _MOST_RESTARTS = 1_000_000
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The most similar of the names, ignoring case; none if no name is similar.
+    """The most similar of the names, ignoring case; None if no name is similar.
 
     >>> nearest("onfailur", ["Never", "OnFailure"])
     'OnFailure'

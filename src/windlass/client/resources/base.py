@@ -63,7 +63,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def created(self) -> float:
-        """The time of its creation, in seconds since the epoch."""
+        """The time of creation, in seconds since the epoch."""
         return self._record.created
 
     @property

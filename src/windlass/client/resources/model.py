@@ -299,7 +299,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
         return self._change(name=_check_name(name))
 
     def set_notes(self, text: str) -> Self:
-        """Replace its notes."""
+        """Replace the notes."""
         return self._change(notes=check_text("notes", text))
 
     def download(self, folder: str | os.PathLike[str]) -> Path:

@@ -53,7 +53,7 @@ class Template(Resource[TemplateRecord]):
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property

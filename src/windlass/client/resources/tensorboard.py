@@ -84,7 +84,7 @@ class TensorBoard:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def attend(self) -> int:
-        """Wait until it ends by itself or by Ctrl-C; return the exit code."""
+        """Wait until TensorBoard ends, also after Ctrl-C, and return the exit code."""
         try:
             if not self._is_here:
                 threading.Thread(target=self._keep_up, daemon=True).start()

@@ -47,7 +47,7 @@ class Workspace(Archivable[WorkspaceRecord]):
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property
@@ -127,7 +127,7 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property

@@ -157,7 +157,7 @@ class _Watcher:
         return None
 
     def _show_changes(self, trial: TrialRecord) -> None:
-        """A user at a terminal also sees the outcome of a trial that has already ended."""
+        """Print notices of changes in a terminal, also after the trial has ended."""
         if not self._view.is_live:
             return
         if self._notices is None:
@@ -171,7 +171,7 @@ class _Watcher:
         """A trial that waits for another may also wait for capacity: its log states this once."""
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
-            return  # the trial does not fit into the free capacity
+            return  # external trials reserve no capacity
         is_waiting = trial.state is TrialState.QUEUED and trial.message
         if me is None or not is_waiting or self._has_announced_wait or self._view.is_live:
             return

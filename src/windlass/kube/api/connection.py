@@ -107,7 +107,7 @@ class Connection:
         content_type: str = "application/json",
         timeout: float | None = READ_TIMEOUT,
     ) -> Any:
-        """The answer with its body unread: `.response.stream()`, `.read()`. None waits for ever."""
+        """Return the response before its body: `.response.stream()`, `.read()`. None waits for ever."""
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type

@@ -39,7 +39,7 @@ def check_queue(connection: Connection, namespace: str, queue: str) -> None:
 
 
 def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
-    """Return an object; none if it does not exist, empty if the account may not read it."""
+    """Return an object; None if it does not exist, empty if the account may not read it."""
     try:
         response = connection.request("GET", path, timeout=_QUICK)
     except KubernetesError as error:

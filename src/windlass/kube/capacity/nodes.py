@@ -78,7 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The kind of its accelerators; empty if it has none."""
+        """The kind of the node's accelerators; empty without accelerators."""
         if self.count == 0:
             return ""
         if _amount(self.allocatable, TPU):

@@ -301,7 +301,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """As its author wrote it; nodes have longer names for it."""
+    """The image name as the user wrote it. Nodes use longer names."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 

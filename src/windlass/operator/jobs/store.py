@@ -83,7 +83,7 @@ class JobObjectStore:
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status; none if it is deleted or another operator's."""
+        """Return a job and its status; None if it is deleted or another operator's."""
         thing = self.find(uid)
         if thing is None or not _is_to_act_on(thing):
             self._forget(uid)
@@ -160,7 +160,7 @@ class JobObjectStore:
         return self.cache.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
-        """Return the translation of a job; none if the job is deleted or invalid."""
+        """Return the translation of a job; None if the job is deleted or invalid."""
         thing = self.find(uid)
         if thing is None or not _is_to_act_on(thing):
             return None
@@ -194,12 +194,12 @@ class JobObjectStore:
                 yield uid_of(job)
 
     def refresh(self, uid: str) -> Object | None:
-        """Read an object from the cluster; none if it is deleted."""
+        """Read an object from the cluster; None if it is deleted."""
         thing = self.find(uid)
         return None if thing is None else self._refresh(thing)
 
     def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
-        """Return the spec and the status of a settled job; none if it is not settled."""
+        """Return the spec and the status of a settled job; None if it is not settled."""
         thing = self.find(uid)
         status = None if thing is None or not _is_to_act_on(thing) else stored_status(thing)
         if thing is None or status is None or not status.settled:
@@ -314,7 +314,7 @@ class JobObjectStore:
         return new
 
     def _swap(self, thing: Object, text: str) -> Object | None:
-        """Store the annotation and return the object; none if the object had changed."""
+        """Store the annotation and return the object; None if the object had changed."""
         uid = uid_of(thing)
         with self._lock:
             # Not only the last: if its response was lost, the next write shows that it succeeded.

@@ -121,7 +121,7 @@ class PodEvents:
     def _events_by_pod(
         self, namespace: str, pods: Container[str]
     ) -> dict[str, list[Object]] | None:
-        """Return the events of some pods by uid; none if they cannot be listed."""
+        """Return the events of some pods by uid; None if they cannot be listed."""
         by_pod: dict[str, list[Object]] = {}
         try:
             for event in self._events(namespace):

@@ -96,7 +96,7 @@ class Ownership:
             self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
 
     def _patch_owners(self, kind: Kind, thing: Object, owners: Sequence[Object]) -> Object | None:
-        """Give it these owners, if it is unchanged; none if it is not."""
+        """Set the owners of an unchanged object; None if the object had changed."""
         namespace, name = location_of(thing)
         body = {
             "metadata": {

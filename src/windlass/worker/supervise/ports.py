@@ -16,7 +16,7 @@ CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """Bind a free port and return its socket; none if the port is in use.
+    """Bind a free port and return its socket; None if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -32,7 +32,7 @@ def claim_port(port: int) -> _socket.socket | None:
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """Bind a port of this replica once more; none if the replica has bound it already."""
+    """Bind a port of this replica once more; None if the replica has bound it already."""
     return _bound(port, is_shared=True) if CAN_BE_HELD else None
 
 

@@ -310,7 +310,7 @@ class _IncomingBlob:
         os.fsync(self._file.fileno())
 
     def put(self) -> None:
-        """Give the blob its name, once its content is checked and synced."""
+        """Check and sync the content of the blob, then give the blob its name."""
         self._file.close()
         if self._store.may_come(self._digest, self._name):
             put_in_place(self._name, self._store.path(self._digest))
@@ -346,7 +346,7 @@ def _listed_in(path: str) -> list[str] | None:
 
 
 def put_in_place(temporary: str, target: str) -> None:
-    """Give a file its name, in a folder that is made with its first file."""
+    """Rename a file to its final name, and create the folder if necessary."""
     try:
         os.replace(temporary, target)
     except FileNotFoundError:

@@ -218,7 +218,7 @@ def tail_merged(
 
 
 def to_log_part(key: Key, record: Part) -> LogPart:
-    """A record as it is sent."""
+    """Convert a record to the form that clients receive."""
     time, stream, text, ended, _ = record
     return LogPart(
         time=time,

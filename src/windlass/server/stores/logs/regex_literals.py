@@ -84,7 +84,7 @@ class _Reading:
 
 
 def _worth(texts: list[str]) -> tuple[int, int]:
-    """Long ones are rare; of several the shortest counts."""
+    """Return the length of the shortest literal. Long literals are rare, so they filter better."""
     return (min(map(len, texts), default=0), -len(texts))
 
 

@@ -244,5 +244,5 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Return some bytes of a file; none if it is missing, or is not a regular file."""
+    """Return some bytes of a regular file; empty if the file is missing or of another kind."""
     return read_part(str(path), position, most)
