@@ -107,7 +107,10 @@ class Connection:
         content_type: str = "application/json",
         timeout: float | None = READ_TIMEOUT,
     ) -> Any:
-        """Return the response before its body: `.response.stream()`, `.read()`. None waits for ever."""
+        """Return the response before its body: `.response.stream()`, `.read()`.
+
+        A timeout of None waits for ever.
+        """
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type

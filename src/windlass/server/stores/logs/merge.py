@@ -260,7 +260,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """The whole records of a piece of a segment, and the place after them."""
+    """The complete records of a piece of a segment, and the position after them."""
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(start)
