@@ -44,18 +44,20 @@ _INTRODUCES_A_QUESTION = (
     "matters?|reports?|return|sees?|shows?|states?|and|say|says"
 )
 _OLD_STYLE = re.compile(
-    r"(?:^|[.:]\s+)(?:What|Who|Whom|Whose|Of)\s(?:(?!`|\.\s)[^?\n])*[.:](?:\s|$)"
+    r"(?:^|[.:]\s+)(?-i:What|Who|Whom|Whose|Of)\s(?!\d)(?:(?!`|\.\s)[^?\n])*[.:](?:\s|$)"
     r"|\bwho(?:m)?ever\b"
     r"|\b(?!(?:" + _INTRODUCES_A_QUESTION + r")\s)\w+\swhat\s"
     r"(?:is|was|are|were|it|they|one|has|had|came|comes|runs|ran)\b"
     r"|(?:[.;:,(]\s|\b(?:of|from|to|for|in|with|by|and|or|than|as|on|at|about)\s)"
-    r"what\s(?:is|was|are|were|it|they|one|has|had|can|could|must|may|of|came|comes|runs|ran)\b"
+    r"what\s(?:is|was|are|were|it|they|one|has|had|can|could|must|may|of|came|comes|runs|ran)\b(?![^.\n]*\?)"
     r"|\b(?:is|are|was|were|be|been|being)\s(?:told|said|heard)\b"
     r"|(?<!there\s)\b(?:is|are|was)\sno\s(?!longer\b|more\b|less\b|later\b|earlier\b)"
     r"|\bmend(?:s|ed|ing)?\b",
     re.IGNORECASE,
 )
-_HAS_OLD_STYLE = re.compile(r"what|whomever|whoever|told|said|heard|\bno\s|mend", re.IGNORECASE)
+_HAS_OLD_STYLE = re.compile(
+    r"what|whomever|whoever|told|said|heard|\bno\s|mend|(?:^|[.:]\s+)(?:Who|Of)", re.IGNORECASE
+)
 _COMMENT = re.compile(r"#+ ?(?!!|type:|fmt:|noqa|pragma)")
 _THREE_WORDS = re.compile(r"[A-Za-z]+[,:;.]?\s+\S+\s+\S")
 _CONTEXT = 60  # characters printed on both sides of a phrase

@@ -170,7 +170,7 @@ def _run_name(trial: Trial[Any]) -> str:
 
 
 def _program() -> list[str]:
-    """Return the command that starts TensorBoard: of this environment, else of the path."""
+    """Return the command that starts TensorBoard, from this environment or else from the PATH."""
     if importlib.util.find_spec("tensorboard") is not None:
         return [sys.executable, "-m", "tensorboard.main"]
     program = shutil.which("tensorboard")

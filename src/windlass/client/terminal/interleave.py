@@ -1,7 +1,7 @@
 """Merges the output of several replicas: whole lines, each with the name of its replica.
 
 An unfinished line is held back until its end, so the output of two replicas never mixes within a
-line. Of a progress bar only the newest state is kept.
+line. For a progress bar, only the newest state is kept.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def file_stamp(path: str | Path) -> Stamp | None:
         stat = os.stat(path)
     except OSError:
         return None
-    # With its size: of two writes in one tick of the kernel's clock only that may differ.
+    # With its size: two writes in one tick of the kernel's clock may differ only in size.
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 

@@ -312,7 +312,7 @@ class Watcher:
             self._on_trouble(failure)
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
-        """Convert an error of a watch: of the transport, or of the response."""
+        """Convert an error of a watch, from the transport or the response."""
         # A read from a connection that another thread closes may raise anything.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))

@@ -26,7 +26,7 @@ PRODUCT = "nvidia.com/gpu.product"  # by NVIDIA's GPU operator
 _GPU_LABELS = (PRODUCT, GKE_GPU, "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator")
 GKE_TPU = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY = "cloud.google.com/gke-tpu-topology"
-GKE_POOL = "cloud.google.com/gke-nodepool"  # of several machines with TPUs: one slice, wired up
+GKE_POOL = "cloud.google.com/gke-nodepool"  # label of the machines of one TPU slice
 
 _TPU_KINDS = {
     "tpu-v3-device": "v3",
@@ -363,7 +363,9 @@ def _untolerated(node: Node, tolerations: Sequence[Mapping[str, Any]]) -> list[d
         taint
         for taint in node.taints
         if taint["effect"] in ("NoSchedule", "NoExecute")
-        and not taint["key"].startswith("node.kubernetes.io/")  # of a node that is ill: it passes
+        and not taint["key"].startswith(
+            "node.kubernetes.io/"
+        )  # taints of unhealthy nodes, which are temporary
         and not any(_tolerates(toleration, taint) for toleration in tolerations)
     ]
 

@@ -26,7 +26,7 @@ def claim_port(port: int) -> _socket.socket | None:
     """
     claimed = _bound(port, is_shared=False)
     if claimed is not None:
-        # Set the option only after the bind: of two concurrent claims only one may succeed.
+        # Set the option only after the bind, so that only one of two concurrent claims succeeds.
         claimed.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     return claimed
 

@@ -40,7 +40,7 @@ def to_delete(
         for checkpoint in newest_first
         if not math.isnan(values.get(checkpoint.id, math.nan))
     ]
-    # The sort is stable: of equal checkpoints the newer comes first.
+    # The sort is stable: a newer checkpoint comes before an equally good older one.
     judged.sort(key=lambda checkpoint: values[checkpoint.id], reverse=keep.is_max)
     kept |= {checkpoint.id for checkpoint in judged[: keep.best]}
     if keep.best and not keep.has_last:

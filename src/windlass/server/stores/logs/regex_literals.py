@@ -41,7 +41,7 @@ class _Reading:
         self._at = 0
 
     def alternatives(self) -> list[str]:
-        """The texts of some branches up to the end of their group: of each its own, or nothing."""
+        """The texts of the branches up to the end of their group."""
         branches = [self._branch()]
         while self._next() == "|":
             branches.append(self._branch())

@@ -96,7 +96,7 @@ def count_column(column: Column) -> Tally:
 
 
 def _bounded(total: float) -> float:
-    """A sum that can be stored: of huge numbers it may come to none."""
+    """Return a finite sum, which JSON can store. The sum of huge numbers may be infinite or NaN."""
     most = sys.float_info.max
     return max(-most, min(total, most)) if total == total else 0.0
 
