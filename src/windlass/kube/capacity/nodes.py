@@ -363,9 +363,7 @@ def _untolerated(node: Node, tolerations: Sequence[Mapping[str, Any]]) -> list[d
         taint
         for taint in node.taints
         if taint["effect"] in ("NoSchedule", "NoExecute")
-        and not taint["key"].startswith(
-            "node.kubernetes.io/"
-        )  # taints of unhealthy nodes, which are temporary
+        and not taint["key"].startswith("node.kubernetes.io/")  # temporary: unhealthy nodes
         and not any(_tolerates(toleration, taint) for toleration in tolerations)
     ]
 
