@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         world = self.world
         decision = decide(world.present, world.status, world.seen, world.now)
         again = decide(world.present, world.status, list(reversed(world.seen)), world.now)
-        assert decision == again, "a decision depends on the order of what was reported"
+        assert decision == again, "a decision depends on the order of reports"
         self.check_idempotence(decision)
         self.check_the_cause(decision.status)
         assert len(set(decision.create)) == len(decision.create)
@@ -95,7 +95,7 @@ class Histories(RuleBasedStateMachine):
                     assert other.phase.is_final, "its place is still taken"
                     assert not other.deleting, "its place is still taken"
         for each in decision.delete:
-            assert not world.replicas[each].deleting, "it was told to go already"
+            assert not world.replicas[each].deleting, "it was asked to stop already"
         if decision.requeue_after is not None:
             assert decision.requeue_after > 0
         return decision

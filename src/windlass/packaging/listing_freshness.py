@@ -125,7 +125,7 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        # Of git's index, only the files that are tracked although they are ignored matter.
+        # Only files in git's index that are tracked although they are ignored matter.
         if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)

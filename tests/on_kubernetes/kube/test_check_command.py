@@ -140,7 +140,10 @@ def test_the_doctor_reports_a_known_cluster_in_one_line_and_no_other(
 
     eventually(is_well, "the doctor says that jobs may run there")
     assert windlass("server", "start", config=config).returncode == 0
-    eventually(lambda: "kubernetes" in findings("doctor"), "the server's is told without one here")
+    eventually(
+        lambda: "kubernetes" in findings("doctor"),
+        "the server's cluster is reported without one here",
+    )
 
 
 @pytest.mark.thorough

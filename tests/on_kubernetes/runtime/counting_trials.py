@@ -34,7 +34,7 @@ def check_complete(
 ) -> None:
     """Check that all output and reports of every attempt exist once, and no attempt ran twice.
 
-    Attempts that were cut short, given by suffix, have only what they had sent, without a gap.
+    Attempts that were cut short, given by suffix, have only the lines they had sent, without a gap.
     """
     assert [each.partition(".")[0] for each in gate.named("began-")] == began
     for which in began:

@@ -117,8 +117,8 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
         )
 
     try:
-        eventually(is_judged, "it is known where it is, and what is there")
-        assert told.is_set(), "whoever waits for that is told"
+        eventually(is_judged, "its cluster and its state are known")
+        assert told.is_set(), "waiting clients are notified"
         assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_elsewhere
     finally:
         runtime.close()

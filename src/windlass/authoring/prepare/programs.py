@@ -106,7 +106,7 @@ def command_words(executable: Executable, call_site: CallSite | None) -> tuple[s
 
     A function has no words. An executable outside a project needs no call site.
     """
-    assert call_site is not None  # noqa: S101 -- only what is packaged has its place in itself
+    assert call_site is not None  # noqa: S101 -- only packaged programs contain their own position
     match executable:
         case PythonScript(path):
             return ("python", path_in_trial(path, call_site))

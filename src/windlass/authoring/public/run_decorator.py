@@ -45,7 +45,7 @@ class Function(Generic[P, R]):
         self._options = options
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it as a trial, show its output, and return its value or raise its error."""
+        """Run the function as a trial, show the output, and return the value or raise the error."""
         if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)

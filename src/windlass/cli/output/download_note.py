@@ -16,7 +16,7 @@ def print_packaging_note(folder: str | os.PathLike[str]) -> None:
     line = f"/{inside.replace(os.sep, '/')}/"
     if line not in _ignored():
         unless = f"unless .windlassignore has a line: {clean(line)}"
-        print_message(f"It is packaged with what you run here, {unless}")
+        print_message(f"It becomes part of the code that you run here, {unless}")
 
 
 def _ignored() -> list[str]:

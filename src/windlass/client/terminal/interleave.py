@@ -1,7 +1,7 @@
 """Merges the output of several replicas: whole lines, each with the name of its replica.
 
 An unfinished line is held back until its end, so the output of two replicas never mixes within a
-line. Of a progress bar only the newest state is kept.
+line. For a progress bar, only the newest state is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OutputLine(NamedTuple):
-    """A line of one replica, as it is to be printed."""
+    """A printable line of one replica."""
 
     name: str
     stream: str
@@ -28,7 +28,7 @@ class OutputLine(NamedTuple):
 
 
 class Lanes:
-    """Puts the lines of several replicas together, each in a lane of its own.
+    """Merges the lines of several replicas, each with its own lane.
 
     >>> lanes = Lanes(["worker-0", "worker-1"])
     >>> begun = LogPart(time=1, stream="stdout", text="10%", end=False, role="worker")
@@ -96,7 +96,7 @@ class Lanes:
 
 
 class _Held:
-    """A line that has begun; a progress bar may come in a million pieces."""
+    """An unfinished line. A progress bar may arrive in a million pieces."""
 
     def __init__(self, attempt: int, since: float) -> None:
         self.attempt = attempt
@@ -117,7 +117,7 @@ class _Held:
 
 
 def contained(text: str) -> str:
-    r"""A text with its colours that stays within its line.
+    r"""A text with its colours, without characters that leave the line.
 
     >>> contained("\x1b[31mred\x1b[K up\x1b[A")
     '\x1b[31mred up\x1b[0m'
@@ -132,7 +132,7 @@ def uncoloured(text: str) -> str:
 
 
 def _as_it_stands(text: str) -> str:
-    """A line as it was last drawn over itself.
+    """The last state of a line that redraws itself.
 
     >>> _as_it_stands("10%\\r20%\\r")
     '20%'

@@ -25,7 +25,7 @@ from windlass.client.terminal.screen import (
 _TICK = 0.2
 _STYLES = {
     "bold": 1,
-    "name": 1,  # of any length: it gives way to what stands beside it
+    "name": 1,  # of any length: it is shortened before its neighbours
     "dim": 2,
     "red": 31,
     "green": 32,
@@ -40,9 +40,9 @@ Line = Sequence[Span]
 
 
 class Live:
-    """Draws what `render` says, a few times a second, until it is left.
+    """Draws the lines that `render` returns, a few times a second, inside a `with` block.
 
-    `render` is called in a thread of this class. What `say` is given stays above.
+    `render` is called in a thread of this class. Lines printed by `say` stay above.
 
     ```python
     with Live(lambda: [[("3 running", "bold")]]) as live:
@@ -104,7 +104,7 @@ class Live:
             self._drawn = []
 
     def _painted(self, line: Line, width: int | None) -> str:
-        """A line in its colours, as much of it as there is room for."""
+        """A line in its colours, shortened to the width of the terminal."""
         painted = ""
         ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
         spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
@@ -143,7 +143,7 @@ def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
 
 
 def _one_line(text: str) -> str:
-    """A text of unknown origin on one line, without what steers a terminal."""
+    """An untrusted text on one line, without control characters."""
     if text.isprintable():
         return text
     spaced = "".join(" " if c.isspace() else c for c in text)

@@ -87,7 +87,7 @@ def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str,
         answer = json.loads(output)
         version, status = answer["apiVersion"], dict(answer["status"])
     except (ValueError, KeyError, TypeError):
-        # Not what it output: there may be a token in it.
+        # Without the output, which may contain a token.
         raise LoginFailed("gave no ExecCredential") from None
     if version != program.api_version:
         raise LoginFailed(f"speaks {version}, and the file says {program.api_version}")

@@ -39,10 +39,10 @@ _log = logging.getLogger(__name__)
 class Watcher:
     """A cache of all objects of a kind; see `start`, `synced` and `stop`.
 
-    `on_change(before, after)` is called, from one thread at a time, for whatever came (`before` is
-    none), changed, or went (`after` is none), and `on_open()` whenever it sees again, for however
-    short it did not. `selector` and `name` choose objects by label or by name. `keys` returns the
-    index keys of an object, for `matching(key)`. All methods are thread-safe.
+    `on_change(before, after)` is called, from one thread at a time, for each created (`before` is
+    None), changed or deleted (`after` is None) object, and `on_open()` after each reconnection.
+    `selector` and `name` choose objects by label or by name. `keys` returns the index keys of an
+    object, for `matching(key)`. All methods are thread-safe.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._note_activity()
         if not self._cannot_parse:
-            self._recovered()  # not before: one that goes on from where it was asked for no list
+            self._recovered()  # not before: a watch that continues from a version needs no list
         self._on_open()
         response = opened.response
         with self._lock:
@@ -262,7 +262,7 @@ class Watcher:
             predecessor = self._objects.get(self._locations.get(location, ""))
             if predecessor is not None and uid_of(predecessor) != uid:
                 if version_of(predecessor) > version_of(obj):
-                    return  # word of one that another has already taken the place of
+                    return  # an event of a watch that was replaced
                 self._remove(predecessor)
             if before is not None:
                 self._unindex(before)
@@ -312,7 +312,7 @@ class Watcher:
             self._on_trouble(failure)
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
-        """Convert an error of a watch: of the transport, or of the response."""
+        """Convert an error of a watch, from the transport or the response."""
         # A read from a connection that another thread closes may raise anything.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))

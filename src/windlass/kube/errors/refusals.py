@@ -246,7 +246,7 @@ def _account_new(match: re.Match[str]) -> Explanation:
     )
 
 
-# What a webhook says comes first: it may quote any of the others.
+# The webhook's message comes first: it may contain the text of any other pattern.
 _REFUSALS: tuple[tuple[re.Pattern[str], Explainer], ...] = (
     (
         re.compile(

@@ -158,7 +158,7 @@ class _Reader:
     def shaped(
         self, of: Mapping[str, Any], field: str, shape: Any, where: str
     ) -> Mapping[str, Any] | None:
-        """Return the value of a field; none if it does not match the schema."""
+        """Return the value of a field; None if it does not match the schema."""
         value = of.get(field)
         problems = [] if value is None else list(misshapen(value, shape, f"{where}{field}"))
         self.problems += problems

@@ -83,7 +83,7 @@ class JobObjectStore:
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status; none if it is deleted or another operator's."""
+        """Return a job and its status; None if it is deleted or another operator's."""
         resource = self.find(uid)
         if resource is None or not _is_to_act_on(resource):
             self._forget(uid)
@@ -162,7 +162,7 @@ class JobObjectStore:
         return self.cache.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
-        """Return the translation of a job; none if the job is deleted or invalid."""
+        """Return the translation of a job; None if the job is deleted or invalid."""
         resource = self.find(uid)
         if resource is None or not _is_to_act_on(resource):
             return None
@@ -196,12 +196,12 @@ class JobObjectStore:
                 yield uid_of(job)
 
     def refresh(self, uid: str) -> Object | None:
-        """Read an object from the cluster; none if it is deleted."""
+        """Read an object from the cluster; None if it is deleted."""
         resource = self.find(uid)
         return None if resource is None else self._refresh(resource)
 
     def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
-        """Return the spec and the status of a settled job; none if it is not settled."""
+        """Return the spec and the status of a settled job; None if it is not settled."""
         resource = self.find(uid)
         status = (
             None if resource is None or not _is_to_act_on(resource) else stored_status(resource)
@@ -320,7 +320,7 @@ class JobObjectStore:
         return new
 
     def _swap(self, resource: Object, text: str) -> Object | None:
-        """Store the annotation and return the object; none if the object had changed."""
+        """Store the annotation and return the object; None if the object had changed."""
         uid = uid_of(resource)
         with self._lock:
             # Not only the last: if its response was lost, the next write shows that it succeeded.

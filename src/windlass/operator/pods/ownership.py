@@ -59,7 +59,7 @@ class Ownership:
         self._record = record
 
     def reconcile(self, made_from: Translation) -> None:
-        """Adopt what is the job's by its labels and nobody's by its owner; release the reverse."""
+        """Adopt pods with the job's labels and no owner; release owned pods with other labels."""
         job = made_from.job
         wanted = job_labels(made_from.kind, job.name)
         key = _job_key(made_from.namespace, wanted)
@@ -85,7 +85,7 @@ class Ownership:
         return adopted
 
     def disown(self, kind: Kind, obj: Object, made_from: Translation) -> None:
-        """Its labels are another's: it is no longer the job's."""
+        """Release a pod whose labels belong to another job."""
         owners = [
             owner
             for owner in obj["metadata"].get("ownerReferences") or ()
@@ -96,7 +96,7 @@ class Ownership:
             self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
 
     def _patch_owners(self, kind: Kind, obj: Object, owners: Sequence[Object]) -> Object | None:
-        """Give it these owners, if it is unchanged; none if it is not."""
+        """Set the owners of an unchanged object; None if the object had changed."""
         namespace, name = location_of(obj)
         body = {
             "metadata": {
@@ -114,7 +114,7 @@ class Ownership:
                 raise
             return None  # it changed: another look will see it as it is
         new = kind.named(new)
-        if JOB_NAME in labels_of(new):  # else no watch of ours would ever tell of its end
+        if JOB_NAME in labels_of(new):  # else no watch of Windlass would report its end
             self._cache.of(kind, namespace).observe(new)
         return new
 

@@ -214,7 +214,7 @@ class BlobWriter:
         self._staged.clear()
 
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
-        """Return the digest kind to compare a file with; none if it differs or cannot be compared.
+        """Return the digest kind to compare a file with; None if it differs or cannot be compared.
 
         Most changed files differ in their first piece.
         """

@@ -75,7 +75,7 @@ class UsageSchedule:
 
 
 def parse_interval(text: str | None) -> float | None:
-    """Parse the seconds between two samples; none if sampling is off.
+    """Parse the seconds between two samples; None if sampling is off.
 
     >>> [parse_interval(text) for text in (None, "2.5", "0", "off", "soon")]
     [10.0, 2.5, None, None, 10.0]

@@ -95,7 +95,11 @@ def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, i
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["diff", "{0}"], 2, "A comparison needs two: windlass diff {0} OTHER."),
+        (
+            ["diff", "{0}"],
+            2,
+            "Name a second trial or experiment: windlass diff {0} OTHER",
+        ),
         (["diff", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["diff", "{0}", "9999"], 1, "There is no trial 9999."),
         (
@@ -138,7 +142,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         f"The code is in code-{ids[0]}",
-        "It is packaged with what you run here, unless .windlassignore has a line: "
+        "It becomes part of the code that you run here, unless .windlassignore has a line: "
         f"/code-{ids[0]}/",
     ]
     assert (place / "train.py").read_text() == 'import sys\nprint("depth", 1)\n'

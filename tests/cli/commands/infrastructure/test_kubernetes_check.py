@@ -90,7 +90,7 @@ def test_an_unreadable_kubeconfig_of_this_shell_is_reported(served: Shell, tmp_p
     assert "unset KUBECONFIG" in found["remedy"]
     served.good("server", "stop")
     served.good("server", "start", KUBECONFIG=str(torn))
-    assert this_shell(served, KUBECONFIG=str(torn)) == [], "it is told of the server already"
+    assert this_shell(served, KUBECONFIG=str(torn)) == [], "the server is reported already"
 
 
 @pytest.mark.parametrize("is_served", [True, False])

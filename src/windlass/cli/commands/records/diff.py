@@ -52,7 +52,7 @@ def command(
     Compares code, arguments, environment, packages, resources, metrics and outcome.
     """
     if other is None:
-        raise click.UsageError(f"A comparison needs two: windlass diff {one} OTHER.", ctx)
+        raise click.UsageError(f"Name a second trial or experiment: windlass diff {one} OTHER", ctx)
     numbers = [text.isascii() and text.isdecimal() for text in (one, other)]
     if not experiments and len(set(numbers)) == 2:
         raise click.UsageError(

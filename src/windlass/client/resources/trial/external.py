@@ -101,7 +101,7 @@ class ExternalTrial(Trial[None]):
         self._presence.end(None if is_interactive else getattr(sys, "last_value", None))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as an ordinary trial, which it is in any other process."""
+        """Pickle an ordinary trial: in another process, the trial is not external."""
         return Trial(self._transport, self._record).__reduce__()
 
 

@@ -80,7 +80,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """Its pod, with the facts that the agent reported when it started."""
+        """The pod, with the facts that the agent reported at its start."""
         noted = self._known_pod()
         if noted is None:
             return None

@@ -30,7 +30,7 @@ from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
 _GONE = ".gone-"
 _CHECKPOINTS = "checkpoints"
-_SHARDS = ".shards"  # in it, a folder for each checkpoint of which not all parts are there
+_SHARDS = ".shards"  # it has a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
 _PATIENCE = 30.0  # seconds that trials may take to save
 _TRY_AGAIN = 0.05

@@ -80,7 +80,7 @@ class SegmentSearch:
         """Mark the last line, which ends there, as returned; return the lines that go with it."""
         self._position = max(self._position, end)
         self._pending = None
-        # Each stream has at most one unfinished line. They go together, so cursors need not differ.
+        # Each stream has at most one unfinished line. Both are sent together: one cursor suffices.
         rest, self.rest = self.rest[1:], []
         return rest
 
@@ -185,6 +185,6 @@ def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
             yield _Block(data, whole, offset)
         elif read < len(data):
             return
-        offset += whole or read  # no record is as long as a block: that is none
+        offset += whole or read  # no record is as long as a block: the file is damaged
         if len(data) < _BLOCK:
             data = bytearray(min(_BLOCK, end - offset) + _FIRST_BLOCK)

@@ -39,7 +39,7 @@ class MetricReader:
         self._thread.start()
 
     def read_soon(self, source: Source) -> None:
-        """Read an attempt now and once more a little later, from any thread."""
+        """Read an attempt now, and again a little later; callable from any thread."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
