@@ -20,7 +20,7 @@ from windlass.model.job import (
 from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
 from windlass.model.requests import CreateTrial
 from windlass.model.status import ReplicaId
-from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.db.errors import DatabaseUnavailable
 from windlass.server.errors import MissingBlobs
 from windlass.server.operations.generators import first_status
 from windlass.server.services import Services

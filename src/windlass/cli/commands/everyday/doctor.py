@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -44,6 +45,7 @@ def examine(home: Home) -> Iterator[Finding]:
 
     yield _python()
     yield from _home(home)
+    yield from _file_system(home)
     yield _space(home)
     try:
         seen = probe_server(home)
@@ -71,7 +73,7 @@ def _python() -> Finding:
 def _home(home: Home) -> Iterator[Finding]:
     path = home.path
     if not path.exists():
-        parent = next(folder for folder in path.parents if folder.exists())
+        parent = _existing(home)
         if os.access(parent, os.W_OK):
             yield Finding("home", "ok", f"{path} (created when it is first needed)")
         else:
@@ -107,10 +109,29 @@ def _unusable(path: os.PathLike[str], why: str) -> Finding:
     )
 
 
+def _file_system(home: Home) -> Iterator[Finding]:
+    from windlass.worker.common.file_system import file_system_type, is_local
+
+    kind = file_system_type(_existing(home))
+    if not is_local(kind):
+        yield Finding(
+            "file system", "warning",
+            f"the home is on {kind}, which other machines may share: the database uses one "
+            "connection and is slower",
+            "Set WINDLASS_HOME to a directory on a local disk, or use this home on one machine "
+            "at a time.",
+        )  # fmt: skip
+
+
+def _existing(home: Home) -> Path:
+    """The home, or the closest folder above that exists."""
+    return next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+
+
 def _space(home: Home) -> Finding:
     from windlass.model.text.quantities import format_size
 
-    existing = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+    existing = _existing(home)
     free = shutil.disk_usage(existing).free
     text = f"{format_size(free)} free on the disk of the home directory"
     files = os.statvfs(existing)
