@@ -24,6 +24,7 @@ from windlass.model.records import (
 
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
+API_LEVEL_HEADER = "Windlass-Api-Level"
 
 # The largest blob that is sent inside a request; larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024

@@ -23,6 +23,7 @@ from windlass.controller.controller import Controller
 from windlass.home import Home
 from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
+from windlass.model.versions import API_LEVEL
 from windlass.runtimes.base import ServerContext
 from windlass.runtimes.by_backend import Runtimes
 from windlass.runtimes.local.runtime import LocalRuntime
@@ -304,6 +305,7 @@ def _announce(home: Home, services: Services) -> None:
             "identity": process_identity(pid),
             "url": services.url,
             "version": __version__,
+            "api_level": API_LEVEL,
             "started": services.started,
             "nudge": services.nudge_path,
         },

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from windlass.client.connection.in_pod import check_asking
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
-from windlass.model.versions import is_same_api
+from windlass.model.versions import API_LEVEL, is_accepted, mismatch
 from windlass.version import __version__
 from windlass.worker.common.atomic_files import is_locked
 
@@ -84,7 +84,7 @@ def running_endpoint(home: Home) -> Endpoint | None:
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
         return None
-    check_version(str(described.get("version", "")), f"The server of {home.path}")
+    _check_level(described, home)
     try:
         token = home.token.read_text().strip()
     except OSError as error:
@@ -191,15 +191,23 @@ def _launch(home: Home) -> None:
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
 
 
-def check_version(server: str, who: str) -> None:
-    """Refuse a server with another version of the API than this client."""
-    if not is_same_api(server, __version__):
-        raise VersionMismatch(
-            f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",
-            hint="Restart it with this version: windlass server stop (running trials "
-            "continue), then try again.\nOr set WINDLASS_HOME to another directory for this "
-            "version.",
+def _check_level(described: dict[str, Any], home: Home) -> None:
+    """Refuse the server of a home if it would refuse this client."""
+    version, level = str(described.get("version", "")), described.get("api_level")
+    if not isinstance(level, int):
+        level = None
+    if level is not None and is_accepted(API_LEVEL, level):
+        return
+    own_home = "Or set WINDLASS_HOME to another directory for this version."
+    if level is None or level < API_LEVEL:
+        hint = (
+            "Restart it with this version: windlass server stop (running trials continue), then "
+            f"try again.\n{own_home}"
         )
+    else:
+        hint = f"Install Windlass {version} here, too.\n{own_home}"
+    message = mismatch(__version__, API_LEVEL, version, level)
+    raise VersionMismatch(f"{message} The server's home is {home.path}.", hint=hint)
 
 
 def _log_hint(home: Home) -> str:
