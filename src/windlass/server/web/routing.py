@@ -2,8 +2,9 @@
 
 A parameter that the path names comes from the path, `data` comes from the body, and the router
 passes `request` and `services`. All other parameters come from the query and are validated against
-their annotations. The return value is sent as JSON unless it is an `Answer`. Cursors of lists are
-bound to their query (`cursor_binding.py`). The OpenAPI document is built from the same signatures.
+their annotations. No text may contain a NUL character (`nul_check.py`). The return value is sent as
+JSON unless it is an `Answer`. Cursors of lists are bound to their query (`cursor_binding.py`). The
+OpenAPI document is built from the same signatures.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.requests import Fault
 from windlass.model.thread_safe_types import learned
+from windlass.server.web.agent_token import AGENTS
 from windlass.server.web.cursor_binding import bind, hash_query, unbind
 from windlass.server.web.messages import JSON, Answer, Refused, Request
+from windlass.server.web.nul_check import check_body, check_parameters
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -59,6 +62,8 @@ class Route:
         # Cursors of logs are not bound: a client that follows a log changes the other parameters.
         is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
         self._binds_cursors = is_list and not is_log
+        # Agents send what programs wrote. A report of an end is stored, whatever its message is.
+        self._refuses_nul = not path.startswith(AGENTS)
         self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
         pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
         self.pattern = re.compile(pattern, re.DOTALL)
@@ -70,13 +75,21 @@ class Route:
         arguments: dict[str, Any] = {
             name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
         }
+        if self._refuses_nul:
+            check_parameters(path)
         if self.query is not None:
-            arguments.update(_read_query(self.query, query))
+            parameters = _parse_query(query)
+            if self._refuses_nul:
+                check_parameters(parameters)
+            arguments.update(_read_query(self.query, parameters))
         mark = hash_query(self.path, arguments) if self._binds_cursors else ""
         if mark and arguments["cursor"] is not None:
             arguments["cursor"] = unbind(arguments["cursor"], mark)
         if self._decoder is not None:
-            arguments["data"] = self._decoder.decode(await request.body())
+            body = await request.body()
+            if self._refuses_nul:
+                check_body(body)
+            arguments["data"] = self._decoder.decode(body)
         if "request" in self._takes:
             arguments["request"] = request
         if "services" in self._takes:
@@ -148,10 +161,13 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
     return msgspec.defstruct("Query", fields, kw_only=True) if fields else None
 
 
-def _read_query(wanted: Any, text: str) -> dict[str, Any]:
+def _parse_query(text: str) -> dict[str, str]:
     pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
-    query = {_sayable(name): _sayable(value) for name, value in pairs}
-    read = msgspec.convert(query, learned(wanted), strict=False)
+    return {_sayable(name): _sayable(value) for name, value in pairs}
+
+
+def _read_query(wanted: Any, parameters: dict[str, str]) -> dict[str, Any]:
+    read = msgspec.convert(parameters, learned(wanted), strict=False)
     return {name: getattr(read, name) for name in wanted.__struct_fields__}
 
 
