@@ -173,7 +173,7 @@ def test_permissions_are_printed_for_the_account_and_namespace_of_the_jobs(
     same = windlass("kubernetes", "rights", config=config)
     assert same.stderr == ""
     other = windlass("kubernetes", "rights", config=cluster.kubeconfig)
-    assert "Warning: this shell means another: " in other.stderr
+    assert "Warning: this shell uses another cluster: " in other.stderr
     assert "windlass server stop" in other.stderr
     for done in (alone, same, other):
         role, binding = yaml.safe_load_all(done.stdout)
@@ -214,7 +214,7 @@ def test_a_manifest_equals_the_objects_of_the_server(
     monkeypatch.delenv("WINDLASS_KUBERNETES_IMAGE")
     same = windlass("kubernetes", "manifest", str(job), config=meant)
     other = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
-    assert same.stderr == "" and "Warning: this shell means another: " in other.stderr
+    assert same.stderr == "" and "Warning: this shell uses another cluster: " in other.stderr
     for done in (same, other):
         secret, pod = yaml.safe_load_all(done.stdout)
         assert {each["metadata"]["namespace"] for each in (secret, pod)} == {namespace.name}

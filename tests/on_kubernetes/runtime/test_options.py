@@ -242,7 +242,7 @@ def test_a_pod_with_another_python_reports_the_needed_version(
     here = "{}.{}".format(*sys.version_info)
     assert trial.state == "FAILED"
     assert (
-        f"the image has Python {program.name.removeprefix('python')}, and the function was "
+        f"the image has Python {program.name.removeprefix('python')}, but the function was "
         f"pickled by Python {here}; use a container_image= with Python {here}" in trial.message
     )
     [replica] = trial.replicas
