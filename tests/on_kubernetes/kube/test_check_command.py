@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import BIN, eventually, stop_server
+import harness
+from harness import eventually, stop_server
 from on_kubernetes.accounts import Accounts, admin_connection
 from on_kubernetes.both_backends.backends import kubeconfig_for
 from on_kubernetes.cluster_access import Cluster
@@ -38,8 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **({"KUBECONFIG": str(config)} if config else {})}
-    return subprocess.run([str(BIN / "windlass"), *words], capture_output=True, text=True, env=env)
+    return harness.windlass(*words, env={"KUBECONFIG": str(config)} if config else {})
 
 
 def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
