@@ -62,6 +62,7 @@ def deployed(
         remove(connection, [disk, *things], namespace.name)
 
 
+@pytest.mark.waits
 def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
     deployed: None, own_cluster: Cluster, namespace: Namespace, connection: Connection,
     tmp_path: Path,

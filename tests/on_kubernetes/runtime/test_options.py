@@ -184,6 +184,7 @@ def test_an_unknown_field_of_a_pod_is_reported_before_it_is_dropped(namespace: N
     assert is_empty(namespace) and not list(wl.list_trials())
 
 
+@pytest.mark.thorough
 def test_known_fields_of_pods_are_accepted(namespace: Namespace) -> None:
     patch = {
         "metadata": {"annotations": {"lab/team": "a"}, "labels": {"team": "a"}},

@@ -172,6 +172,7 @@ def test_a_command_without_a_terminal_prints_the_reason_in_one_line(
     assert f"kubectl -n {namespace.name} describe resourcequota team" in told
 
 
+@pytest.mark.waits
 def test_waiting_for_a_machine_does_not_count_and_the_reason_is_kept(
     namespace: Namespace,
 ) -> None:
