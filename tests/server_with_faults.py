@@ -164,7 +164,7 @@ def _be_stubborn() -> None:
 
 
 def _take_for_gone_after(seconds: float) -> None:
-    from windlass.runtimes.kubernetes import pod_attempt
+    from windlass.runtimes.kubernetes.attempts import pod_attempt
 
     pod_attempt.STUCK = seconds
 
@@ -235,8 +235,8 @@ def _rig(kind: str, what: str) -> None:
 
 
 def _main() -> int:
-    for each in os.environ.pop(RIG).split(";"):
-        _rig(*each.partition(":")[::2])
+    for part in os.environ.pop(RIG).split(";"):
+        _rig(*part.partition(":")[::2])
     from windlass.runtimes.local.warm_launchers import Launchers
     from windlass.server.startup import serve_home
 

@@ -11,9 +11,9 @@ import msgspec
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
+from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.records import TrialState, derive_state
-from windlass.model.resources import Capacity, Device
 from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
 
 NOTHING = ProcessCall(argv=("true",))
@@ -82,8 +82,8 @@ class MemoryStore:
         self.replicas: dict[str, tuple[Replica, ...]] = {}
         self.saves: Counter[str] = Counter()
         self.before_save = lambda uid: None
-        for each in jobs:
-            self.add(each)
+        for job in jobs:
+            self.add(job)
 
     def add(self, new: Job, status: JobStatus | None = None) -> str:
         with self.changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.options.lazy_groups import LazyGroup
+from windlass.cli.options.lazy_groups import LazyGroup, print_full_help
 from windlass.version import __version__
 
 # The commands in the order of `windlass --help`, by heading.
@@ -57,6 +57,15 @@ SECTIONS = {
     },
 }
 
+# The folder of the commands below each heading, in `windlass.cli.commands`.
+FOLDERS = {
+    "Everyday commands": "everyday",
+    "Running trials and jobs": "jobs",
+    "Records and files": "records",
+    "Projects and templates": "projects",
+    "Server and clusters": "infrastructure",
+}
+
 COMMANDS = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
 
 # Command names of other tools.
@@ -73,12 +82,17 @@ ELSEWHERE = {
     cls=LazyGroup,
     package="windlass.cli.commands",
     sections=SECTIONS,
+    folders=FOLDERS,
     elsewhere=ELSEWHERE,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: windlass run train.py --lr 0.1\n\nHelp on a command: windlass COMMAND --help",
 )
 @click.version_option(__version__, "--version", message="windlass %(version)s")
+@click.option(
+    "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=print_full_help,
+    help="Describe every command and exit.",
+)  # fmt: skip
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Run training code as trials, and keep a record of every trial."""

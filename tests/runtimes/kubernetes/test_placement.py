@@ -21,11 +21,11 @@ from windlass.kube.capacity.nodes import (
     TPU,
     placement,
 )
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import ProcessCall, Role
 from windlass.model.kubernetes.job_options import KubernetesOptions
-from windlass.model.resources import Accelerator, Resources
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
 A100 = Accelerator(kind="a100", count=1)
@@ -115,7 +115,7 @@ def test_a_restarted_server_reads_the_placement_from_existing_pods(
     claim = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="wl-1", home="h")
     claims = JobRecords(tmp_path)
     claims.place("c0ffee", "worker", first)
-    assert claims.find("c0ffee") is None, "of what is gone nothing is noted"
+    assert claims.find("c0ffee") is None, "deleted objects leave no note"
     claims.keep(claim)
     claims.place("c0ffee", "worker", first)
     claims.place("c0ffee", "chief", placement(A100, 1, None))

@@ -11,6 +11,7 @@ import click
 
 _PROGRAMS = ("ls",)  # names of both Windlass commands and common programs
 _WORDS = "windlass.group-words"
+SHOWS_ALL = "windlass.help-all"  # key in the `meta` of a context
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -80,16 +81,27 @@ class LazyGroup(Group):
     """A group whose commands are modules.
 
     `sections` maps headings to commands, and command names to one-line descriptions. Help and
-    completion use these tables and import no command.
+    completion use these tables and import no command. `folders` maps headings to the packages in
+    `package` that have the modules. Help fits one screen: it describes the commands of the first
+    section and lists the others by name. `--help-all` describes all.
     """
 
     def __init__(
-        self, *args: Any, package: str, sections: Mapping[str, Mapping[str, str]], **kwargs: Any
+        self,
+        *args: Any,
+        package: str,
+        sections: Mapping[str, Mapping[str, str]],
+        folders: Mapping[str, str],
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._package = package
         self._sections = sections
         self._table = {name: text for table in sections.values() for name, text in table.items()}
+        self._modules = {
+            name: f"{package}.{folders[heading]}.{name}"
+            for heading, table in sections.items()
+            for name in table
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """The command names, in the order of the table."""
@@ -101,9 +113,9 @@ class LazyGroup(Group):
         cmd_name: str,
     ) -> click.Command | None:
         """Import the module of a command."""
-        if cmd_name not in self._table:
+        if cmd_name not in self._modules:
             return None
-        command = import_module(f"{self._package}.{cmd_name}").command
+        command = import_module(self._modules[cmd_name]).command
         assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
         return command
 
@@ -112,16 +124,16 @@ class LazyGroup(Group):
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
-    def format_commands(
-        self,
-        ctx: click.Context,  # noqa: ARG002 -- click's signature
-        formatter: click.HelpFormatter,
-    ) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
         width = max(map(len, self._table))
+        first = next(iter(self._sections))
         for heading, table in self._sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), text) for name, text in table.items()])
+                if heading == first or ctx.meta.get(SHOWS_ALL):
+                    formatter.write_dl([(name.ljust(width), text) for name, text in table.items()])
+                else:
+                    formatter.write_text(", ".join(table))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The command names that start with `incomplete`."""
@@ -133,3 +145,12 @@ class LazyGroup(Group):
             if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Print the help with all commands or options, for the flag `--help-all`."""
+    if not value or ctx.resilient_parsing:
+        return
+    ctx.meta[SHOWS_ALL] = True
+    click.echo(ctx.get_help(), color=ctx.color)
+    ctx.exit()

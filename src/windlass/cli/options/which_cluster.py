@@ -73,7 +73,7 @@ def find_namespace_and_account(
     wrong = check.wrong or Finding(
         "account", ERROR, "The cluster does not report the current account"
     )
-    raise KubernetesError(wrong.text, hint=wrong.mend or "Name it: --account NAME")
+    raise KubernetesError(wrong.text, hint=wrong.remedy or "Name it: --account NAME")
 
 
 def preview_manifests(
@@ -86,7 +86,7 @@ def preview_manifests(
         made = _request(endpoint, "POST", path, ClusterManifests, body=request)
         return made.objects, ClusterCheckResult(made.cluster, endpoint)
     from windlass.kube.api.connection import connect
-    from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
+    from windlass.runtimes.kubernetes.objects.preview_manifests import manifests_here, preset_image
 
     reach = partial(connect, context, request.namespace or None, home=home)
     if context:

@@ -13,16 +13,16 @@ from windlass.kube.api.resource_kinds import PODS
 from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.kube.api.watch import Change, Watcher
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import api_objects
-from windlass.runtimes.kubernetes import names as pod_names
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.runtimes.kubernetes.other_cluster import (
     HOW_TO_CONNECT_THERE,
     OtherClusters,
     elsewhere_message,
 )
-from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, Failure, RetryQueue, to_failure
+from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, RetryQueue, TaskFailure, to_failure
 
 _SOON = 2.0  # seconds that a connection may take for callers that serve other jobs as well
 _SHARED = 1.0  # seconds in which a slow failed login is not repeated
@@ -148,7 +148,7 @@ class ClusterView:
             return None
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
-    def trouble(self, record: JobRecord) -> Failure:
+    def trouble(self, record: JobRecord) -> TaskFailure:
         """Return why the state of a job is outdated, if an attempt to read it failed."""
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
@@ -157,7 +157,7 @@ class ClusterView:
         if watcher is None:
             keys += [("abroad", record.uid), ("watch", record.namespace)]
         failures = map(self._retries.failure, keys)
-        return _shortened(next((failure for failure in failures if failure.message), Failure()))
+        return _shortened(next((failure for failure in failures if failure.message), TaskFailure()))
 
     def reach(self, record: JobRecord) -> None:
         """Check that the cluster of a job responds: a watch is silent for long before it fails."""
@@ -182,7 +182,7 @@ class ClusterView:
             return True
         # From now on this address identifies the job's cluster, without a request.
         if record.is_begun:
-            self._records.change(record.uid, server=connection.place)
+            self._records.change(record.uid, server=connection.address)
         return False
 
     def now(self, namespace: str) -> Watcher | None:
@@ -244,5 +244,5 @@ class ClusterView:
                 self._notify(record.uid)
 
 
-def _shortened(failure: Failure) -> Failure:
+def _shortened(failure: TaskFailure) -> TaskFailure:
     return failure._replace(message=failure.message[:_LONGEST].rstrip("."))

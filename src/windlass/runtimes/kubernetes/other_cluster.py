@@ -16,9 +16,9 @@ import time
 from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import labels_of
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import api_objects
-from windlass.runtimes.kubernetes import names as pod_names
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
 _NOT_ALLOWED = (401, 403)  # these may pass: a cluster that has just started refuses every login
@@ -35,10 +35,10 @@ class OtherClusters:
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
         """Return whether a job is in another cluster than this one; None before the first check."""
-        if not record.is_begun or record.server == connection.place:
+        if not record.is_begun or record.server == connection.address:
             return False
         with self._lock:
-            is_elsewhere, until = self._cache.get((record.uid, connection.place), (None, 0.0))
+            is_elsewhere, until = self._cache.get((record.uid, connection.address), (None, 0.0))
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
@@ -57,7 +57,7 @@ class OtherClusters:
                 until = time.monotonic() + _FRESH
         is_elsewhere = owner is None or labels_of(owner).get(pod_names.UID) != record.uid
         with self._lock:
-            self._cache[record.uid, connection.place] = (is_elsewhere, until)
+            self._cache[record.uid, connection.address] = (is_elsewhere, until)
         return is_elsewhere
 
 

@@ -26,15 +26,15 @@ async def check_cluster(
     from windlass.kube.check_cluster import examine  # loaded only with a cluster
 
     url = services.urls[0] if services.urls else services.url
-    look = partial(examine, services.home, namespace=namespace, url=url, within=within)
+    check = partial(examine, services.home, namespace=namespace, url=url, within=within)
     async with _AT_ONCE:  # each check occupies a thread until the cluster answers
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(check)
 
 
 async def show_manifests(services: Services, data: ShowManifests) -> ClusterManifests:
     """Return the manifests that a job would create in the cluster, without creating them."""
     from windlass.kube.api.connection import connect
-    from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
+    from windlass.runtimes.kubernetes.objects.preview_manifests import manifests_here, preset_image
 
     reach = partial(connect, None, data.namespace or None, home=services.home)
     async with _ONE:

@@ -109,7 +109,7 @@ class FileBlobStore:
         return actual
 
     def sweep(self) -> None:
-        """Undo what servers that were killed had begun: to write, or to remove; for a start."""
+        """Clean up unfinished writes and deletions of killed servers, at the start of a server."""
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
             if name.startswith(_INCOMING):
@@ -118,7 +118,7 @@ class FileBlobStore:
                 self._put_back(path, name.removeprefix(_OUTGOING))
 
     def list_blobs(self) -> Iterator[tuple[str, os.stat_result]]:
-        """All blobs that are here, and what the file system knows of each."""
+        """All blobs with their file status."""
         for folder in sorted(os.listdir(self._root)):
             if len(folder) != 2:
                 continue
@@ -310,7 +310,7 @@ class _IncomingBlob:
         os.fsync(self._file.fileno())
 
     def put(self) -> None:
-        """Give the blob its name, once its content is checked and synced."""
+        """Check and sync the content of the blob, then give the blob its name."""
         self._file.close()
         if self._store.may_come(self._digest, self._name):
             put_in_place(self._name, self._store.path(self._digest))
@@ -346,7 +346,7 @@ def _listed_in(path: str) -> list[str] | None:
 
 
 def put_in_place(temporary: str, target: str) -> None:
-    """Give a file its name, in a folder that is made with its first file."""
+    """Rename a file to its final name, and create the folder if necessary."""
     try:
         os.replace(temporary, target)
     except FileNotFoundError:

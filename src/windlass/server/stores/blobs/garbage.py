@@ -30,7 +30,7 @@ from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
 _GONE = ".gone-"
 _CHECKPOINTS = "checkpoints"
-_SHARDS = ".shards"  # in it, a folder for each checkpoint of which not all parts are there
+_SHARDS = ".shards"  # it has a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
 _PATIENCE = 30.0  # seconds that trials may take to save
 _TRY_AGAIN = 0.05
@@ -111,9 +111,9 @@ class Garbage:
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
             parts = [folder / _SHARDS / name for name in _names(folder / _SHARDS)]
-            for place in (folder, *parts):
-                for name in _names(place):
-                    yield from _digests_of_record(place / name)
+            for directory in (folder, *parts):
+                for name in _names(directory):
+                    yield from _digests_of_record(directory / name)
 
     def _named_by(self, digests: Iterable[str]) -> set[str]:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}

@@ -1,0 +1,353 @@
+"""`windlass ls`: list trials and experiments."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from windlass.cli.options.help_sections import examples
+from windlass.cli.options.parameters import STATE, WholeNumber, experiment_option, json_option
+from windlass.cli.options.resource_commands import archived_option, complete_names
+
+if TYPE_CHECKING:
+    from windlass.cli.output.table import Column, Row
+    from windlass.client.client import Client
+    from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.model.records import ExperimentRecord, TrialRecord
+
+_NOTHING = """Nothing has run here yet. Run a script:
+  windlass run train.py --lr 0.1
+or decorate a function with @wl.run and call it."""
+
+_NAMESAKES = 20
+_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sorts
+
+
+@click.command(
+    short_help="List trials, newest first.",
+    epilog=examples(
+        "windlass ls --state failed --since 1d",
+        "windlass ls -e rates --sort loss",
+        'windlass ls --where "hparams.lr < 0.1 and metrics.loss.min < 0.3"',
+        "windlass ls --experiments",
+    ),
+)
+@experiment_option("Trials of an experiment (name or id).")
+@click.option(
+    "-s", "--state", "states", multiple=True, type=STATE, help="Trials in a state; repeatable."
+)
+@click.option(
+    "-l",
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="TEXT",
+    help="Trials with a label; repeatable.",
+)
+@click.option(
+    "-w",
+    "--where",
+    metavar="TEXT",
+    help='Trials that match a condition: "metrics.loss < 0.3".',
+)
+@click.option(
+    "--sort",
+    metavar="NAME",
+    help="Sort by created, duration, hparams.lr, loss, loss.min, … -NAME: descending.",
+)
+@click.option("-u", "--user", metavar="NAME", help="Trials of a user.")
+@click.option(
+    "-k",
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Trials of a kind: job, external, command, shell.",
+)
+@click.option("--since", metavar="TIME", help="Trials submitted since then: 2h (ago), 2026-11-16.")
+@click.option(
+    "-n",
+    "--limit",
+    type=WholeNumber(min=1),
+    default=20,
+    metavar="N",
+    help="Maximum number of rows (20).",
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="No maximum.")
+@click.option(
+    "-p", "--project", metavar="NAME", shell_complete=complete_names("projects"),
+    help="Trials of a project: vision, lab/vision.",
+)  # fmt: skip
+@archived_option
+@click.option("--experiments", is_flag=True, help="List experiments instead of trials.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    experiment: str | None,
+    states: tuple[str, ...],
+    labels: tuple[str, ...],
+    where: str | None,
+    sort: str | None,
+    user: str | None,
+    kinds: tuple[str, ...],
+    since: str | None,
+    limit: int,
+    everything: bool,
+    project: str | None,
+    archived: bool,
+    experiments: bool,
+    as_json: bool,
+) -> None:
+    """List trials, newest first, with state, parameters and outcome."""
+    from windlass.client.client import default_client
+
+    if experiments and (experiment or where or kinds or since):
+        raise click.UsageError(
+            "With --experiments the filters are --state, --label, --user, --project, --archived.",
+            ctx,
+        )
+    wanted = None if everything else limit
+    if experiments:
+        chosen = {
+            "state": list(states) or None,
+            "labels": labels or None,
+            "user": user,
+            "project": project,
+            "archived": archived,
+        }
+        _list_experiments(default_client(), chosen, sort or "-id", wanted, as_json=as_json)
+    else:
+        query = TrialQuery(
+            experiment, list(states), labels, where, user, list(kinds), since, project, archived,
+            sort,
+        )  # fmt: skip
+        _list_trials(default_client(), query, wanted, as_json=as_json)
+
+
+class TrialQuery(NamedTuple):
+    """The filters of `windlass ls` for trials."""
+
+    experiment: str | None
+    states: list[str]
+    labels: tuple[str, ...]
+    where: str | None
+    user: str | None
+    kinds: list[str]
+    since: str | None
+    project: str | None
+    archived: bool
+    sort: str | None  # not a filter
+
+
+def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_json: bool) -> None:
+    from windlass.cli.output.json import print_json_array
+    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.text import is_terminal, paint, print_message, warnings_as_messages
+    from windlass.client.resources.trial.list_query import list_trials
+
+    experiment = query.experiment
+    # One trial beyond the limit shows whether there are more.
+    trials = list_trials(
+        client.transport,
+        experiment=experiment,
+        state=query.states or None,
+        labels=query.labels,
+        where=query.where,
+        user=query.user,
+        kind=query.kinds,
+        created_after=query.since,
+        project=query.project,
+        # An experiment given by name is listed even if it is archived.
+        archived=True if query.archived else None if experiment is not None else False,
+        sort_by=query.sort or "-id",
+        limit=limit and limit + 1,
+    )
+    with warnings_as_messages():
+        first = next(trials, None)
+    if as_json:
+        rest = itertools.chain(() if first is None else (first,), trials)
+        print_json_array(trial.record for trial in itertools.islice(rest, limit))
+        return
+    if first is None:
+        is_filtered = any(query[:-1]) or _has_archived(client)
+        print_message(
+            "No trial matches. To list all trials: windlass ls --all" if is_filtered else _NOTHING
+        )
+        return
+    records = [first.record, *(trial.record for trial in trials)]
+    now = time.time()
+    columns = [
+        Column("ID", is_number=True),
+        Column("NAME", shrinks=True),
+        Column("STATE"),
+        Column("PARAMETERS", shrinks=True),
+        Column("TOOK", is_number=True),
+        Column("CREATED", is_number=True),
+        Column("OUTCOME", shrinks=True),
+    ]
+    shown = records[:limit]
+    rows: list[Row] = [_trial_row(record, now) for record in shown]
+    if (metric := sorted_metric(query.sort or "")) is not None:
+        from windlass.cli.output.text import clean
+
+        columns.insert(-1, Column(clean(" ".join(metric)).strip().upper(), is_number=True))
+        cells = [_format_metric(record, *metric) for record in shown]
+        rows = [[*row[:-1], cell, row[-1]] for row, cell in zip(rows, cells, strict=True)]
+    print_table(*_with_labels(columns, rows, shown))
+    _mention_rest(len(records), limit, "trial", "windlass ls --all", is_sorted=bool(query.sort))
+    named = _find_experiments(client, experiment) if is_terminal(sys.stdout) else []
+    if len(named) > 1:
+        several = ", ".join(str(experiment.id) for experiment in reversed(named))
+        text = f"Several experiments have this name: {several}. One: windlass ls -e {named[0].id}"
+        print(paint(text, dim=True))
+
+
+def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
+    """The experiments with a name, newest first."""
+    if experiment is None:
+        return []
+    return list(
+        client.list_experiments(name=experiment, archived=None, sort_by="-id", limit=_NAMESAKES)
+    )
+
+
+def _has_archived(client: Client) -> bool:
+    return next(client.list_experiments(archived=True, limit=1), None) is not None
+
+
+def _list_experiments(
+    client: Client, chosen: dict[str, Any], sort: str, limit: int | None, *, as_json: bool
+) -> None:
+    from windlass.cli.output.json import print_json_array
+    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.text import print_message
+
+    experiments = client.list_experiments(**chosen, sort_by=sort, limit=limit and limit + 1)
+    if as_json:
+        print_json_array(experiment.record for experiment in itertools.islice(experiments, limit))
+        return
+    records = [experiment.record for experiment in experiments]
+    if not records:
+        print_message(
+            "No experiment matches." if any(chosen.values()) or _has_archived(client) else _NOTHING
+        )
+        return
+    now = time.time()
+    columns = [
+        Column("ID", is_number=True),
+        Column("EXPERIMENT", shrinks=True),
+        Column("TRIALS", is_number=True),
+        Column("STATES", shrinks=True),
+        Column("CREATED", is_number=True),
+    ]
+    shown = records[:limit]
+    print_table(*_with_labels(columns, [_experiment_row(record, now) for record in shown], shown))
+    _mention_rest(len(records), limit, "experiment", "windlass ls --experiments --all")
+
+
+def _with_labels(
+    columns: list[Column],
+    rows: Sequence[Row],
+    records: Sequence[TrialRecord] | Sequence[ExperimentRecord],
+) -> tuple[list[Column], Sequence[Row]]:
+    """Add a column of labels, if there are any."""
+    from windlass.cli.output.table import Column
+    from windlass.cli.output.text import clean
+
+    if not any(record.labels for record in records):
+        return columns, rows
+    listed = [clean(", ".join(record.labels)) for record in records]
+    wider = [[*row, labels] for row, labels in zip(rows, listed, strict=True)]
+    return [*columns, Column("LABELS", shrinks=True)], wider
+
+
+def _trial_row(record: TrialRecord, now: float) -> Row:
+    from windlass.cli.output.table import Cell
+    from windlass.cli.output.text import clean, format_ago, state_colour
+    from windlass.cli.output.trial_cells import format_run_time, outcome_of, short_params
+
+    return [
+        str(record.id),
+        clean(full_name(record)),
+        Cell(_state(record), state_colour(record.state)),
+        short_params(record.params),
+        format_run_time(record, now),
+        Cell(format_ago(record.created, now), "dim"),
+        outcome_of(record),
+    ]
+
+
+def _experiment_row(record: ExperimentRecord, now: float) -> Row:
+    from windlass.cli.output.table import Cell
+    from windlass.cli.output.text import clean, format_ago
+
+    states = ", ".join(f"{count} {state.lower()}" for state, count in record.states.items())
+    name = record.name if record.project == "default" else f"{record.project}/{record.name}"
+    created = Cell(format_ago(record.created, now), "dim")
+    return [str(record.id), clean(name), str(record.trials), states, created]
+
+
+def _state(record: TrialRecord) -> str:
+    """A trial's state, with progress and running replicas while it runs."""
+    from windlass.client.resources.trial.replicas import replicas_of
+
+    replicas = replicas_of(record)
+    if record.state.is_final:
+        return record.state.value
+    parts = [record.state.value]
+    if len(replicas) > 1:
+        up = sum(replica.phase in ("Running", "Succeeded") for replica in replicas)
+        parts.append(f"{up}/{len(replicas)}")
+    if record.progress is not None:
+        parts.append(f"{record.progress:.0%}")
+    return " ".join(parts)
+
+
+def sorted_metric(sort: str) -> tuple[str, str] | None:
+    """Parse the metric and aspect of a sort order. The default aspect is the last value.
+
+    >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
+    (('val/loss', 'min'), ('a.b', ''))
+    >>> sorted_metric("loss"), sorted_metric("hparams.lr"), sorted_metric("-created")
+    (('loss', ''), None, None)
+    """
+    text = sort.removeprefix("-")
+    head, _, rest = text.partition(".")
+    if not text or text in _PLAIN or head in ("hparams", "params"):
+        return None
+    rest = rest if head == "metrics" else text
+    name, _, aspect = rest.rpartition(".")
+    if not name or aspect not in ("last", "min", "max", "mean", "count"):
+        name, aspect = rest, ""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
+        name = name[1:-1].replace(name[0] * 2, name[0])
+    return name, "" if aspect == "last" else aspect
+
+
+def _format_metric(record: TrialRecord, name: str, aspect: str) -> str:
+    summary = record.metrics.get(name)
+    value = None if summary is None else getattr(summary, aspect or "last")
+    return "-" if value is None else f"{float(value):.6g}"
+
+
+def full_name(record: TrialRecord) -> str:
+    """A trial's name, prefixed with its experiment's name if they differ."""
+    if record.name == record.experiment or not record.experiment:
+        return record.name
+    return f"{record.experiment}/{record.name}"
+
+
+def _mention_rest(
+    listed: int, limit: int | None, noun: str, how: str, *, is_sorted: bool = False
+) -> None:
+    from windlass.cli.output.text import counted, is_terminal, paint
+
+    if limit is not None and listed > limit and is_terminal(sys.stdout):
+        which = "first" if is_sorted else "newest"
+        print(paint(f"The {which} {counted(limit, noun)}. All of them: {how}", dim=True))
