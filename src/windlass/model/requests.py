@@ -28,6 +28,9 @@ VERSION_HEADER = "Windlass-Version"
 # The largest blob that is sent inside a request; larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024
 
+# In a pack of blobs, added to the length of a blob that is the list of the files of a tree.
+MANIFEST_FLAG = 1 << 56
+
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
@@ -233,6 +236,15 @@ class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False
+    set_aside: bool = False  # move folders of unknown trials out of the way
+
+
+class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of a trial that the database does not know, such as a restored older database."""
+
+    name: str
+    bytes: int
+    modified: float
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -249,6 +261,9 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     folders: int = 0  # folders of deleted trials
     kept: int = 0  # contents that stay
     young: int = 0  # kept contents that are unreferenced but recent or held
+    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000; they are never deleted
+    unknown_count: int = 0
+    set_aside: str = ""  # the folder into which they were moved
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

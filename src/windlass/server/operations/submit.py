@@ -153,9 +153,10 @@ def _take_blobs(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
     needed = [digest for call in calls for digest in (call.payload, call.changes)]
-    needed += [spec.code.tree, spec.python.lock, request.provenance.packages]
-    needed += [role.code.tree for role in spec.roles if role.code]
-    missing = services.blobs.missing([digest for digest in needed if digest])
+    needed += [spec.python.lock, request.provenance.packages]
+    trees = [spec.code.tree, *(role.code.tree for role in spec.roles if role.code)]
+    digests = [digest for digest in (*needed, *trees) if digest]
+    missing = services.blobs.missing(digests, trees=filter(None, trees))
     if missing:
         raise MissingBlobs(missing)
     services.private.keep(request.key, request.private)

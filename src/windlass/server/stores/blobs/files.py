@@ -16,7 +16,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,7 +25,16 @@ from typing import BinaryIO
 from windlass.server.stores.blobs.disk_space import check_disk_space
 from windlass.worker.blobs.digest import is_digest, path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
-from windlass.worker.blobs.writer import held, remove_staging
+from windlass.worker.blobs.verified_reads import (
+    DAMAGED,
+    LARGEST_MANIFEST,
+    damaged_blobs,
+    forget_note,
+    open_blob,
+    open_verified,
+    read_blob,
+)
+from windlass.worker.blobs.writer import held, remove_staging, remove_tree
 from windlass.worker.common.atomic_files import make_folder, remove_if_there, write_bytes
 from windlass.worker.common.file_reads import exists
 
@@ -37,6 +46,8 @@ _AT_A_TIME = 16
 _INCOMING = ".in-"  # an unfinished upload
 _OUTGOING = ".out-"  # a blob that is being deleted
 _MOST_NOTED = 200_000  # entries; beyond that, the oldest are dropped
+_LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay the response too long
+_OVERLAP = 80  # bytes, more than a digest has
 _STALE = 600.0  # seconds after which a request makes a blob recent again
 
 
@@ -73,28 +84,36 @@ class FileBlobStore:
         now = time.time()
         self._note(digest, now)  # before the look: see `withdraw`
         try:
-            if now - os.stat(path).st_mtime > _STALE:
+            if now - os.lstat(path).st_mtime > _STALE:
                 os.utime(path)
         except FileNotFoundError:
             return False
         return True
 
-    def missing(self, digests: Iterable[str]) -> list[str]:
-        """The digests of which the store has no blob, without repetitions."""
-        return [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
+    def missing(self, digests: Iterable[str], *, trees: Iterable[str] = ()) -> list[str]:
+        """The digests of which the store has no blob, without repetitions.
+
+        Manifests in `trees` are also missing if a damaged file of them was set aside.
+        """
+        missing = [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
+        checked = [tree for tree in trees if tree not in missing]
+        if checked and (damaged := self._damaged()):
+            missing += [tree for tree in checked if not damaged.isdisjoint(self.listed(tree) or ())]
+        return missing
 
     def get(self, digest: str) -> bytes:
-        """The bytes of a blob."""
-        with open(self.path(digest), "rb") as file:
-            return file.read()
+        """The verified bytes of a blob; `ValueError` if it is larger than any manifest."""
+        return read_blob(self._root, digest)
 
     def size(self, digest: str) -> int:
         """The size of a blob in bytes."""
         return os.stat(self.path(digest)).st_size
 
-    def open(self, digest: str) -> BinaryIO:
-        """The content of a blob as a file to read from."""
-        return open(self.path(digest), "rb")
+    def open(self, digest: str, *, verify: bool = True) -> BinaryIO:
+        """The content of a blob as a file to read from. A very large blob is not verified."""
+        is_verified = verify and self.size(digest) <= _LARGEST_VERIFIED
+        opening = open_verified if is_verified else open_blob
+        return os.fdopen(opening(self._root, digest), "rb")
 
     def put(self, data: bytes, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
@@ -102,7 +121,7 @@ class FileBlobStore:
         if digest is not None and actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         target = self.path(actual)
-        if not self.has(actual):
+        if not (self.has(actual) and self._is_intact(actual)):
             temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
             write_bytes(temporary, data, durable=True)
             put_in_place(temporary, target)
@@ -131,11 +150,17 @@ class FileBlobStore:
                             continue
 
     def listed(self, digest: str) -> list[str] | None:
-        """The digests that a manifest names; None if the blob is missing or not a manifest."""
+        """The digests that a blob names if it begins like a manifest; None if it does not.
+
+        Garbage collection keeps them. It may keep the blobs of a project file that looks like a
+        manifest for nothing, but it cannot delete a blob that is needed.
+        """
         try:
-            return _listed_in(self.path(digest))
+            fd = open_blob(self._root, digest)
         except FileNotFoundError:
             return None
+        with os.fdopen(fd, "rb") as file:
+            return _listed_in(file)
 
     def lately(self) -> set[str]:
         """The digests that clients requested or wrote recently."""
@@ -143,14 +168,14 @@ class FileBlobStore:
         self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
         return set(self._lately)
 
-    def may_come(self, digest: str, path: str) -> bool:
+    def may_come(self, digest: str, path: str, *, is_manifest: bool) -> bool:
         """Return whether a blob may get its name now.
 
-        A list of files may not, if some of its files were deleted during its upload. The client
-        sends the list again once it is reported missing.
+        A manifest may not, if some of its files were deleted during its upload. The client sends
+        the manifest again once it is reported missing.
         """
         self._note(digest, time.time())
-        return not self.missing(_needed_by(path))
+        return not (is_manifest and self.missing(_needed_by(path)))
 
     def withdraw(self, digest: str) -> bool:
         """Remove an unreferenced blob; return False if a client uses it after all.
@@ -169,7 +194,32 @@ class FileBlobStore:
             self._put_back(aside, digest)
             return False
         os.unlink(aside)
+        forget_note(self._root, digest)
         return True
+
+    def discard_damaged(self, kept: Container[str], limit: float) -> None:
+        """Delete damaged blobs that were sent again or that no record needs."""
+        for digest in damaged_blobs(self._root):
+            aside = f"{self._root}/{DAMAGED}{digest}"
+            try:
+                is_old = os.lstat(aside).st_ctime < limit
+            except FileNotFoundError:
+                continue
+            if is_old and (digest not in kept or exists(self.path(digest))):
+                remove_if_there(aside)
+                remove_tree(aside)  # another kind of file was in its place
+
+    def _is_intact(self, digest: str) -> bool:
+        """Return whether the store has a blob with the right content. Otherwise set it aside."""
+        try:
+            os.close(open_verified(self._root, digest))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _damaged(self) -> set[str]:
+        """The digests of blobs that were set aside and have not been sent again."""
+        return {d for d in damaged_blobs(self._root) if is_digest(d) and not exists(self.path(d))}
 
     def _note(self, digest: str, now: float) -> None:
         self._lately[digest] = now
@@ -222,7 +272,7 @@ class FileBlobStore:
         digest = hasher.hexdigest()
         target = self.path(digest)
         # The source is a link that keeps it; unless another was here before.
-        if not exists(target) or not self.has(digest):
+        if not exists(target) or not self.has(digest) or not self._is_intact(digest):
             # A link, not a move: after a kill, the next server finds the source again.
             temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
@@ -248,10 +298,13 @@ class FileBlobUploads:
         """Append to the current blob."""
         self._open_current().write(data)
 
-    def finish(self, digest: str) -> None:
-        """End the current blob; `ValueError` if its content has another digest."""
+    def finish(self, digest: str, *, is_manifest: bool = False) -> None:
+        """End the current blob; `ValueError` if its content has another digest.
+
+        A manifest is dropped if a file of it was deleted meanwhile.
+        """
         blob = self._open_current()
-        blob.check(digest)
+        blob.check(digest, is_manifest=is_manifest)
         self._current = None
         self._finished.append(blob)
         if len(self._finished) >= _BATCH:
@@ -292,6 +345,7 @@ class _IncomingBlob:
         self._store = store
         self._hasher = hashlib.sha256()
         self._digest = ""
+        self._is_manifest = False
         handle, self._name = tempfile.mkstemp(prefix=_INCOMING, dir=store.root)
         self._file = os.fdopen(handle, "wb")
 
@@ -299,12 +353,14 @@ class _IncomingBlob:
         self._hasher.update(data)
         self._file.write(data)
 
-    def check(self, digest: str) -> None:
+    def check(self, digest: str, *, is_manifest: bool) -> None:
         actual = self._hasher.hexdigest()
         if actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         self._file.flush()
-        self._digest = digest
+        if is_manifest and self._file.tell() > LARGEST_MANIFEST:
+            raise ValueError("a manifest is larger than 64 MB")
+        self._digest, self._is_manifest = digest, is_manifest
 
     def sync(self) -> None:
         os.fsync(self._file.fileno())
@@ -312,7 +368,7 @@ class _IncomingBlob:
     def put(self) -> None:
         """Give the blob its name, once its content is checked and synced."""
         self._file.close()
-        if self._store.may_come(self._digest, self._name):
+        if self._store.may_come(self._digest, self._name, is_manifest=self._is_manifest):
             put_in_place(self._name, self._store.path(self._digest))
             self._name = ""
 
@@ -325,24 +381,26 @@ class _IncomingBlob:
 
 
 def _needed_by(path: str) -> Iterable[str]:
-    """Return the blobs that a list of files needs; nothing if the file is not such a list."""
+    """Return the blobs that a manifest needs."""
     with open(path, "rb") as file:
-        if file.read(len(_LIST)) != _LIST:
-            return ()
-        file.seek(0)
         data = file.read()
     try:
         # Not whatever reads like a digest: a file may be called so.
         return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
     except (KeyError, TypeError, ValueError, IndexError, RecursionError):
-        return ()  # it only begins like one
+        return ()  # it is invalid, which a restore reports
 
 
-def _listed_in(path: str) -> list[str] | None:
-    with open(path, "rb") as file:
-        if file.read(len(_LIST)) != _LIST:
-            return None
-        return [digest.decode() for digest in DIGEST_IN_TEXT.findall(file.read())]
+def _listed_in(file: BinaryIO) -> list[str] | None:
+    if file.read(len(_LIST)) != _LIST:
+        return None
+    digests: set[str] = set()
+    rest = b""
+    while piece := file.read(_CHUNK):  # a project file may be as large as a project
+        text = rest + piece
+        digests |= {digest.decode() for digest in DIGEST_IN_TEXT.findall(text)}
+        rest = text[-_OVERLAP:]
+    return list(digests)
 
 
 def put_in_place(temporary: str, target: str) -> None:
