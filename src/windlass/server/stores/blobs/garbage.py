@@ -1,9 +1,9 @@
 """Garbage collection: deletes unused blobs and the folders of deleted trials.
 
 To keep too much is better than to delete what is needed. A folder is deleted only if its trial was
-deleted: an older database that was restored does not know the newest trials. Any text that looks like a digest,
-in any row of any table, keeps its blob, and a manifest keeps all blobs that it names. So a new
-table needs no code here. The collector also keeps blobs that are young or were requested recently,
+deleted: an older database that was restored does not know the newest trials. Any text that looks
+like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
+names. So a new table needs no code here. The collector also keeps blobs that are young or were requested recently,
 since a client may be about to refer to them, and blobs with a second hard link (see
 server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and the
 collector deletes nothing while a trial saves.
@@ -158,7 +158,7 @@ class Garbage:
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
         trial_ids = {str(row["id"]) for row in rows}
         gone = [folder for folder in folders if folder.name.startswith(_GONE)]
-        unknown = []
+        unknown: list[Path] = []
         for folder in folders:
             is_a_trials = folder.name.isdecimal() and folder.name.isascii()
             if is_a_trials and folder.name not in trial_ids:
