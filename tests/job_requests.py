@@ -10,10 +10,10 @@ from typing import Any
 import windlass as wl
 from windlass.client.client import Client
 from windlass.client.resources.trial.trial import Trial
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import JobSpec, ProcessCall, Python, Role
 from windlass.model.records import TrialRecord
 from windlass.model.requests import CreateTrial, Private
-from windlass.model.resources import Resources
 
 # The beginning of every replica's program: its identity, and a wait for a file.
 PREAMBLE = """

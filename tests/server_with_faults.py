@@ -164,7 +164,7 @@ def _be_stubborn() -> None:
 
 
 def _take_for_gone_after(seconds: float) -> None:
-    from windlass.runtimes.kubernetes import pod_attempt
+    from windlass.runtimes.kubernetes.attempts import pod_attempt
 
     pod_attempt.STUCK = seconds
 

@@ -12,10 +12,10 @@ from typing import Any
 import windlass as wl
 from windlass.client.client import Client
 from windlass.client.resources.trial.trial import Trial
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import Code, JobSpec, ProcessCall, Python, Role
 from windlass.model.records import TrialRecord
 from windlass.model.requests import CreateTrial
-from windlass.model.resources import Resources
 from windlass.packaging.manifest import Entry, encode_manifest
 
 

@@ -94,7 +94,7 @@ LATE = {
     # the other.
     "worker": {"model.errors", "model.worker_errors"},
     # A command starts another process; a dry run shows the objects that it would create.
-    "cli": {"operator", "runtimes.kubernetes.preview_manifests"},
+    "cli": {"operator", "runtimes.kubernetes.objects.preview_manifests"},
     "authoring": {"kube"},  # a login is tried before it is stored
     "client": {
         "authoring", "comparison", "search",

@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from windlass.client.resources.template import Template as Template
     from windlass.client.resources.trial.curves import Curve as Curve
     from windlass.client.resources.trial.external import ExternalTrial as ExternalTrial
-    from windlass.client.resources.trial.log_lines import LogLine as LogLine
-    from windlass.client.resources.trial.log_lines import LogLines as LogLines
+    from windlass.client.resources.trial.logs.lines import LogLine as LogLine
+    from windlass.client.resources.trial.logs.lines import LogLines as LogLines
     from windlass.client.resources.trial.metrics import Metrics as Metrics
     from windlass.client.resources.trial.metrics import Point as Point
     from windlass.client.resources.trial.queue import QueueEntry as QueueEntry
@@ -91,8 +91,6 @@ if TYPE_CHECKING:
     from windlass.comparison.trials import Diff as Diff
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
-    from windlass.model.accelerators import AcceleratorKind as AcceleratorKind
-    from windlass.model.accelerators import accelerators as accelerators
     from windlass.model.errors import Conflict as Conflict
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
@@ -112,6 +110,8 @@ if TYPE_CHECKING:
     from windlass.model.errors import VersionMismatch as VersionMismatch
     from windlass.model.errors import WaitTimeout as WaitTimeout
     from windlass.model.errors import WindlassError as WindlassError
+    from windlass.model.hardware.accelerators import AcceleratorKind as AcceleratorKind
+    from windlass.model.hardware.accelerators import accelerators as accelerators
     from windlass.model.requests import GarbageReport as GarbageReport
     from windlass.search.result import SearchResult as SearchResult
     from windlass.search.spaces import choice as choice
@@ -158,10 +158,10 @@ _WHERE = {
     "Model": "windlass.client.resources.model",
     "ModelVersion": "windlass.client.resources.model",
     "Template": "windlass.client.resources.template",
-    "LogLine": "windlass.client.resources.trial.log_lines",
+    "LogLine": "windlass.client.resources.trial.logs.lines",
     "Curve": "windlass.client.resources.trial.curves",
     "Metrics": "windlass.client.resources.trial.metrics",
-    "LogLines": "windlass.client.resources.trial.log_lines",
+    "LogLines": "windlass.client.resources.trial.logs.lines",
     "Point": "windlass.client.resources.trial.metrics",
     "Checkpoint": "windlass.client.resources.checkpoint",
     "get_checkpoint": "windlass.api",
@@ -200,8 +200,8 @@ _WHERE = {
     "search_logs": "windlass.api",
     "server_info": "windlass.api",
     "gc": "windlass.api",
-    "accelerators": "windlass.model.accelerators",
-    "AcceleratorKind": "windlass.model.accelerators",
+    "accelerators": "windlass.model.hardware.accelerators",
+    "AcceleratorKind": "windlass.model.hardware.accelerators",
     "Diff": "windlass.comparison.trials",
     "ExperimentDiff": "windlass.comparison.experiments",
     "Table": "windlass.comparison.tables",

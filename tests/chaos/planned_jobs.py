@@ -17,10 +17,10 @@ import psutil
 
 import windlass as wl
 from harness import PATIENCE, eventually
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import JobSpec, ProcessCall, RestartPolicy, RestartScope, Role
 from windlass.model.records import Attempt, TrialRecord
 from windlass.model.requests import CreateTrial
-from windlass.model.resources import Resources
 from windlass.worker.common.process_identity import is_alive
 
 _MEMBER = str(Path(__file__).with_name("replica_program.py"))

@@ -9,6 +9,7 @@ import pytest
 from compared_records import record, summary, with_role, with_spec
 
 from windlass.comparison.trials import Diff, Materials, diff_trials, wanted_lists
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import Code, FunctionCall, ProcessCall, Python, RestartPolicy, Role
 from windlass.model.records import (
     ErrorInfo,
@@ -18,7 +19,6 @@ from windlass.model.records import (
     TrialRecord,
     TrialState,
 )
-from windlass.model.resources import Accelerator, Resources
 
 
 def diff(before: TrialRecord, after: TrialRecord, **blobs: bytes) -> Diff:

@@ -11,9 +11,9 @@ import msgspec
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
+from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
 from windlass.model.records import TrialState, derive_state
-from windlass.model.resources import Capacity, Device
 from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
 
 NOTHING = ProcessCall(argv=("true",))

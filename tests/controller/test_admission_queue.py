@@ -5,7 +5,7 @@ import threading
 from controller_doubles import job
 
 from windlass.controller.admission import AdmissionQueue
-from windlass.model.resources import Accelerator, Capacity, Device, Resources
+from windlass.model.hardware.resources import Accelerator, Capacity, Device, Resources
 
 MACHINE = Capacity(cpus=2, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(2)))
 

@@ -12,9 +12,9 @@ from controller_doubles import HandClock, Killed, MemoryRuntime, MemoryStore, jo
 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
+from windlass.model.hardware.resources import Capacity
 from windlass.model.job import RestartPolicy
 from windlass.model.records import TrialState
-from windlass.model.resources import Capacity
 
 
 class GuardedController(Controller):

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from controller_doubles import ControllerHarness, Killed, job
 
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import CleanPolicy, RestartPolicy
 from windlass.model.records import TrialState
-from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ConditionType, Phase, ReplicaId
 
 FIRST, SECOND = ReplicaId("main", 0, 1), ReplicaId("main", 0, 2)

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.expectations import PATIENCE, Expectations
 from windlass.controller.queue import FIRST_RETRY, LONGEST_RETRY, WorkQueue
+from windlass.model.hardware.resources import Accelerator, Capacity, Device, Resources
 from windlass.model.job import JobSpec, Role
-from windlass.model.resources import Accelerator, Capacity, Device, Resources
 from windlass.model.status import Phase, Replica, ReplicaId
 
 KEYS = st.sampled_from("abcd")

@@ -8,9 +8,9 @@ import pytest
 from controller_doubles import NOTHING, ControllerHarness, Killed, job
 
 from windlass.frameworks import build_cluster, find_framework
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import RestartPolicy, RestartScope, Role
 from windlass.model.records import TrialState
-from windlass.model.resources import Accelerator, Resources
 from windlass.model.status import ConditionType, Phase, ReplicaId
 
 ON_FAILURE = RestartPolicy.ON_FAILURE

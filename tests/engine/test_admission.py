@@ -17,7 +17,7 @@ from windlass.engine.admission import (
     order_ahead,
 )
 from windlass.engine.wait_reasons import explain, impossible
-from windlass.model.resources import Accelerator, Capacity, Device, Resources
+from windlass.model.hardware.resources import Accelerator, Capacity, Device, Resources
 
 
 def gpus(*kinds):

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from windlass.frameworks import Cluster, Member, build_cluster, find_framework
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import JobSpec, ProcessCall, Role
-from windlass.model.resources import Accelerator, Resources
 
 NOTHING = ProcessCall(argv=("true",))
 SERVICES = ("ps", "evaluator")

@@ -57,6 +57,15 @@ SECTIONS = {
     },
 }
 
+# The folder of the commands below each heading, in `windlass.cli.commands`.
+FOLDERS = {
+    "Everyday commands": "everyday",
+    "Running trials and jobs": "jobs",
+    "Records and files": "records",
+    "Projects and templates": "projects",
+    "Server and clusters": "infrastructure",
+}
+
 COMMANDS = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
 
 # Command names of other tools.
@@ -73,6 +82,7 @@ ELSEWHERE = {
     cls=LazyGroup,
     package="windlass.cli.commands",
     sections=SECTIONS,
+    folders=FOLDERS,
     elsewhere=ELSEWHERE,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

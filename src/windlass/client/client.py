@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.shell import Shell
     from windlass.client.resources.template import Template
     from windlass.client.resources.trial.external import ExternalTrial
-    from windlass.client.resources.trial.log_lines import LogLines
+    from windlass.client.resources.trial.logs.lines import LogLines
     from windlass.client.resources.trial.metrics import Metrics
     from windlass.client.resources.trial.queue import QueueEntry
     from windlass.client.resources.trial.trial import Trial
@@ -243,8 +243,8 @@ class Client:
         ```
         """
         from windlass.client.arguments.filters import filter_query
-        from windlass.client.resources.trial.log_pages import filters
-        from windlass.client.resources.trial.read_log import check_search_text, search_logs
+        from windlass.client.resources.trial.logs.pages import filters
+        from windlass.client.resources.trial.logs.read_log import check_search_text, search_logs
 
         lines = filters(
             search=check_search_text(text), regex=regex, stream=stream, role=role, index=index,

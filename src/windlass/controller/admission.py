@@ -24,8 +24,8 @@ from windlass.engine.admission import (
 )
 from windlass.engine.sizes import sizes_of, with_sizes
 from windlass.engine.wait_reasons import explain, why_waiting
+from windlass.model.hardware.resources import Capacity
 from windlass.model.job import JobSpec
-from windlass.model.resources import Capacity
 
 
 class QueuedJob(NamedTuple):

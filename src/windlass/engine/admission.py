@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from windlass.model.accelerators import satisfies
+from windlass.model.hardware.accelerators import satisfies
+from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import JobSpec
-from windlass.model.resources import Capacity, Device
 
 ReplicaKey = tuple[str, int]  # role and index of a replica
 # The position of a moved job: behind the job of that age, in steps. Each step has the number of the
@@ -145,7 +145,7 @@ def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
     """Return the demand of a job, without the replicas that already have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
-    >>> from windlass.model.resources import Resources
+    >>> from windlass.model.hardware.resources import Resources
     >>> role = Role(
     ...     executable=ProcessCall(argv=("true",)), replicas=3, resources=Resources(cpus=0.5)
     ... )

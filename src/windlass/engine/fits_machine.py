@@ -6,8 +6,8 @@ import math
 
 from windlass.engine.wait_reasons import impossible, lacking
 from windlass.model.errors import ResourceError
+from windlass.model.hardware.resources import Capacity
 from windlass.model.job import FunctionCall, JobSpec
-from windlass.model.resources import Capacity
 
 
 def check_fits(spec: JobSpec, capacity: Capacity, name: str, way_out: str = "") -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from windlass.engine.admission import Allocation, Demand, FreeCapacity, Need, demand_of
-from windlass.model.accelerators import KINDS, satisfies
+from windlass.model.hardware.accelerators import KINDS, satisfies
+from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import JobSpec, Role
-from windlass.model.resources import Capacity, Device
 from windlass.model.text.quantities import format_ordinal, format_size
 
 _FAMILIES = {kind.name: kind.family.upper() for kind in KINDS}
@@ -64,7 +64,7 @@ def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
     """Return why a job can never start on a machine, or None if it can.
 
     >>> from windlass.model.job import ProcessCall
-    >>> from windlass.model.resources import Resources
+    >>> from windlass.model.hardware.resources import Resources
     >>> role = Role(executable=ProcessCall(argv=("true",)), resources=Resources(cpus=16))
     >>> impossible(JobSpec(roles=(role,)), Capacity(cpus=2, memory=0))
     'needs 16 CPUs on one machine; there are 2'

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import psutil
 
-from windlass.model.accelerators import kind_of_device
-from windlass.model.resources import Capacity, Device
+from windlass.model.hardware.accelerators import kind_of_device
+from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.text.quantities import parse_size
 
 _UNLIMITED = 1 << 60  # cgroup version 1 writes "no limit" as a number near 2**63

@@ -9,8 +9,8 @@ import msgspec
 
 from windlass.model.backends import LOCAL, Capabilities, capabilities_of
 from windlass.model.exhaustive import assert_never
+from windlass.model.hardware.resources import Resources
 from windlass.model.kubernetes.job_options import KubernetesOptions
-from windlass.model.resources import Resources
 
 # The patterns end in \Z, because $ would accept a trailing line break.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from windlass.model.hardware.resources import Capacity
 from windlass.model.job import BlobDigest, Digest, EnvName, JobSpec, LongText, RoleName
 from windlass.model.records import (
     CheckpointRecord,
@@ -20,7 +21,6 @@ from windlass.model.records import (
     TrialKind,
     TrialRecord,
 )
-from windlass.model.resources import Capacity
 
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
 from windlass.home import Home
-from windlass.model.resources import Capacity
+from windlass.model.hardware.resources import Capacity
 from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
 from windlass.server.operations.experiment_leases import ExperimentLeases

@@ -7,7 +7,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -88,7 +87,8 @@ def test_help_all_lists_the_rare_options_too(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_and_the_help_of_a_command_agree(name: str) -> None:
-    command = import_module(f"windlass.cli.commands.{name}").command
+    command = cli.get_command(click.Context(cli), name)
+    assert command
     assert command.short_help == COMMANDS[name]
     assert command.name == "command" or command.name == name
 

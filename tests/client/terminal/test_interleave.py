@@ -7,7 +7,7 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.client.resources.trial.log_lines import LineJoiner, LogLine
+from windlass.client.resources.trial.logs.lines import LineJoiner, LogLine
 from windlass.client.terminal.interleave import Lanes, Line
 from windlass.model.logs import LogPart
 

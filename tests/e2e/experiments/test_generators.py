@@ -500,14 +500,14 @@ def test_ctrl_c_in_a_generator_detaches_and_lists_the_running_trials(
     home: Path, project: Project, launch: Launch, gate: Path
 ) -> None:
     project.write("build.py", in_block('"author-left"'))
-    terminal = launch("build.py", gate)
+    terminal = launch("build.py", gate, columns=200)
     terminal.wait_for("one is added")
     terminal.press(b"\x03")
     assert terminal.finish() == -signal.SIGINT
     [trial] = wl.list_trials(name="build", experiment="author-left")
-    said = " ".join(terminal.lines)
-    assert f"while building trial {trial.id}; trials that were already added continue." in said
-    assert f"windlass stop --experiment {trial.record.experiment_id}" in said
+    screen = "\n".join(terminal.lines)
+    assert f"while building trial {trial.id}; trials that were already added continue." in screen
+    assert f"windlass stop --experiment {trial.record.experiment_id}" in screen
     assert trial.state == "FAILED"  # at once: the program released it when it exited
     assert trial.message == "KeyboardInterrupt: interrupted"
     assert not trial.children[0].is_finished

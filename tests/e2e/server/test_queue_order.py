@@ -15,8 +15,8 @@ from harness import PATIENCE, eventually, kill_server, stop_trials
 from job_requests import role, submit
 from server_requests import Server
 from windlass.client.resources.trial.trial import Trial
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.queue import QueuePage
-from windlass.model.resources import Accelerator, Resources
 
 
 class Crowd:

@@ -378,10 +378,10 @@ def test_an_external_trial_whose_process_never_reported_is_lost(home: Path) -> N
     """The process was killed between the creation of the trial and its start."""
     import uuid
 
+    from windlass.model.hardware.resources import Resources
     from windlass.model.job import ExternalCall, JobSpec, Role
     from windlass.model.records import TrialKind, TrialRecord
     from windlass.model.requests import CreateTrial
-    from windlass.model.resources import Resources
 
     role = Role(executable=ExternalCall(argv=("x",)), resources=Resources(cpus=0))
     asked = CreateTrial(

@@ -170,5 +170,5 @@ def test_an_interpreter_of_another_version_raises_an_error(author: Author) -> No
     author.python.unlink()
     author.python.write_text("#!/bin/sh\necho '[\"3.7.1\", []]'\n")
     author.python.chmod(0o755)
-    with pytest.raises(wl.InvalidArgument, match=r"which is Python 3\.7 now, not"):
+    with pytest.raises(wl.InvalidArgument, match=r"which is now Python 3\.7, not"):
         wl.get_trial(first["id"]).rerun()

@@ -11,7 +11,7 @@ import windlass as wl
 from harness import PATIENCE, eventually, kill_server
 from job_requests import role, submit
 from windlass.client.resources.trial.trial import Trial
-from windlass.model.resources import Resources
+from windlass.model.hardware.resources import Resources
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from windlass.kube.api.resource_kinds import PODS
 from windlass.kube.api.watch import Watcher
 from windlass.kube.check_cluster import examine
 from windlass.operator.pods.events import PodEvents
-from windlass.runtimes.kubernetes.api_objects import SECRETS, find
+from windlass.runtimes.kubernetes.objects.api_objects import SECRETS, find
 
 PAGE = b"<!DOCTYPE html>\n<title>Log in to the network</title>"
 LIST = {"items": [], "metadata": {"resourceVersion": "1"}}

@@ -22,8 +22,8 @@ from windlass.kube.capacity.nodes import (
     parse_node,
     placement,
 )
-from windlass.model.accelerators import parse_accelerator
-from windlass.model.resources import Accelerator, Resources
+from windlass.model.hardware.accelerators import parse_accelerator
+from windlass.model.hardware.resources import Accelerator, Resources
 
 
 def asked(text: str) -> Accelerator:

@@ -20,7 +20,7 @@ from on_kubernetes.runtime.trial_functions import double
 from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
 from windlass.client.client import default_client
 from windlass.kube.capacity.nodes import GKE_POOL, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.objects import names as pod_names
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 

@@ -18,7 +18,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.deploy.manifests import bring, manifests, pods_of, remove, wait_available
 from on_kubernetes.pods import Namespace
 from on_kubernetes.port_forward import Forwarded
-from on_kubernetes.runtime.agent_connection import DIALLED, TELL_WAYS
+from on_kubernetes.runtime.agents.agent_connection import DIALLED, TELL_WAYS
 from on_kubernetes.runtime.trials import is_empty
 from windlass.kube.api.connection import Connection
 

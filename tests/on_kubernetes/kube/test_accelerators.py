@@ -25,7 +25,7 @@ from windlass.kube.capacity.nodes import (
     TPU,
     placement,
 )
-from windlass.model.resources import Accelerator
+from windlass.model.hardware.resources import Accelerator
 
 A100X2 = Accelerator(kind="a100", count=2)
 

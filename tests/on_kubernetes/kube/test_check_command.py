@@ -22,7 +22,7 @@ from windlass.kube.api.connection import connect
 from windlass.kube.api.resource_kinds import PODS, SERVICES
 from windlass.kube.permissions.check import missing_permissions
 from windlass.kube.permissions.required import RUNNING, role_rules
-from windlass.runtimes.kubernetes.api_objects import SECRETS
+from windlass.runtimes.kubernetes.objects.api_objects import SECRETS
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there
 from windlass.kube.api.connection import Connection, connect
 from windlass.kube.permissions.check import check_account, missing_permissions
 from windlass.kube.permissions.required import RUNNING, role_rules
-from windlass.runtimes.kubernetes.manifests import AGENT_PORT
+from windlass.runtimes.kubernetes.objects.manifests import AGENT_PORT
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 

@@ -30,7 +30,7 @@ from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.status import ReplicaId
 from windlass.runtimes import paths, remote_attempt
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord, job_record
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord, job_record
 from windlass.runtimes.kubernetes.runtime import KubernetesRuntime
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 

@@ -15,11 +15,11 @@ from on_kubernetes.cluster.credentials import token_of
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.agent_connection import DIALLED, REACHED, TELL_WAYS
+from on_kubernetes.runtime.agents.agent_connection import DIALLED, REACHED, TELL_WAYS
 from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
 from windlass.client.client import default_client
 from windlass.kube.api.connection import connect
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.objects import names as pod_names
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 

@@ -14,7 +14,7 @@ from on_kubernetes.runtime.counting_trials import check_complete, persisting, sa
 from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said
 from on_kubernetes.throttling_proxy import Turnstile
 from server_with_faults import rigged
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.objects import names as pod_names
 
 
 @pytest.mark.thorough

@@ -30,7 +30,7 @@ from on_kubernetes.runtime.trials import (
     times_begun,
 )
 from on_kubernetes.untrusted_server import Stranger
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.objects import names as pod_names
 
 
 def nobody_answers(proxy: Proxy, folder: Path) -> Callable[[], None]:

@@ -14,7 +14,7 @@ from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from windlass.client.client import default_client
 from windlass.runtimes import paths
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.objects import names as pod_names
 
 ONE_AT_A_TIME = """if True:
     import fcntl, os, pathlib, secrets, sys, time

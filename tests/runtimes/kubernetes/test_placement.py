@@ -21,11 +21,11 @@ from windlass.kube.capacity.nodes import (
     TPU,
     placement,
 )
+from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import ProcessCall, Role
 from windlass.model.kubernetes.job_options import KubernetesOptions
-from windlass.model.resources import Accelerator, Resources
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
 A100 = Accelerator(kind="a100", count=1)

@@ -12,8 +12,8 @@ import pytest
 from local_runtime import World
 
 from harness import eventually
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import Job, ProcessCall, RestartScope, Role
-from windlass.model.resources import Resources
 from windlass.model.status import Phase, ReplicaId
 
 SHOWS = ProcessCall(

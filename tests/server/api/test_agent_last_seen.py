@@ -16,7 +16,7 @@ from windlass.model.errors import NotFound
 from windlass.model.job import JobSpec, ProcessCall, Role
 from windlass.model.requests import CreateTrial
 from windlass.model.status import JobStatus, ReplicaId
-from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN, AgentsLastSeen
+from windlass.runtimes.kubernetes.agents.last_seen import AGENTS_LAST_SEEN, AgentsLastSeen
 from windlass.server.api import agents
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.services import Services

@@ -29,10 +29,10 @@ from windlass.authoring.prepare.options import (
     secret_values,
 )
 from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import GeneratorCall, JobSpec, ProcessCall, Python, Role, ShellCall
 from windlass.model.records import NO_EXPERIMENT, Recipe, TrialKind, TrialRecord
 from windlass.model.requests import CreateTrial
-from windlass.model.resources import Resources
 from windlass.model.text.quantities import parse_duration
 from windlass.packaging.draft import Draft, mask
 from windlass.packaging.provenance import collect

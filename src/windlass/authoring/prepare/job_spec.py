@@ -45,6 +45,7 @@ from windlass.authoring.public.jobs import Job, JobBase
 from windlass.authoring.public.packaged import Packaged
 from windlass.frameworks import Framework
 from windlass.model.backends import KUBERNETES, capabilities_of
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import (
     CleanPolicy,
     JobSpec,
@@ -55,7 +56,6 @@ from windlass.model.job import (
     SuccessPolicy,
 )
 from windlass.model.kubernetes.job_options import KubernetesOptions
-from windlass.model.resources import Resources
 from windlass.model.text.quantities import parse_duration
 from windlass.packaging.draft import Call
 from windlass.packaging.params import describe_params

@@ -31,17 +31,17 @@ from windlass.authoring.checks.options import (
     parse_problems,
     unknown_option,
 )
-from windlass.model.accelerators import parse_accelerator
 from windlass.model.backends import BACKENDS, KUBERNETES, LOCAL, Capabilities
 from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.model.hardware.accelerators import parse_accelerator
 from windlass.model.text.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from windlass.authoring.public.executors import Executor
     from windlass.authoring.public.jobs import Job
+    from windlass.model.hardware.resources import Resources
     from windlass.model.job import JobSpec, Volume
     from windlass.model.kubernetes.job_options import KubernetesOptions
-    from windlass.model.resources import Resources
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
     """Build the resources of one replica."""
-    from windlass.model.resources import Accelerator, Resources
+    from windlass.model.hardware.resources import Accelerator, Resources
 
     kind, count = parse_accelerator(accelerator) or ("", 0)
     return Resources(

@@ -80,16 +80,26 @@ class LazyGroup(Group):
     """A group whose commands are modules.
 
     `sections` maps headings to commands, and command names to one-line descriptions. Help and
-    completion use these tables and import no command.
+    completion use these tables and import no command. `folders` maps headings to the packages in
+    `package` that have the modules.
     """
 
     def __init__(
-        self, *args: Any, package: str, sections: Mapping[str, Mapping[str, str]], **kwargs: Any
+        self,
+        *args: Any,
+        package: str,
+        sections: Mapping[str, Mapping[str, str]],
+        folders: Mapping[str, str],
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._package = package
         self._sections = sections
         self._table = {name: text for table in sections.values() for name, text in table.items()}
+        self._modules = {
+            name: f"{package}.{folders[heading]}.{name}"
+            for heading, table in sections.items()
+            for name in table
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """The command names, in the order of the table."""
@@ -101,9 +111,9 @@ class LazyGroup(Group):
         cmd_name: str,
     ) -> click.Command | None:
         """Import the module of a command."""
-        if cmd_name not in self._table:
+        if cmd_name not in self._modules:
             return None
-        command = import_module(f"{self._package}.{cmd_name}").command
+        command = import_module(self._modules[cmd_name]).command
         assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
         return command
 

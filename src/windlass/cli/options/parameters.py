@@ -150,7 +150,7 @@ def complete_accelerators(
     """Complete names of accelerators."""
     from click.shell_completion import CompletionItem
 
-    from windlass.model.accelerators import KINDS
+    from windlass.model.hardware.accelerators import KINDS
 
     return [
         CompletionItem(kind.name, help=kind.title)

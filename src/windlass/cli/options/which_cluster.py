@@ -86,7 +86,7 @@ def preview_manifests(
         made = _request(endpoint, "POST", path, ClusterManifests, body=request)
         return made.objects, ClusterCheckResult(made.cluster, endpoint)
     from windlass.kube.api.connection import connect
-    from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
+    from windlass.runtimes.kubernetes.objects.preview_manifests import manifests_here, preset_image
 
     reach = partial(connect, context, request.namespace or None, home=home)
     if context:

@@ -12,7 +12,7 @@ from windlass.cli.output.json import json_line
 from windlass.cli.output.text import format_moment
 
 if TYPE_CHECKING:
-    from windlass.client.resources.trial.log_lines import LogLine
+    from windlass.client.resources.trial.logs.lines import LogLine
     from windlass.model.logs import LogPart
 
 

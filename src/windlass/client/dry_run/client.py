@@ -14,9 +14,9 @@ from windlass.client.connection.transport import Body, Transport
 from windlass.client.resources.trial.outcome import Outcome
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import InvalidArgument, ServerError, Unsupported
+from windlass.model.hardware.resources import Capacity
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.requests import CreateTrial, ServerInfo, StreamEnd
-from windlass.model.resources import Capacity
 from windlass.model.text.quantities import format_size
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.draft import Draft, mask

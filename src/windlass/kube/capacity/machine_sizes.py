@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from windlass.kube.capacity.nodes import Node
 from windlass.kube.quantity import parse_quantity
 from windlass.model.errors import ResourceError
-from windlass.model.resources import Resources
+from windlass.model.hardware.resources import Resources
 from windlass.model.text.quantities import format_size
 
 # Labels of nodes that belong to a group of machines, which somebody may make larger.

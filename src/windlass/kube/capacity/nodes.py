@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from windlass.model.accelerators import KINDS, is_tpu, kind_of_device, satisfies
 from windlass.model.errors import ResourceError
-from windlass.model.resources import Accelerator
-from windlass.model.tpus import TpuSize, tpu_size, tpu_sizes
+from windlass.model.hardware.accelerators import KINDS, is_tpu, kind_of_device, satisfies
+from windlass.model.hardware.resources import Accelerator
+from windlass.model.hardware.tpus import TpuSize, tpu_size, tpu_sizes
 
 GPU = "nvidia.com/gpu"
 TPU = "google.com/tpu"

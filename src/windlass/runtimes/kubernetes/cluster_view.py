@@ -13,10 +13,10 @@ from windlass.kube.api.resource_kinds import PODS
 from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.kube.api.watch import Change, Watcher
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import api_objects
-from windlass.runtimes.kubernetes import names as pod_names
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.runtimes.kubernetes.other_cluster import (
     HOW_TO_CONNECT_THERE,
     OtherClusters,

@@ -13,7 +13,7 @@ from windlass.model.errors import InvalidArgument, KubernetesError
 from windlass.model.job import Job, JobSpec, Role
 from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.status import ReplicaId
-from windlass.runtimes.kubernetes.manifests import build_pod, job_record
+from windlass.runtimes.kubernetes.objects.manifests import build_pod, job_record
 
 _NOBODY = "0" * 32
 _QUICK = 20.0  # seconds that a response may take

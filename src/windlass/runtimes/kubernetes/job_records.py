@@ -16,7 +16,7 @@ import msgspec
 from windlass.kube.capacity.nodes import Placement
 from windlass.model.thread_safe_types import learned
 from windlass.runtimes import paths
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.worker.common.atomic_files import remove_if_there, write_bytes, write_json
 from windlass.worker.common.file_reads import list_folder, read_json
 

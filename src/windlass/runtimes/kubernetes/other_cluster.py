@@ -16,9 +16,9 @@ import time
 from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import labels_of
 from windlass.model.errors import KubernetesError
-from windlass.runtimes.kubernetes import api_objects
-from windlass.runtimes.kubernetes import names as pod_names
-from windlass.runtimes.kubernetes.manifests import JobRecord
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
 _NOT_ALLOWED = (401, 403)  # these may pass: a cluster that has just started refuses every login

@@ -17,12 +17,14 @@ from windlass.kube.pod_state import read_pod_state
 from windlass.model.errors import KubernetesError
 from windlass.model.job import Job
 from windlass.model.status import ReplicaId
-from windlass.runtimes.kubernetes import api_objects
-from windlass.runtimes.kubernetes import names as pod_names
+from windlass.runtimes.kubernetes.attempts.pod_attempt import PodAttempt
 from windlass.runtimes.kubernetes.cluster_view import ClusterView
 from windlass.runtimes.kubernetes.job_locks import JobLocks
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import (
+from windlass.runtimes.kubernetes.name_conflicts import NameConflicts
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import (
     AGENT_PORT,
     CONTAINER,
     JobRecord,
@@ -31,8 +33,6 @@ from windlass.runtimes.kubernetes.manifests import (
     build_service,
     has_services,
 )
-from windlass.runtimes.kubernetes.name_conflicts import NameConflicts
-from windlass.runtimes.kubernetes.pod_attempt import PodAttempt
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks

@@ -12,18 +12,18 @@ from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.kubernetes.job_options import KubernetesOptions
 from windlass.model.status import Replica, ReplicaId
 from windlass.runtimes.base import AttemptProcess, ServerContext
-from windlass.runtimes.kubernetes import names as pod_names
-from windlass.runtimes.kubernetes.agent_tunnels import AgentTunnels
-from windlass.runtimes.kubernetes.attempt_index import AttemptIndex
+from windlass.runtimes.kubernetes.agents.port_forward import Tunnels
+from windlass.runtimes.kubernetes.agents.tunnels import AgentTunnels
+from windlass.runtimes.kubernetes.attempts.index import AttemptIndex
+from windlass.runtimes.kubernetes.attempts.observe_attempt import AttemptObserver
+from windlass.runtimes.kubernetes.attempts.pod_attempt import HAND_OVER
 from windlass.runtimes.kubernetes.cluster_view import ClusterView
 from windlass.runtimes.kubernetes.job_records import JobRecords
-from windlass.runtimes.kubernetes.manifests import JobRecord, has_services, job_record
-from windlass.runtimes.kubernetes.observe_attempt import AttemptObserver
+from windlass.runtimes.kubernetes.objects import names as pod_names
+from windlass.runtimes.kubernetes.objects.manifests import JobRecord, has_services, job_record
+from windlass.runtimes.kubernetes.objects.preview_manifests import preset_image
 from windlass.runtimes.kubernetes.other_cluster import HOW_TO_CONNECT_THERE, abandoned_message
 from windlass.runtimes.kubernetes.pod_actions import PodActions
-from windlass.runtimes.kubernetes.pod_attempt import HAND_OVER
-from windlass.runtimes.kubernetes.port_forward import Tunnels
-from windlass.runtimes.kubernetes.preview_manifests import preset_image
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from windlass.kube.api.connection import Connection
-from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN, AgentsLastSeen
+from windlass.runtimes.kubernetes.agents.last_seen import AGENTS_LAST_SEEN, AgentsLastSeen
 
 
 class KubernetesContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from windlass.model.errors import ResourceError
 from windlass.model.job import ExternalCall, JobSpec, Role, ShellCall
 from windlass.model.kubernetes.job_options import KubernetesOptions, problems_of_options
 from windlass.runtimes.kubernetes.dry_run_pod import check_pod, needs_try
-from windlass.runtimes.kubernetes.manifests import image_problems
+from windlass.runtimes.kubernetes.objects.manifests import image_problems
 
 _FRESH = 60.0  # seconds for which a response of the cluster is cached
 _MOST_KEPT = 1000

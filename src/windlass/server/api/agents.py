@@ -23,7 +23,7 @@ from windlass.model.requests import BlobsAnswer, FetchBlobs
 from windlass.model.status import ReplicaId
 from windlass.model.thread_safe_types import learned
 from windlass.runtimes import paths
-from windlass.runtimes.kubernetes.agent_last_seen import AGENTS_LAST_SEEN
+from windlass.runtimes.kubernetes.agents.last_seen import AGENTS_LAST_SEEN
 from windlass.server.api.blobs import fetch_blobs, get_blob
 from windlass.server.errors import MissingBlobs
 from windlass.server.services import Services

@@ -34,7 +34,7 @@ async def check_cluster(
 async def show_manifests(services: Services, data: ShowManifests) -> ClusterManifests:
     """Return the manifests that a job would create in the cluster, without creating them."""
     from windlass.kube.api.connection import connect
-    from windlass.runtimes.kubernetes.preview_manifests import manifests_here, preset_image
+    from windlass.runtimes.kubernetes.objects.preview_manifests import manifests_here, preset_image
 
     reach = partial(connect, None, data.namespace or None, home=services.home)
     async with _ONE:

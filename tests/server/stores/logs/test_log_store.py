@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from windlass.client.resources.trial.log_lines import LineJoiner
+from windlass.client.resources.trial.logs.lines import LineJoiner
 from windlass.model.errors import InvalidArgument
 from windlass.server.stores.logs.cursors import format_cursor, parse_cursor
 from windlass.server.stores.logs.files import FileLogStore

@@ -21,10 +21,10 @@ from windlass.model.errors import (
     WindlassError,
     shown,
 )
+from windlass.model.hardware.resources import Resources
 from windlass.model.job import ExternalCall, JobSpec, Role
 from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.requests import CreateTrial
-from windlass.model.resources import Resources
 from windlass.worker.program.external_trial import EXTERNAL, Presence
 
 if TYPE_CHECKING:

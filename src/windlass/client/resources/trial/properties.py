@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.metadata import Described
+from windlass.model.hardware.resources import Resources
 from windlass.model.records import (
     Attempt,
     Cause,
@@ -16,7 +17,6 @@ from windlass.model.records import (
     TrialRecord,
 )
 from windlass.model.requests import ChangeTrial
-from windlass.model.resources import Resources
 from windlass.model.status import Condition, Event
 
 if TYPE_CHECKING:

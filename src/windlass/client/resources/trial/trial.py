@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.checkpoint import Checkpoint
     from windlass.client.resources.experiment.experiment import Experiment
-    from windlass.client.resources.trial.log_lines import LogLines
+    from windlass.client.resources.trial.logs.lines import LogLines
     from windlass.client.resources.trial.metrics import Metrics
     from windlass.client.resources.trial.queue import Task
     from windlass.comparison.trials import Diff
@@ -109,8 +109,8 @@ class Trial(TrialProperties, Generic[R]):
         print(trial.logs(search="loss=(nan|inf)", regex=True).count())
         ```
         """
-        from windlass.client.resources.trial.log_pages import filters
-        from windlass.client.resources.trial.read_log import read_log
+        from windlass.client.resources.trial.logs.pages import filters
+        from windlass.client.resources.trial.logs.read_log import read_log
 
         query = filters(
             search=search, regex=regex, stream=stream, role=role, index=index, attempt=attempt,

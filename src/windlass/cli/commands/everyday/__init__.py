@@ -1,0 +1,1 @@
+"""Everyday commands: run a trial, find it, read its logs, metrics and result, stop it."""

@@ -1,0 +1,1 @@
+"""Commands for running trials and jobs: suspend, scale, queue, programs beside a trial."""

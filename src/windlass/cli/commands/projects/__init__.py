@@ -1,0 +1,1 @@
+"""Commands for workspaces, projects and templates."""

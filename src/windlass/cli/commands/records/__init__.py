@@ -1,0 +1,1 @@
+"""Commands for records and files: differences, code, checkpoints, artifacts, models, deletion."""

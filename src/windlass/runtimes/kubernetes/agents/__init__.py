@@ -1,0 +1,1 @@
+"""The connection of agents to the server: the last contact, and tunnels if there is none."""

@@ -1,0 +1,1 @@
+"""Attempts in pods: the index of running ones, their observation, and why a pod is pending."""

@@ -1,0 +1,157 @@
+"""The reasons why pods do not start, determined for a whole namespace at once.
+
+A thousand pods may wait for weeks. So the reasons come from the watched pods, without requests to
+the cluster. Events are read only for pods that have a node, in one request for all of them, and by
+a thread that creates and deletes no pods.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from windlass.kube.api.resource_kinds import Object, uid_of, version_of
+from windlass.kube.diagnosis.pod import explain, needs_events
+from windlass.kube.pod_state import read_pod_state
+from windlass.model.errors import WindlassError
+from windlass.model.status import Phase
+from windlass.runtimes.kubernetes.attempts.pod_attempt import PodAttempt
+from windlass.runtimes.kubernetes.cluster_view import ClusterView
+from windlass.runtimes.kubernetes.objects import api_objects
+from windlass.runtimes.kubernetes.objects.manifests import CONTAINER
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue
+
+SOON = 2.0  # seconds between checks while a new pod has no reason yet
+AGAIN = 10.0
+_NEW = 30.0  # seconds after which a pod without a reason is no longer new
+_SHARE = 10  # checks take at most one part in this many of the time
+
+_log = logging.getLogger(__name__)
+
+
+class _Waiting(NamedTuple):
+    attempt: PodAttempt
+    since: float
+    version: int  # of the pod at the last check
+
+
+class PendingReasons:
+    """Checks waiting pods, and stores why each of them waits."""
+
+    def __init__(self, view: ClusterView, notify: Callable[[str], None]) -> None:
+        """Call `notify` with the uid of each job that has a new reason."""
+        self._view = view
+        self._notify = notify
+        self._checks = RetryQueue(workers=1)
+        self._lock = threading.Lock()
+        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, by pod uid
+        self._reasons: dict[str, str] = {}  # by pod uid
+        self._due: dict[str, float] = {}  # the next check of each namespace
+        # The earliest next check of each namespace, after the previous one.
+        self._rested: dict[str, float] = {}
+
+    def of(self, pod: Object) -> str:
+        """Return why a pod does not start, or "" if the reason is not known."""
+        return self._reasons.get(uid_of(pod), "")
+
+    def wait_with(self, namespace: str, attempt: PodAttempt, pod: Object) -> None:
+        """Schedule a check of a pod that has not started: soon if it is new or has changed."""
+        uid, version, now = uid_of(pod), version_of(pod), time.monotonic()
+        with self._lock:
+            waiting = self._waiting.setdefault(namespace, {})
+            before = waiting.get(uid)
+            if before is not None and before.version == version:
+                return
+            waiting[uid] = _Waiting(attempt, now if before is None else before.since, version)
+        self._schedule_check(namespace, now + SOON)
+
+    def forget(self, pod: Object) -> None:
+        """Drop the reason of a deleted pod."""
+        with self._lock:
+            self._reasons.pop(uid_of(pod), None)
+
+    def close(self) -> None:
+        """Stop all checks."""
+        self._checks.close()
+
+    def _schedule_check(self, namespace: str, when: float) -> None:
+        """Schedule a check of a namespace at `when`, unless an earlier one is scheduled."""
+        with self._lock:
+            when = max(when, self._rested.get(namespace, 0.0))
+            if self._due.get(namespace, float("inf")) <= when:
+                return
+            self._due[namespace] = when
+        after = max(when - time.monotonic(), 0.0)
+        self._checks.do(namespace, partial(self._check_namespace, namespace), after=after)
+
+    def _check_namespace(self, namespace: str) -> None:
+        began = time.monotonic()
+        with self._lock:
+            self._due.pop(namespace, None)
+            waiting = dict(self._waiting.get(namespace, {}))
+        pods = self._pods(namespace, waiting)
+        events = self._events(namespace, [pod for pod in pods.values() if _is_worth_asking(pod)])
+        now, news = time.time(), set()
+        for uid, pod in pods.items():
+            reason = _reason_for(pod, events.get(uid, ()), now)
+            if self._reasons.get(uid, "") != reason:
+                news.add(waiting[uid].attempt.uid)
+            self._reasons[uid] = reason
+        self._drop(namespace, waiting, pods)
+        ended = time.monotonic()
+        is_new = any(
+            not self._reasons.get(uid) and ended - waiting[uid].since < _NEW for uid in pods
+        )
+        self._rested[namespace] = ended + _SHARE * (ended - began)
+        if pods:
+            self._schedule_check(namespace, ended + (SOON if is_new else AGAIN))
+        for job in news:
+            self._notify(job)
+
+    def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
+        """Return the pods that still wait, in their current state."""
+        watcher = self._view.now(namespace)
+        pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
+        return {
+            uid: pod
+            for uid, pod in pods.items()
+            if pod is not None
+            and not (waiting[uid].attempt.was_begun or waiting[uid].attempt.has_ended)
+        }
+
+    def _events(self, namespace: str, pods: Sequence[Object]) -> Mapping[str, Sequence[Object]]:
+        if not pods:
+            return {}
+        try:
+            return api_objects.fetch_events(self._view.connected(), namespace, map(uid_of, pods))
+        except WindlassError as error:  # mostly the pods themselves contain enough
+            _log.info("events of %s: %s", namespace, error.message)
+            return {}
+
+    def _drop(
+        self, namespace: str, looked: Mapping[str, _Waiting], left: Mapping[str, Object]
+    ) -> None:
+        """Forget the pods that no longer wait."""
+        with self._lock:
+            waiting = self._waiting.get(namespace, {})
+            for uid in looked:
+                if uid not in left:
+                    waiting.pop(uid, None)
+                    self._reasons.pop(uid, None)
+            if not waiting:
+                self._waiting.pop(namespace, None)
+
+
+def _is_worth_asking(pod: Object) -> bool:
+    return read_pod_state(pod, CONTAINER).phase is Phase.PENDING and needs_events(pod)
+
+
+def _reason_for(pod: Object, events: Sequence[Object], now: float) -> str:
+    if read_pod_state(pod, CONTAINER).phase is not Phase.PENDING:
+        return "reaching its agent"
+    explanation = explain(pod, events, now)
+    return "" if explanation is None else str(explanation)
