@@ -55,9 +55,10 @@ from windlass.server.web.http_protocol import Connection
 from windlass.server.web.listen_address import read_listening
 from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.atomic_files import set_irregular_aside, write_json
 from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.process_identity import process_identity
+from windlass.worker.common.token_file import read_token
 
 _LOCK_PATIENCE = 15
 _LARGEST_LOG = 20 << 20
@@ -73,6 +74,8 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     sys.setswitchinterval(0.0005)
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
+    for path in (home.server_log, home.server_lock, home.server_file):
+        set_irregular_aside(str(path))
     _open_log(home)
     faulthandler.enable()  # writes a stack trace on a crash
     _allow_many_files()
@@ -332,11 +335,13 @@ def _lock(home: Home) -> int | None:
 
 def _token(home: Home) -> str:
     """Return the token of the home. Create it on first use, readable by the owner only."""
+    set_irregular_aside(str(home.token))
     try:
-        if token := home.token.read_text().strip():
+        if token := read_token(str(home.token)):
             return token
-    except FileNotFoundError:
-        pass
+    except ValueError as error:
+        _log.warning("%s is replaced: %s", home.token, error)
+        os.replace(home.token, f"{home.token}.damaged")
     token = secrets.token_urlsafe(32)
     temporary = home.token.with_name(".token")
     temporary.unlink(missing_ok=True)

@@ -141,6 +141,8 @@ def test_only_regular_files_are_blobs(tmp_path: Path, make: Callable[[Path], Non
 @pytest.mark.finding("A10")
 def test_a_blob_above_the_limit_is_not_read(tmp_path: Path) -> None:
     blob = put(tmp_path, b"hello")
-    os.truncate(blob, 3 << 30)
-    with pytest.raises(ValueError, match="more than"):
+    with pytest.raises(ValueError, match="more than 4"):
+        read_blob(str(tmp_path), blob.name, limit=4)
+    os.truncate(blob, 200 << 20)
+    with pytest.raises(DamagedBlob):
         read_blob(str(tmp_path), blob.name)

@@ -40,6 +40,7 @@ def read_blob(blobs: str, digest: str, limit: int = LARGEST_MANIFEST) -> bytes:
     try:
         size = os.fstat(fd).st_size
         if size > limit:
+            check_file(blobs, digest, fd)
             raise ValueError(f"the content {digest[:12]} has {size} bytes, more than {limit}")
         data = read_whole(fd, size)
         check_bytes(blobs, digest, data, fd)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import sys
 import time
 from _thread import get_ident  # avoids the import of `threading`
@@ -96,6 +97,27 @@ def write_json_once(path: str, value: object) -> bool:
     return True
 
 
+def set_irregular_aside(path: str) -> None:
+    """Rename a pipe, link or folder that lies in the place of a file of ours.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "server.log")
+    >>> os.mkfifo(path)
+    >>> set_irregular_aside(path)
+    >>> os.listdir(os.path.dirname(path))
+    ['server.log.set-aside']
+    """
+    try:
+        is_regular = stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_regular:
+        aside = f"{path}.set-aside"
+        if os.path.lexists(aside):
+            aside = f"{aside}-{os.urandom(4).hex()}"
+        os.rename(path, aside)
+
+
 def remove_if_there(path: str) -> None:
     """Delete a file if it exists."""
     try:
@@ -152,9 +174,11 @@ def is_locked(path: str) -> bool:
     The check takes the lock for an instant, so a process that needs the lock must retry.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):  # no file, a link, a socket
+            return False
+        raise
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

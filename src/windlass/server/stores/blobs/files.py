@@ -36,7 +36,7 @@ from windlass.worker.blobs.verified_reads import (
 )
 from windlass.worker.blobs.writer import held, remove_staging, remove_tree
 from windlass.worker.common.atomic_files import make_folder, remove_if_there, write_bytes
-from windlass.worker.common.file_reads import exists
+from windlass.worker.common.file_reads import exists, regular_only
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
@@ -265,7 +265,7 @@ class FileBlobStore:
         """Store the content of a file that stays in place: its digest and its size."""
         hasher = hashlib.sha256()
         size = 0
-        with source.open("rb") as file:
+        with open(source, "rb", opener=regular_only) as file:
             while chunk := file.read(_CHUNK):
                 hasher.update(chunk)
                 size += len(chunk)

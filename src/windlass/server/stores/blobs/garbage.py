@@ -3,10 +3,10 @@
 To keep too much is better than to delete what is needed. A folder is deleted only if its trial was
 deleted: an older database that was restored does not know the newest trials. Any text that looks
 like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
-names. So a new table needs no code here. The collector also keeps blobs that are young or were requested recently,
-since a client may be about to refer to them, and blobs with a second hard link (see
-server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and the
-collector deletes nothing while a trial saves.
+names. So a new table needs no code here. The collector also keeps blobs that are young or were
+requested recently, since a client may be about to refer to them, and blobs with a second hard link
+(see server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and
+the collector deletes nothing while a trial saves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -29,7 +28,7 @@ from windlass.runtimes.paths import LAUNCH
 from windlass.server.db.base import Connection, Database
 from windlass.server.stores.blobs.files import DIGEST_IN_TEXT, FileBlobStore
 from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
-from windlass.worker.common.file_reads import exists
+from windlass.worker.common.file_reads import exists, read_file
 
 # Columns that are large and name no blob: not even looked at.
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
@@ -206,12 +205,8 @@ def _digests_in(connection: Connection) -> Iterator[str]:
 
 
 def _digests_of_record(path: Path) -> Iterator[str]:
-    try:
-        seen = os.lstat(path)
-        if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_RECORD:
-            yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(path.read_bytes()))
-    except OSError:
-        return  # the file was deleted meanwhile
+    data = read_file(str(path), _LARGEST_RECORD) or b""
+    yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(data))
 
 
 def _names(folder: Path) -> list[str]:
