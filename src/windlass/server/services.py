@@ -12,6 +12,7 @@ from windlass.model.hardware.resources import Capacity
 from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
 from windlass.server.operations.experiment_leases import ExperimentLeases
+from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -50,6 +51,7 @@ class Services:
     checkpoints: CheckpointStore
     checkpoint_reader: CheckpointReader
     private: PrivateFiles
+    reserve: SpaceReserve
     hub: Hub
     leases: ExperimentLeases
     runtime: ServerRuntime

@@ -35,6 +35,7 @@ from windlass.server.operations.dependents import Dependents
 from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.stop import tell_to_stop
 from windlass.server.services import Services
+from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -74,8 +75,8 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     sys.setswitchinterval(0.0005)
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
-    for path in (home.server_log, home.server_lock, home.server_file):
-        set_irregular_aside(str(path))
+    for file in (home.server_log, home.server_lock, home.server_file):
+        set_irregular_aside(str(file))
     _open_log(home)
     faulthandler.enable()  # writes a stack trace on a crash
     _allow_many_files()
@@ -85,6 +86,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
         if lock is None:
             ready.say("Another server uses this home directory and does not stop.")
             return 1
+        SpaceReserve(home.path).release_if_full()
         asyncio.run(_serve(home, ready, lock, launchers))
     except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
         _log.exception("the server ends")
@@ -187,6 +189,7 @@ async def _leave_when_homeless(server: _Server, home: Home, services: Services, 
         except OSError as error:
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
+        await asyncio.to_thread(services.reserve.refill)
     _log.warning("the home directory is gone or belongs to another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
@@ -264,6 +267,7 @@ def _assemble(
         checkpoints=checkpoints,
         checkpoint_reader=checkpoint_reader,
         private=private,
+        reserve=SpaceReserve(home.path),
         hub=hub,
         leases=leases,
         runtime=runtime,

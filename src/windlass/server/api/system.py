@@ -57,5 +57,5 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    Route("POST", f"{API}/gc", collect_garbage),
+    Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

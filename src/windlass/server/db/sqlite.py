@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import queue
 import sqlite3
 import threading
@@ -26,10 +25,12 @@ from windlass.model.errors import WindlassError
 from windlass.server.db.base import Connection, DatabaseUnavailable, Row
 from windlass.server.db.migrate import MIGRATIONS, upgrade
 from windlass.version import __version__
+from windlass.worker.common.free_space import is_full
 
 T = TypeVar("T")
 
 _LARGEST_GROUP = 500
+_LITTLE = 1 << 16  # bytes
 _PATIENCE = 10  # seconds to wait for other processes that have the file locked
 
 
@@ -308,7 +309,7 @@ def _opening_error(error: Exception, path: Path) -> Exception:
 
 _CAUSES = {
     "disk is full": errno.ENOSPC,
-    "disk I/O error": errno.ENOSPC,  # on a full disk, where SQLite cannot even begin
+    "disk I/O error": errno.EIO,
     "readonly database": errno.EROFS,
     "locked": errno.EBUSY,
     "unable to open database file": errno.EIO,
@@ -322,8 +323,7 @@ def _cause(error: sqlite3.OperationalError) -> int | None:
 
 def _unavailable(error: sqlite3.OperationalError, path: Path) -> DatabaseUnavailable:
     number = _cause(error) or errno.EIO
-    if "unable to open" in str(error):  # SQLite does not say that the disk has no inodes left
-        disk = os.statvfs(path.parent)
-        if disk.f_files and disk.f_favail == 0:  # not every file system counts them
-            number = errno.ENOSPC
+    # SQLite does not say that a full disk is the cause if it cannot even begin.
+    if number == errno.EIO and is_full(str(path.parent), _LITTLE):
+        number = errno.ENOSPC
     return DatabaseUnavailable(number, str(error))
