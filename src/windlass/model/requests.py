@@ -32,7 +32,10 @@ INLINE_LIMIT = 256 * 1024
 MANIFEST_FLAG = 1 << 56
 
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+# Control characters, also those above ASCII, line separators, and characters that change the
+# direction of the text around them.
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"^[^{_CONTROLS}]+\Z")]
 
 Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
@@ -40,7 +43,7 @@ Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 Url = Annotated[str, msgspec.Meta(max_length=2000, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*://\S+\Z")]
 FileName = Annotated[
-    str, msgspec.Meta(max_length=200, pattern=r"^(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+\Z")
+    str, msgspec.Meta(max_length=200, pattern=rf"^(?!\.{{1,2}}\Z)[^/{_CONTROLS}]+\Z")
 ]
 
 
@@ -54,6 +57,11 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The umask and the limit of open files of the author's process.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
     open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
+
+
+# Lists of trials have all parameters, so these bound the size of a page.
+LARGEST_PARAM = 64 << 10  # bytes of JSON
+LARGEST_PARAMS = 256 << 10  # together
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import queue
 import sqlite3
 import threading
@@ -30,6 +31,7 @@ from windlass.worker.common.free_space import is_full
 T = TypeVar("T")
 
 _LARGEST_GROUP = 500
+_log = logging.getLogger("windlass")
 _LITTLE = 1 << 16  # bytes
 _PATIENCE = 10  # seconds to wait for other processes that have the file locked
 
@@ -263,8 +265,11 @@ class _Write:
         if self._error is not None:
             self._future.set_exception(self._error)
             return
-        if self._then is not None:
-            self._then(self._value)
+        try:
+            if self._then is not None:
+                self._then(self._value)
+        except Exception:  # noqa: BLE001 -- the change is durable, and the writer must live on
+            _log.exception("a callback after a change of the database failed")
         self._future.set_result(self._value)
 
     def fail(self, error: Exception) -> None:

@@ -258,4 +258,16 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     except (RestoreError, ValueError) as error:  # or it is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
-    return blobs.missing(blobs_of(decode(data)))
+    entries = decode(data)
+    missing = blobs.missing(blobs_of(entries))
+    if not missing and not all(_has_stated_size(blobs, entry) for entry in entries):
+        raise InvalidArgument(f"The list of files {manifest[:12]} states wrong sizes.")
+    return missing
+
+
+def _has_stated_size(blobs: BlobStore, entry: tuple[Any, ...]) -> bool:
+    _, mode, digest, size, *place = entry
+    if mode not in ("f", "x"):
+        return True
+    actual = blobs.size(digest)
+    return bool(place[0] + size <= actual if place else size == actual)

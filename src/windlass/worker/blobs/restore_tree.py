@@ -86,7 +86,7 @@ def read_tree(manifest: bytes) -> Tree:
         listed = json.loads(manifest)["files"]
         folders: dict[bytes, list[Entry]] = {b"": []}
         for path, mode, content, size, *where in listed:
-            if type(path) is not str or type(size) is not int:
+            if type(path) is not str or type(size) is not int or size < 0:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
             if where and not _is_in_bundle(mode, size, *where):
                 raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
