@@ -38,8 +38,9 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 def _summary(value: object) -> str:
     """Describe a value that is too large for a record."""
-    is_nested = isinstance(value, (list, dict))
-    return f"{type(value).__name__} of {len(value)}" if is_nested else _short(value)
+    if isinstance(value, (list, dict)):
+        return f"{type(value).__name__} of {len(value)}"
+    return _short(value)
 
 
 def _describe(value: Any, depth: int) -> Any:

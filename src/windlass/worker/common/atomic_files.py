@@ -11,7 +11,7 @@ import sys
 import time
 from _thread import get_ident  # avoids the import of `threading`
 
-from windlass.worker.common.file_reads import exists, is_folder
+from windlass.worker.common.file_reads import exists, is_folder, list_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,6 +116,34 @@ def set_irregular_aside(path: str) -> None:
         if os.path.lexists(aside):
             aside = f"{aside}-{os.urandom(4).hex()}"
         os.rename(path, aside)
+
+
+def remove_unfinished(folder: str) -> None:
+    """Delete temporary files that killed processes left in a folder.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("state.json", "state.json.999999999-1.tmp", "exit.json.999999999-1.once"):
+    ...     open(os.path.join(folder, name), "w").close()
+    >>> remove_unfinished(folder)
+    >>> os.listdir(folder)
+    ['state.json']
+    """
+    for name in list_folder(folder):
+        if name.endswith((".tmp", ".once")):
+            writers = [part.partition("-")[0] for part in name.split(".") if "-" in part]
+            if not any(writer.isdecimal() and _exists(int(writer)) for writer in writers):
+                remove_if_there(os.path.join(folder, name))
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def remove_if_there(path: str) -> None:
