@@ -12,14 +12,14 @@ import windlass
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal files give equal bytes at any time
 
-# The zip unpacks itself: supervisor and bootstrap are started by file name.
-_MAIN = """\
-import os, sys, zipfile
+# The zip unpacks itself: supervisor and bootstrap are started by file name. This follows the source
+# of `worker.agent.unpack_zip`.
+_MAIN = """
+import sys
 
-home = os.environ.get("WINDLASS_AGENT_HOME", "/windlass-home")
-code = os.path.join(home, "code")
-with zipfile.ZipFile(os.path.abspath(sys.argv[0])) as archive:
-    archive.extractall(code)
+code = os.path.join(os.environ.get("WINDLASS_AGENT_HOME", "/windlass-home"), "code")
+with open(sys.argv[0], "rb") as program:
+    unpack_zip(program.read(), code)
 package = type(sys)("windlass")
 package.__path__ = [os.path.join(code, "windlass")]
 sys.modules["windlass"] = package
@@ -38,14 +38,10 @@ def worker_zip() -> bytes:
     import cloudpickle
 
     own = os.path.dirname(windlass.__file__)
-    carried = os.path.dirname(cloudpickle.__file__)
-    return _packed(
-        {
-            "__main__.py": _MAIN.encode(),
-            **dict(_sources(os.path.join(own, "worker"), "windlass/worker")),
-            **dict(_sources(carried, "cloudpickle")),
-        }
-    )
+    files = dict(_sources(os.path.join(own, "worker"), "windlass/worker"))
+    files |= dict(_sources(os.path.dirname(cloudpickle.__file__), "cloudpickle"))
+    unpack = files["windlass/worker/agent/unpack_zip.py"]
+    return _packed({"__main__.py": unpack + _MAIN.encode(), **files})
 
 
 @functools.cache

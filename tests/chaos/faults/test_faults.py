@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,65 +12,25 @@ from home_processes import HomeWorld
 from planned_trials import warm_up
 
 import windlass as wl
+from fault_injection import Faults
 from harness import PATIENCE, eventually, stop_server
 from small_projects import import_copy
 
-SOURCE = Path(__file__).with_name("inject_faults.c")
 STEPS = 20
 
 _functions = import_copy(Path(__file__).with_name("recorded_function.py"))
 
 
-class Faults:
-    """Faults of all files below the home, which can be turned on and off."""
-
-    def __init__(self, home: Path, folder: Path) -> None:
-        self._home = home
-        self._switch = folder / "faults-on"
-        self._log = folder / "faults.log"
-
-    def begin(self) -> None:
-        self._switch.touch()
-
-    def end(self) -> None:
-        self._switch.unlink()
-
-    def count(self) -> Counter[tuple[str, str]]:
-        """Return how often each call failed on each kind of file."""
-        lines = self._log.read_text().splitlines() if self._log.exists() else []
-        words = [line.split(" ", 3) for line in lines]
-        return Counter((call, Path(path).name) for _, call, _, path in words)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("faults") / "inject_faults.so"
-    command = ["cc", "-shared", "-fPIC", "-o", str(target), str(SOURCE), "-ldl"]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no C compiler for Linux: {error}")
-    return target
-
-
 @pytest.fixture
 def faults(
-    library: Path, world: HomeWorld, tmp_path: Path, chaos: Chaos, monkeypatch: pytest.MonkeyPatch
+    world: HomeWorld, tmp_path: Path, chaos: Chaos, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Faults]:
-    """Faults that begin when the test says so, in the processes that it starts."""
-    settings = {
-        "LD_PRELOAD": library,
-        "FAULT_ROOT": world.home,
-        "FAULT_SWITCH": tmp_path / "faults-on",
-        "FAULT_LOG": tmp_path / "faults.log",
-        "FAULT_ONE_IN": 40,
-        "FAULT_SEED": chaos.seed,
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, str(value))
-    faults = Faults(world.home, tmp_path)
+    """Faults of the home that begin when the test says so, in the processes that it starts."""
+    faults = Faults(world.home, tmp_path, chaos.seed)
+    for name, value in faults.environment.items():
+        monkeypatch.setenv(name, value)
     yield faults
-    (tmp_path / "faults-on").unlink(missing_ok=True)
+    faults.end()
 
 
 @pytest.mark.finding("A1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -32,6 +33,7 @@ STOPPED = 143  # exit code of an agent that was stopped before its program start
 UNABLE = 125  # exit code of an agent that could not start its program
 _HAND_OVER = 5.0  # seconds of the grace period reserved for the last uploads
 _DEFAULT_GRACE = 30.0
+_STOP_RETRIES = 2.0  # seconds for which a stop waits until the disk accepts its grace period
 
 
 def main() -> None:
@@ -62,87 +64,86 @@ class Agent:
         self._stopping = threading.Lock()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._dir = ""
-        self._fault = ""
+        self._error = ""
 
     def run(self) -> int:
         """Run the attempt, upload all its data, and return the exit code of the program."""
-        if not self._wait_for(_Aside(self._bring), is_patient=False):
+        if not self._wait_for(_BackgroundTask(self._download), is_patient=False):
             return STOPPED
-        if self._fault:
-            sys.stderr.write(f"windlass: the attempt could not be fetched: {self._fault}\n")
+        if self._error:
+            sys.stderr.write(f"windlass: the attempt could not be fetched: {self._error}\n")
             return UNABLE
-        ears = self._open_ears()
-        self._begin()
+        notifications = self._open_notification_socket()
+        self._start_supervisor()
         orders = Orders(self._channel, self._base, self._dir, self._stop)
-        carrier = Uploader(self._channel, self._base, self._dir)
-        self._attend(ears, carrier)
-        self._see_that_it_ended()
+        uploader = Uploader(self._channel, self._base, self._dir)
+        self._forward_until_end(notifications, uploader)
+        self._complete_exit_record()
         if not orders.is_dismissed:
             is_taken_away = self._give_up is not None
-            finish = _Aside(lambda: carrier.finish(is_taken_away=is_taken_away))
+            finish = _BackgroundTask(lambda: uploader.finish(is_taken_away=is_taken_away))
             self._wait_for(finish, is_patient=True)
         self._channel.close()
         record = retried(lambda: read_json(os.path.join(self._dir, EXIT))) or {}
         code = record.get("exit_code")
         return code if isinstance(code, int) and 0 <= code <= 255 else 1
 
-    def _bring(self) -> None:
+    def _download(self) -> None:
         try:
-            self._dir = AttemptDownload(self._channel, self._base, self._home).bring()
+            self._dir = AttemptDownload(self._channel, self._base, self._home).download()
         except (Refused, OSError, ValueError, KeyError) as error:
-            self._fault = str(error) or type(error).__name__
+            self._error = str(error) or type(error).__name__
         except GivenUp:
             pass
 
-    def _wait_for(self, aside: _Aside, *, is_patient: bool) -> bool:
+    def _wait_for(self, task: _BackgroundTask, *, is_patient: bool) -> bool:
         """Wait for a background task; return false if a stop signal comes first.
 
         A patient wait continues until shortly before the runtime kills this process.
         """
         poll = select.poll()
-        for fd in (aside.fileno(), self._signals.fileno()):
+        for fd in (task.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
-        while not aside.is_done:
+        while not task.is_done:
             left = None if self._give_up is None else self._give_up - time.monotonic()
             if left is not None and (left <= 0 or not is_patient):
                 return False
             poll.poll(None if left is None else left * 1000)
-            self._hear_signals()
+            self._receive_signals()
         return True
 
-    def _open_ears(self) -> socket.socket:
+    def _open_notification_socket(self) -> socket.socket:
         """Open the socket on which the supervisor and the program report writes."""
-        ears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         path = os.path.join(self._home, "nudge.sock")
-        if os.path.exists(path):
-            os.unlink(path)
-        ears.bind(path)
-        ears.setblocking(False)
-        write_json(os.path.join(self._home, "server.json"), {"nudge": path})
-        return ears
+        retried(lambda: _unlink(path))
+        notifications.bind(path)
+        notifications.setblocking(False)
+        retried(lambda: write_json(os.path.join(self._home, "server.json"), {"nudge": path}))
+        return notifications
 
-    def _begin(self) -> None:
-        room = os.path.dirname(os.path.abspath(windlass.worker.__file__))
+    def _start_supervisor(self) -> None:
+        worker = os.path.dirname(os.path.abspath(windlass.worker.__file__))
         own = {k: v for k, v in os.environ.items() if not k.startswith("WINDLASS_")}
-        argv = [sys.executable, "-I", "-S", os.path.join(room, "supervisor.py"), self._dir]
+        argv = [sys.executable, "-I", "-S", os.path.join(worker, "supervisor.py"), self._dir]
         self._supervisor = subprocess.Popen(argv, env=own)
 
-    def _attend(self, ears: socket.socket, carrier: Uploader) -> None:
+    def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
         """Forward nudges and orders until the supervisor has ended."""
         poll = select.poll()
-        for fd in (ears.fileno(), self._signals.fileno()):
+        for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
         while not self._has_ended():
             poll.poll()  # the end of the supervisor also arrives as a signal
-            if self._hear_signals():
+            if self._receive_signals():
                 self._stop(max(0.0, self._grace - _HAND_OVER))
-            for message in _receive_all(ears):
-                carrier.hear(message)
+            for message in _receive_all(notifications):
+                uploader.notify(message)
 
     def _has_ended(self) -> bool:
         return self._supervisor is None or self._supervisor.poll() is not None
 
-    def _hear_signals(self) -> bool:
+    def _receive_signals(self) -> bool:
         """Return whether the runtime stops this agent, for example because its pod is deleted."""
         if signal.SIGTERM not in self._signals.drain():
             return False
@@ -158,7 +159,8 @@ class Agent:
         """
         with self._stopping:
             try:
-                write_json(os.path.join(self._dir, "stop.json"), {"grace": grace, "reason": ""})
+                path = os.path.join(self._dir, "stop.json")
+                retried(lambda: write_json(path, {"grace": grace, "reason": ""}), _STOP_RETRIES)
             except OSError as error:
                 sys.stderr.write(
                     "windlass: stopping without a grace period, which could not be "
@@ -167,7 +169,7 @@ class Agent:
             if self._supervisor is not None and self._supervisor.poll() is None:
                 self._supervisor.terminate()
 
-    def _see_that_it_ended(self) -> None:
+    def _complete_exit_record(self) -> None:
         """Write an exit record for a supervisor that was killed before it wrote one."""
         path = os.path.join(self._dir, EXIT)
         if retried(lambda: exists(path)):
@@ -198,14 +200,14 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
         )
 
 
-class _Aside:
+class _BackgroundTask:
     """A task in its own thread. Its descriptor becomes readable when the task is done."""
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()
         self._do = do
         self.is_done = False
-        threading.Thread(target=self._run, name="windlass-aside", daemon=True).start()
+        threading.Thread(target=self._run, name="windlass-background", daemon=True).start()
 
     def fileno(self) -> int:
         return self._read
@@ -218,10 +220,15 @@ class _Aside:
             os.write(self._write, b"x")
 
 
-def _receive_all(ears: socket.socket) -> list[bytes]:
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _receive_all(notifications: socket.socket) -> list[bytes]:
     messages = []
     while True:
         try:
-            messages.append(ears.recv(4096))
+            messages.append(notifications.recv(4096))
         except BlockingIOError:
             return messages

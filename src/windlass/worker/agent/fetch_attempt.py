@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 
+from windlass.worker.agent.unpack_zip import unpack_zip
 from windlass.worker.agent.upload_checkpoints import note_shipped
 from windlass.worker.blobs.digest import kind_of, path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.verified_reads import read_blob
 from windlass.worker.common.atomic_files import make_folder, write_bytes, write_json
+from windlass.worker.common.file_reads import exists, retried
 from windlass.worker.common.process_tree import AWAY
 from windlass.worker.supervise.package_environment import name_here
 from windlass.worker.supervise.package_list import list_packages
@@ -41,9 +42,16 @@ class AttemptDownload:
         self._channel = channel
         self._base = base
         self._home = home
+        self._package = ""  # the folder of the package, once it is there
 
-    def bring(self) -> str:
-        """Download everything, and return the directory of the attempt with its launch file."""
+    def download(self) -> str:
+        """Download everything, and return the directory of the attempt with its launch file.
+
+        After an error of the disk that may pass, the download continues.
+        """
+        return retried(self._download)
+
+    def _download(self) -> str:
         answer = self._channel.ask_json("POST", f"{self._base}/begin", _facts())
         launch: dict[str, Any] = answer["launch"]
         key = launch["key"]
@@ -52,20 +60,20 @@ class AttemptDownload:
         for folder in (attempt_dir, launch["blobs"], os.path.dirname(launch["private"])):
             make_folder(folder, 0o700)
         private = answer.get("private") or {}
-        self._make_private(launch, private)
-        self._bring_package(launch)
-        self._make_at_home(launch, private, answer.get("python_version") or "")
-        self._bring_blobs(launch, answer.get("checkpoint"))
+        self._write_private(launch, private)
+        self._download_package(launch)
+        self._adapt(launch, private, answer.get("python_version") or "")
+        self._download_blobs(launch, answer.get("checkpoint"))
         write_json(os.path.join(attempt_dir, "launch.json"), launch)
         return attempt_dir
 
-    def _make_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
+    def _write_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
         """Use the environment of this machine: that of its image and its cluster."""
         own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
 
-    def _make_at_home(self, launch: dict[str, Any], private: dict[str, Any], wanted: str) -> None:
+    def _adapt(self, launch: dict[str, Any], private: dict[str, Any], wanted: str) -> None:
         """Adapt the launch file to this machine."""
         launch["python"] = sys.executable
         launch["env"][AWAY] = "1"
@@ -111,16 +119,15 @@ class AttemptDownload:
             return None
         return shutil.which("uv", path=os.path.join(folder, "bin"))
 
-    def _bring_package(self, launch: dict[str, Any]) -> None:
+    def _download_package(self, launch: dict[str, Any]) -> None:
         """Fetch the `windlass` package that a trial imports, unless the image has one."""
-        folder = os.path.join(self._home, "package")
-        packed = folder + ".zip"
-        write_bytes(packed, self._channel.ask("GET", f"{self._base}/package"))
-        with zipfile.ZipFile(packed) as archive:
-            archive.extractall(folder)
-        launch["extra_paths"] = [folder]
+        if not self._package:
+            folder = os.path.join(self._home, "package")
+            unpack_zip(self._channel.ask("GET", f"{self._base}/package"), folder)
+            self._package = folder
+        launch["extra_paths"] = [self._package]
 
-    def _bring_blobs(self, launch: dict[str, Any], checkpoint: dict[str, Any] | None) -> None:
+    def _download_blobs(self, launch: dict[str, Any], checkpoint: dict[str, Any] | None) -> None:
         executable = launch["executable"]
         paths = [launch.get("tree"), executable.get("payload"), executable.get("changes")]
         paths.append((launch.get("environment") or {}).get("lock"))
@@ -147,7 +154,7 @@ class AttemptDownload:
         wanted = {
             digest: size
             for digest, size in sizes.items()
-            if size >= 0 and not os.path.exists(path_in_store(blobs, digest))
+            if size >= 0 and not exists(path_in_store(blobs, digest))
         }
         for digest in [digest for digest, size in wanted.items() if size > _LARGE]:
             self._fetch_large(blobs, digest)
@@ -157,14 +164,14 @@ class AttemptDownload:
             pack = self._channel.ask("POST", f"{self._base}/blobs", body)
             for digest, data in _unpack(pack, names):
                 _check(digest, data)
-                write_bytes(_made(blobs, digest), bytes(data))
-        missing = [digest for digest in wanted if not os.path.exists(path_in_store(blobs, digest))]
+                write_bytes(_created_path(blobs, digest), bytes(data))
+        missing = [digest for digest in wanted if not exists(path_in_store(blobs, digest))]
         if missing:
             raise FileNotFoundError(f"{len(missing)} of its files are missing from the store")
 
     def _fetch_large(self, blobs: str, digest: str) -> None:
-        target = _made(blobs, digest)
-        temporary = f"{target}.coming"
+        target = _created_path(blobs, digest)
+        temporary = f"{target}.download"
         self._channel.ask("GET", f"{self._base}/blobs/{digest}", into=temporary)
         os.replace(temporary, target)
 
@@ -218,7 +225,7 @@ def _check(digest: str, data: memoryview) -> None:
         raise ConnectionError("the received data differs from the sent data")
 
 
-def _made(blobs: str, digest: str) -> str:
+def _created_path(blobs: str, digest: str) -> str:
     target = path_in_store(blobs, digest)
     make_folder(os.path.dirname(target), 0o700)
     return target

@@ -21,6 +21,7 @@ import time
 from urllib.parse import urlsplit
 
 from windlass.worker.common.atomic_files import write_all
+from windlass.worker.common.file_reads import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _PIECE = 1 << 20
 _MOST_IDLE = 16  # idle connections that are kept
 _LARGE = 8 << 20  # bytes; before sending a larger file, the agent asks whether it fits
 _FULL = 507
+_READ_RETRIES = 10.0  # seconds for which a read of a file is repeated
 # Retry these: a server that does not know our token may not be the right one.
 _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
@@ -250,9 +252,9 @@ class Channel:
                 sock, _ = listener.accept()
             except OSError:
                 return  # the listener was closed
-            threading.Thread(target=self._greet, args=(sock,), daemon=True).start()
+            threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
-    def _greet(self, sock: socket.socket) -> None:
+    def _receive_greeting(self, sock: socket.socket) -> None:
         """Use an incoming connection if it comes from the server."""
         try:
             sock.settimeout(_DIAL)
@@ -301,7 +303,7 @@ class _Cut:
             return b""
         most = min(self._left, _PIECE if size < 0 else size)
         try:
-            piece: bytes = self._file.read(most)
+            piece: bytes = retried(lambda: self._file.read(most), _READ_RETRIES)
         except OSError as error:
             raise Changed(str(error)) from None
         if not piece:
@@ -312,28 +314,29 @@ class _Cut:
 
 def _opened(path: str) -> Any:
     try:
-        return open(path, "rb")
+        # Without a buffer, a read that failed can be repeated at the same position.
+        return retried(lambda: open(path, "rb", buffering=0), _READ_RETRIES)
     except OSError as error:
         raise Changed(str(error)) from None
 
 
 def _write_out(response: http.client.HTTPResponse, path: str) -> None:
     """Write a response to a file in pieces."""
-    with _here(path):
+    with _as_local_error(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         while piece := response.read(_PIECE):
-            with _here(path):
+            with _as_local_error(path):
                 write_all(fd, piece)
     finally:
-        with _here(path):
+        with _as_local_error(path):
             os.close(fd)
     if response.length:
         raise ConnectionError("the response ended early")
 
 
 @contextlib.contextmanager
-def _here(path: str) -> Iterator[None]:
+def _as_local_error(path: str) -> Iterator[None]:
     """Separate errors of a local file from errors of the connection."""
     try:
         yield

@@ -41,7 +41,7 @@ class Orders:
     def _listen(self) -> None:
         try:
             while True:
-                self._hear_one()
+                self._receive_one()
         except GivenUp:
             return
         except Refused:
@@ -49,17 +49,17 @@ class Orders:
             self.is_dismissed = True
             self._on_stop(0.0)
 
-    def _hear_one(self) -> None:
+    def _receive_one(self) -> None:
         try:
             path = f"{self._base}/orders?seen={self._seen}"
-            self._obey(self._channel.ask_json("GET", path))
+            self._execute(self._channel.ask_json("GET", path))
         except (OSError, ValueError) as error:
             # The disk is full or the response is invalid. Continue, because the next order may be
             # to stop.
-            self._say(f"an order could not be executed yet: {error}")
+            self._log(f"an order could not be executed yet: {error}")
             self._channel.rest(_AGAIN)
 
-    def _obey(self, orders: dict[str, Any]) -> None:
+    def _execute(self, orders: dict[str, Any]) -> None:
         stop = orders.get("stop")
         if stop:
             self._on_stop(float(stop.get("grace", 0.0)))
@@ -67,8 +67,8 @@ class Orders:
             write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
         self._seen = str(orders.get("seen", ""))  # last, so that a failed order is repeated
 
-    def _say(self, what: str) -> None:
+    def _log(self, message: str) -> None:
         """Log a message unless it equals the previous one."""
-        if what != self._last_message:
-            self._last_message = what
-            sys.stderr.write(f"windlass: {what}\n")
+        if message != self._last_message:
+            self._last_message = message
+            sys.stderr.write(f"windlass: {message}\n")

@@ -11,7 +11,7 @@ import time
 from windlass.worker.agent.http_channel import GivenUp, NoRoom, Refused
 from windlass.worker.agent.upload_checkpoints import CheckpointUploads
 from windlass.worker.agent.upload_files import FileUploads
-from windlass.worker.common.file_reads import read_json, retried
+from windlass.worker.common.file_reads import may_pass, read_json, retried
 from windlass.worker.common.nudge import CHECKPOINT
 
 TYPE_CHECKING = False
@@ -36,21 +36,21 @@ class Uploader:
         launch: dict[str, Any] = retried(lambda: read_json(launch_file) or {})
         self._shipping = FileUploads(channel, base, attempt_dir)
         self._saved = retried(lambda: CheckpointUploads(channel, base, launch))
-        self._news = threading.Event()
+        self._has_news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
         self._full_until = 0.0  # when to offer files again
         self._is_ending = threading.Event()
-        self._thread = threading.Thread(target=self._carry, name="windlass-carrier", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="windlass-uploader", daemon=True)
         self._thread.start()
 
-    def hear(self, message: bytes) -> None:
+    def notify(self, message: bytes) -> None:
         """Process a notification that something was written."""
         try:
             self._has_saved |= json.loads(message).get("about") == CHECKPOINT
         except (ValueError, AttributeError):
             return  # not a valid nudge
-        self._news.set()
+        self._has_news.set()
 
     def finish(self, *, is_taken_away: bool = False) -> None:
         """Upload all remaining data and the exit record last, however long that takes.
@@ -58,7 +58,7 @@ class Uploader:
         `is_taken_away` is true if the runtime stopped the agent, and not the program itself.
         """
         self._is_ending.set()
-        self._news.set()
+        self._has_news.set()
         self._thread.join()
         try:
             # Upload each part separately, so that the exit record is sent even if another part
@@ -82,9 +82,9 @@ class Uploader:
             except GivenUp:
                 raise
             except Refused as error:
-                return self._say(f"the server does not want the exit record: {error}")
+                return self._log_once(f"the server does not want the exit record: {error}")
             except Exception as error:  # noqa: BLE001 -- any error is retried
-                self._say(
+                self._log_once(
                     f"the server did not accept the exit record yet: {str(error) or repr(error)}"
                 )
                 self._channel.rest(_AGAIN)
@@ -98,7 +98,8 @@ class Uploader:
     def _try(self, ship: Callable[[], None]) -> bool:
         """Run an upload; return false if the server has no space at the moment.
 
-        Other errors are logged and do not hold back other uploads.
+        Other errors do not hold back other uploads. They are logged, unless they may pass before
+        the last uploads.
         """
         try:
             ship()
@@ -106,25 +107,26 @@ class Uploader:
             raise
         except NoRoom as error:
             self._shipping.trouble = f"waiting to upload its files: {error}"
-            self._say(self._shipping.trouble)
+            self._log_once(self._shipping.trouble)
             return False
         except Exception as error:  # noqa: BLE001 -- the other uploads continue
-            self._say(f"not all files could be uploaded: {str(error) or repr(error)}")
+            if self._is_ending.is_set() or not may_pass(error):
+                self._log_once(f"not all files could be uploaded: {str(error) or repr(error)}")
         return True
 
-    def _say(self, what: str) -> None:
+    def _log_once(self, message: str) -> None:
         """Log a message once."""
-        if what not in self._reported:
-            self._reported.add(what)
-            sys.stderr.write(f"windlass: {what}\n")
+        if message not in self._reported:
+            self._reported.add(message)
+            sys.stderr.write(f"windlass: {message}\n")
 
-    def _carry(self) -> None:
+    def _run(self) -> None:
         next_outputs = time.monotonic() + _OUTPUTS_EVERY
         try:
             while not self._is_ending.is_set():
-                if self._news.wait(max(0.0, next_outputs - time.monotonic())):
+                if self._has_news.wait(max(0.0, next_outputs - time.monotonic())):
                     self._is_ending.wait(_GATHER)
-                    self._news.clear()
+                    self._has_news.clear()
                 self._try(self._shipping.ship)
                 is_due = time.monotonic() >= next_outputs
                 if (self._has_saved or is_due) and time.monotonic() >= self._full_until:

@@ -6,7 +6,7 @@
  *   FAULT_ONE_IN  one call in that many fails
  *   FAULT_SEED    the seed of the choices
  *   FAULT_LOG     a file that gets a line for every fault: process, call, error, path
- *   FAULT_SPARE   a part of a path; calls on such files are left alone
+ *   FAULT_SPARE   parts of paths, separated by colons; calls on such files are left alone
  * Processes of trials (WINDLASS_ROLE is set) are left alone: their errors are their own.
  */
 #define _GNU_SOURCE
@@ -36,11 +36,23 @@ static unsigned long long draw(void) {
     return state >> 33;
 }
 
+static int is_spared(const char *path) {
+    const char *parts = getenv("FAULT_SPARE");
+    for (; parts && *parts; parts += strspn(parts, ":")) {
+        char part[PATH_MAX];
+        size_t size = strcspn(parts, ":");
+        snprintf(part, sizeof part, "%.*s", (int)size, parts);
+        if (strstr(path, part)) return 1;
+        parts += size;
+    }
+    return 0;
+}
+
 static int fails(const char *call, const char *path, const int *errors, int count) {
-    const char *root = getenv("FAULT_ROOT"), *on = getenv("FAULT_SWITCH"), *spare = getenv("FAULT_SPARE");
+    const char *root = getenv("FAULT_ROOT"), *on = getenv("FAULT_SWITCH");
     const char *one_in = getenv("FAULT_ONE_IN"), *log = getenv("FAULT_LOG");
     if (busy || !path || !root || !on || !one_in || strncmp(path, root, strlen(root)) != 0) return 0;
-    if (getenv("WINDLASS_ROLE") || (spare && *spare && strstr(path, spare))) return 0;
+    if (getenv("WINDLASS_ROLE") || is_spared(path)) return 0;
     int saved = errno, result = 0;
     busy = 1;
     if (access(on, F_OK) == 0 && draw() % strtoull(one_in, NULL, 10) == 0) {
