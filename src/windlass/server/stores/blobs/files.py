@@ -13,21 +13,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Container, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
 from windlass.server.stores.blobs.disk_space import check_disk_space
+from windlass.server.stores.blobs.pack_uploads import INCOMING, FileBlobUploads, put_in_place
 from windlass.worker.blobs.digest import is_digest, path_in_store
-from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.verified_reads import (
     DAMAGED,
-    LARGEST_MANIFEST,
     damaged_blobs,
     forget_note,
     open_blob,
@@ -35,15 +32,12 @@ from windlass.worker.blobs.verified_reads import (
     read_blob,
 )
 from windlass.worker.blobs.writer import held, remove_staging, remove_tree
-from windlass.worker.common.atomic_files import make_folder, remove_if_there, write_bytes
+from windlass.worker.common.atomic_files import remove_if_there, write_bytes
 from windlass.worker.common.file_reads import exists, regular_only
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
 _CHUNK = 1 << 20
-_BATCH = 128  # each is an open file
-_AT_A_TIME = 16
-_INCOMING = ".in-"  # an unfinished upload
 _OUTGOING = ".out-"  # a blob that is being deleted
 _MOST_NOTED = 200_000  # entries; beyond that, the oldest are dropped
 _LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay the response too long
@@ -122,7 +116,7 @@ class FileBlobStore:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         target = self.path(actual)
         if not (self.has(actual) and self._is_intact(actual)):
-            temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
+            temporary = f"{self._root}/{INCOMING}{actual}-{threading.get_ident()}"
             write_bytes(temporary, data, durable=True)
             put_in_place(temporary, target)
         return actual
@@ -131,7 +125,7 @@ class FileBlobStore:
         """Undo what servers that were killed had begun: to write, or to remove; for a start."""
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
-            if name.startswith(_INCOMING):
+            if name.startswith(INCOMING):
                 remove_if_there(path)
             elif name.startswith(_OUTGOING):
                 self._put_back(path, name.removeprefix(_OUTGOING))
@@ -168,14 +162,14 @@ class FileBlobStore:
         self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
         return set(self._lately)
 
-    def may_come(self, digest: str, path: str, *, is_manifest: bool) -> bool:
-        """Return whether a blob may get its name now.
+    def may_come(self, digest: str, needed: Iterable[str] = ()) -> bool:
+        """Return whether a blob may get its name now, which needs these other blobs.
 
         A manifest may not, if some of its files were deleted during its upload. The client sends
         the manifest again once it is reported missing.
         """
         self._note(digest, time.time())
-        return not (is_manifest and self.missing(_needed_by(path)))
+        return not self.missing(needed)
 
     def withdraw(self, digest: str) -> bool:
         """Remove an unreferenced blob; return False if a client uses it after all.
@@ -253,7 +247,7 @@ class FileBlobStore:
 
     def upload_path(self) -> Path:
         """A new path for an upload. `sweep` clears it."""
-        return Path(self._root, f"{_INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
+        return Path(self._root, f"{INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
 
     def put_upload(self, source: Path, digest: str) -> None:
         """Move a file from `upload_path` in. The caller has checked and synced its content."""
@@ -274,121 +268,11 @@ class FileBlobStore:
         # The source is a link that keeps it; unless another was here before.
         if not exists(target) or not self.has(digest) or not self._is_intact(digest):
             # A link, not a move: after a kill, the next server finds the source again.
-            temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
+            temporary = f"{self._root}/{INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
             os.link(source, temporary)
             put_in_place(temporary, target)
         return digest, size
-
-
-class FileBlobUploads:
-    """Blobs of one request, synced in batches.
-
-    A disk syncs many files in little more time than one. One after the other, 10,000 small files
-    would take most of a minute. The blobs get their names in the order of their arrival.
-    """
-
-    def __init__(self, store: FileBlobStore) -> None:
-        self._store = store
-        self._current: _IncomingBlob | None = None
-        self._finished: list[_IncomingBlob] = []
-        self._pool: ThreadPoolExecutor | None = None
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append to the current blob."""
-        self._open_current().write(data)
-
-    def finish(self, digest: str, *, is_manifest: bool = False) -> None:
-        """End the current blob; `ValueError` if its content has another digest.
-
-        A manifest is dropped if a file of it was deleted meanwhile.
-        """
-        blob = self._open_current()
-        blob.check(digest, is_manifest=is_manifest)
-        self._current = None
-        self._finished.append(blob)
-        if len(self._finished) >= _BATCH:
-            self.commit()
-
-    def commit(self) -> None:
-        """Sync all finished blobs and give them their names."""
-        if len(self._finished) == 1:
-            self._finished[0].sync()
-        elif self._finished:
-            self._pool = self._pool or ThreadPoolExecutor(_AT_A_TIME, "windlass-sync")
-            list(self._pool.map(_IncomingBlob.sync, self._finished))
-        for blob in self._finished:
-            blob.put()
-            blob.close()
-        self._finished.clear()
-
-    def close(self) -> None:
-        """Discard all blobs that are not committed."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        for blob in (*self._finished, self._current):
-            if blob is not None:
-                blob.close()
-        self._finished.clear()
-        self._current = None
-
-    def _open_current(self) -> _IncomingBlob:
-        if self._current is None:
-            self._current = _IncomingBlob(self._store)
-        return self._current
-
-
-class _IncomingBlob:
-    """A blob under a temporary name, invisible until `put`."""
-
-    def __init__(self, store: FileBlobStore) -> None:
-        self._store = store
-        self._hasher = hashlib.sha256()
-        self._digest = ""
-        self._is_manifest = False
-        handle, self._name = tempfile.mkstemp(prefix=_INCOMING, dir=store.root)
-        self._file = os.fdopen(handle, "wb")
-
-    def write(self, data: bytes | memoryview) -> None:
-        self._hasher.update(data)
-        self._file.write(data)
-
-    def check(self, digest: str, *, is_manifest: bool) -> None:
-        actual = self._hasher.hexdigest()
-        if actual != digest:
-            raise ValueError(f"the bytes have the digest {actual}, not {digest}")
-        self._file.flush()
-        if is_manifest and self._file.tell() > LARGEST_MANIFEST:
-            raise ValueError("a manifest is larger than 64 MB")
-        self._digest, self._is_manifest = digest, is_manifest
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def put(self) -> None:
-        """Give the blob its name, once its content is checked and synced."""
-        self._file.close()
-        if self._store.may_come(self._digest, self._name, is_manifest=self._is_manifest):
-            put_in_place(self._name, self._store.path(self._digest))
-            self._name = ""
-
-    def close(self) -> None:
-        """Delete the temporary file, unless it has become the blob."""
-        self._file.close()
-        if self._name:
-            os.unlink(self._name)
-            self._name = ""
-
-
-def _needed_by(path: str) -> Iterable[str]:
-    """Return the blobs that a manifest needs."""
-    with open(path, "rb") as file:
-        data = file.read()
-    try:
-        # Not whatever reads like a digest: a file may be called so.
-        return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
-        return ()  # it is invalid, which a restore reports
 
 
 def _listed_in(file: BinaryIO) -> list[str] | None:
@@ -401,12 +285,3 @@ def _listed_in(file: BinaryIO) -> list[str] | None:
         digests |= {digest.decode() for digest in DIGEST_IN_TEXT.findall(text)}
         rest = text[-_OVERLAP:]
     return list(digests)
-
-
-def put_in_place(temporary: str, target: str) -> None:
-    """Give a file its name, in a folder that is made with its first file."""
-    try:
-        os.replace(temporary, target)
-    except FileNotFoundError:
-        make_folder(os.path.dirname(target), 0o700)
-        os.replace(temporary, target)
