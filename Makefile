@@ -68,11 +68,13 @@ lint: $(DEV)
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/check_prose.py
 	@$(MAKE) --no-print-directory docs
 
-# The documentation as a site, in site/. It needs no network. A broken link fails it.
+# The documentation as a site, in site/. It needs no network. A broken link fails it: without
+# --quiet, which hides warnings from --strict.
 docs: $(DEV)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The same on a port of this machine, built anew when a page or a docstring changes.
 docs-serve: $(DEV)

@@ -14,8 +14,8 @@ Unit = Literal["ms", "a second", "MB", "% of a core", "×"]
 class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A figure that was measured.
 
-    `ratio` says how many times bare Python that is, both taken in turn in the same run: of
-    times, or for a rate of the time one item takes, or of memory.
+    `ratio` is the amount divided by that of bare Python, measured in turn in the same run. For a
+    rate, it compares the time of one item.
     """
 
     amount: float

@@ -37,7 +37,7 @@ def measure_search(bench: Bench) -> Iterator[Figure]:
     )
     yield figure(
         "search.overhead",
-        "what of that is the search: deciding, recording, hearing of the end",
+        "the part of the search: decide, record, receive the end",
         Value(
             amount=beyond.median * 1e3,
             unit="ms",

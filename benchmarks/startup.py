@@ -41,7 +41,7 @@ def measure_import(bench: Bench) -> Iterator[Figure]:
 
 @benchmark("help")
 def measure_help(bench: Bench) -> Iterator[Figure]:
-    """The command, doing nothing but saying what it could do."""
+    """The command that only prints its help."""
     environment = clean_environment(Path("/"))
     taken = alternate(
         _ROUNDS,

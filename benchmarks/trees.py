@@ -14,7 +14,7 @@ from benchmarks.workshop import Workshop
 from benchmarks.yardstick import time_command
 
 _FILES = 10_000
-_NOTE = "git also stores the files; Windlass sends what is new when the trial is submitted"
+_NOTE = "git also stores the files; Windlass sends new files when the trial is submitted"
 
 
 @benchmark("snapshot")
@@ -90,7 +90,7 @@ class _Tree:
         self._versions = count()
 
     def take(self) -> float:
-        """Windlass's snapshot, in a process of its own that has loaded what it needs."""
+        """Windlass's snapshot, in its own process, after the imports."""
         with self._shop.script("take_snapshot.py", self._root, self._cache) as script:
             seconds: float = script.answer()
             return seconds

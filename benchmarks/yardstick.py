@@ -17,7 +17,7 @@ DESCRIPTION = "python -c pass (this environment's interpreter; of variables only
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """The variables that what is measured has: none that a shell happened to have."""
+    """The environment of a measured program, without the variables of the shell."""
     path = os.pathsep.join([str(BIN), os.environ.get("PATH", os.defpath)])
     return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
 

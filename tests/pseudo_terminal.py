@@ -187,7 +187,7 @@ class SlowIndex:
 
             def _answer(self, body: bytes) -> None:
                 states = home.glob("trials/*/*/*/state.json")
-                installs = any('"installing"' in each.read_text() for each in states)
+                installs = any('"installing"' in state.read_text() for state in states)
                 index.opened["install" if installs else "resolve"].wait(PATIENCE)
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(wheel)))

@@ -34,7 +34,7 @@ def wait_all(trials: Iterable[wl.Trial[Any]]) -> None:
 
 def attempts_of(trial: wl.Trial[Any], replica: str) -> list[Attempt]:
     """The recorded attempts of a replica, such as "worker-0"."""
-    return [each for each in trial.attempts if f"{each.role}-{each.index}" == replica]
+    return [attempt for attempt in trial.attempts if f"{attempt.role}-{attempt.index}" == replica]
 
 
 def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
@@ -44,7 +44,7 @@ def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
 
 def reasons(trial: wl.Trial[Any]) -> list[str]:
     """The reasons of all events of a trial, in short."""
-    return [each.reason for each in trial.refresh().events]
+    return [event.reason for event in trial.refresh().events]
 
 
 def process_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psutil.Process:

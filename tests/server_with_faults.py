@@ -235,8 +235,8 @@ def _rig(kind: str, what: str) -> None:
 
 
 def _main() -> int:
-    for each in os.environ.pop(RIG).split(";"):
-        _rig(*each.partition(":")[::2])
+    for part in os.environ.pop(RIG).split(";"):
+        _rig(*part.partition(":")[::2])
     from windlass.runtimes.local.warm_launchers import Launchers
     from windlass.server.startup import serve_home
 

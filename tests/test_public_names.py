@@ -131,12 +131,12 @@ def test_a_submission_loads_only_the_modules_it_needs() -> None:
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_every_error_is_a_windlass_error_and_survives_pickling(kind: type) -> None:
     assert issubclass(kind, wl.WindlassError)
-    error = kind("It broke.", hint="Mend it.\nThen try again.")
+    error = kind("It broke.", hint="Fix it.\nThen try again.")
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is kind
         assert again.args == error.args
         assert vars(again) == vars(error)
-        assert str(again) == str(error) == "It broke.\n  Mend it.\n  Then try again."
+        assert str(again) == str(error) == "It broke.\n  Fix it.\n  Then try again."
 
 
 def test_the_fields_of_an_error_survive_pickling() -> None:

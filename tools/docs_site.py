@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from windlass.cli.options.lazy_groups import SHOWS_ALL
 from windlass.cli.root import cli
 from windlass.server.app import openapi_document
 
@@ -47,13 +48,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Fill in commands and routes, and point links to files beside `docs/` to their pages."""
+    """Fill in commands and routes, title examples, and point links to the pages of the site."""
     uri = page.file.src_uri
     if COMMANDS in markdown:
         context = click.Context(cli, info_name="windlass", **cli.context_settings)
+        context.meta[SHOWS_ALL] = True
         markdown = markdown.replace(COMMANDS, "\n".join(commands_text(context)))
     if ROUTES in markdown:
         markdown = markdown.replace(ROUTES, routes_text(openapi_document()))
+    markdown = re.sub(r"<!-- file: (\S+) -->\n```(\w+)\n", r'```\2 title="\1"' + "\n", markdown)
     return re.sub(
         r"\]\(([^)\s#]+)(#[^)\s]*)?\)",
         lambda link: f"]({site_target(uri, link[1])}{link[2] or ''})",

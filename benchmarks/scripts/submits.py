@@ -23,11 +23,11 @@ def train(lr: float) -> float:
     return 1 - lr
 
 
-# What asks for as many CPUs as there are leaves no room for anything else.
+# A trial that requests all CPUs leaves no capacity for other trials.
 capacity = wl.Client().server_info().capacity.cpus
 holder = hold.options(cpus=capacity).submit(sys.argv[1])
 while holder.refresh().state != "RUNNING":
-    time.sleep(0.01)  # before what is measured
+    time.sleep(0.01)  # before the measurement
 for _ in sys.stdin:
     start = time.perf_counter()
     trials = [train.submit(0.25) for _ in range(COUNT)]

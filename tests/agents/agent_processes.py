@@ -107,8 +107,8 @@ class Agent:
         token = elsewhere.token(job.uid)
         config = elsewhere.place / f"agent-{replica.index}-{replica.attempt}.json"
         urls = [] if self._port else [elsewhere.front.url]
-        told = {"uid": job.uid, "token": token, "urls": urls, "port": self._port}
-        config.write_text(json.dumps(told))
+        settings = {"uid": job.uid, "token": token, "urls": urls, "port": self._port}
+        config.write_text(json.dumps(settings))
         self.process = subprocess.Popen(
             [python, "-I", elsewhere.place / "worker.zip", "agent"],
             env={

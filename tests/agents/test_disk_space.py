@@ -114,7 +114,7 @@ def test_a_checkpoint_waits_for_space_on_the_server_and_reports_it(
             elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
             agent.says("saved")
-            eventually(lambda: "no space for 21.0 MB" in _message(agent.folder), "it is told")
+            eventually(lambda: "no space for 21.0 MB" in _message(agent.folder), "it is reported")
             assert agent.process.poll() is None
             assert agent.ending() == {}
             assert [each.step for each in trial.list_checkpoints()] == [1]

@@ -85,14 +85,14 @@ class Strangers:
         self.all: list[Stranger] = []
         self._names = itertools.count()
 
-    def take_over(self, told: dict[str, Any], *, is_family: bool) -> Stranger:
+    def take_over(self, record: dict[str, Any], *, is_family: bool) -> Stranger:
         """Start a foreign process with the pid that a file names.
 
         The kernel assigns the exact pid if it permits that. Otherwise the test writes the pid
         of the new process to the file, which looks the same to a later reader.
         """
-        stranger = self._with_number(told["pid"], is_family=is_family)
-        told["pid"] = stranger.number
+        stranger = self._with_number(record["pid"], is_family=is_family)
+        record["pid"] = stranger.number
         return stranger
 
     def _with_number(self, number: int, *, is_family: bool) -> Stranger:
@@ -129,9 +129,9 @@ def rewritten(path: Path) -> Iterator[dict[str, Any]]:
     Pids repeat after many processes, not immediately.
     """
     written = path.stat().st_mtime
-    told: dict[str, Any] = json.loads(path.read_text())
-    yield told
-    path.write_text(json.dumps(told))
+    record: dict[str, Any] = json.loads(path.read_text())
+    yield record
+    path.write_text(json.dumps(record))
     os.utime(path, (written - 3600, written - 3600))
 
 

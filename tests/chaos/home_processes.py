@@ -33,20 +33,22 @@ class HomeWorld:
     def server(self) -> psutil.Process | None:
         """Return the server, or None. Another process with its pid does not count."""
         try:
-            told = json.loads((self.home / "server.json").read_text())
-            found = psutil.Process(told["pid"])
+            record = json.loads((self.home / "server.json").read_text())
+            found = psutil.Process(record["pid"])
         except (OSError, ValueError, psutil.NoSuchProcess):
             return None
-        return found if is_alive(told["pid"], told["identity"]) else None
+        return found if is_alive(record["pid"], record["identity"]) else None
 
     def servers(self) -> list[psutil.Process]:
         """Return the server and any process that is about to become the server."""
-        return [each for each in self.processes() if _runs(each, "server/__main__.py")]
+        return [process for process in self.processes() if _runs(process, "server/__main__.py")]
 
     def launchers(self) -> list[psutil.Process]:
         """Return the warm interpreters of the current server."""
         server = self.server()
-        return [each for each in _children(server) if _runs(each, "launcher.py")] if server else []
+        return (
+            [child for child in _children(server) if _runs(child, "launcher.py")] if server else []
+        )
 
     def spares(self) -> list[psutil.Process]:
         """Return spare supervisors, which run no attempt, and their processes."""
@@ -74,10 +76,10 @@ class HomeWorld:
         """Return the state file of a supervisor, or an empty dict if there is none."""
         try:
             path = self.attempt(trial_id, attempt) / "state.json"
-            told: dict[str, Any] = json.loads(path.read_text())
+            record: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
             return {}
-        return told
+        return record
 
     def attempt(self, trial_id: int, attempt: int = 1) -> Path:
         return self.home / "trials" / str(trial_id) / "main-0" / str(attempt)
@@ -91,8 +93,8 @@ class HomeWorld:
     def kill_all(self) -> None:
         """Kill everything at once, as a power failure does, so that no process sees another die."""
         ours = self.processes()
-        for each in ours:
-            each.suspend()
+        for process in ours:
+            process.suspend()
         # Their children from the meantime.
         for each in {*ours, *self.processes()}:
             kill(each)
@@ -104,7 +106,7 @@ class HomeWorld:
         def others() -> list[psutil.Process]:
             server = self.server()
             own = {server, *self.launchers(), *self.spares()} if server else set()
-            return [each for each in self.processes() if each not in own]
+            return [process for process in self.processes() if process not in own]
 
         eventually(lambda: not others(), f"only the server is left, not {others()}")
 
@@ -115,8 +117,8 @@ class HomeWorld:
             eventually(lambda: not self.processes(), f"nothing is left, not {self.processes()}")
             assert not is_locked(str(self.home / "server.lock"))
         finally:
-            for each in self.processes():
-                kill(each)
+            for process in self.processes():
+                kill(process)
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:

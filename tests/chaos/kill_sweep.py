@@ -52,7 +52,7 @@ class Sweep:
         self.trials: list[wl.Trial[Any]] = []
         self._folder = folder
         self._plans: dict[str, Plan] = {}
-        self._told: dict[str, list[str]] = {}
+        self._printed: dict[str, list[str]] = {}
         self._listeners: list[threading.Thread] = []
 
     def submit(self, plan: Plan) -> None:
@@ -64,7 +64,7 @@ class Sweep:
             self.submit(dataclasses.replace(plan, name=plan.name + "x"))
             return
         self.trials.append(trial)
-        self._told[plan.name] = []
+        self._printed[plan.name] = []
         listener = threading.Thread(target=self._listen, args=(plan, trial), daemon=True)
         listener.start()
         self._listeners.append(listener)
@@ -83,11 +83,13 @@ class Sweep:
         recorded = {str(trial.params["name"]): trial for trial in wl.list_trials()}
         assert {trial.id for trial in self.trials} <= {trial.id for trial in recorded.values()}
         for name, trial in recorded.items():
-            told = self._told[name] if name in self._told else list(trial.logs(follow=True))
-            check(self._plans[name], trial.wait(timeout=PATIENCE), told)
+            printed = (
+                self._printed[name] if name in self._printed else list(trial.logs(follow=True))
+            )
+            check(self._plans[name], trial.wait(timeout=PATIENCE), printed)
         assert len(recorded) == len(list(wl.list_trials())), "each was recorded once"
         done = {path.name for path in self._folder.iterdir()}
         assert done <= recorded.keys(), "nothing ran of which there is no record"
 
     def _listen(self, plan: Plan, trial: wl.Trial[Any]) -> None:
-        self._told[plan.name] += trial.logs(follow=True)
+        self._printed[plan.name] += trial.logs(follow=True)

@@ -56,7 +56,7 @@ class Fate:
         def end(code: int) -> tuple[int, float]:
             return code, round(chance.uniform(0, longest), 3)
 
-        ends = {each: [end(0)] for each in replicas}
+        ends = {replica: [end(0)] for replica in replicas}
         culprit = chance.choice(replicas)
         if kind == "never":
             return cls(name, "Never", "replica", _MANY, ends)
@@ -99,16 +99,16 @@ class Fate:
     def check(self, trial: wl.Trial[Any], marks: list[list[str]]) -> None:
         """Check that the job ended as planned, ran nothing twice, and has consistent records."""
         about = f"{self}\n{trial.record}\n{marks}"
-        assert not [each for each in marks if each[2] == "twice"], about
-        begun = Counter((each[0], int(each[1])) for each in marks if each[2] == "begins")
+        assert not [mark for mark in marks if mark[2] == "twice"], about
+        begun = Counter((mark[0], int(mark[1])) for mark in marks if mark[2] == "begins")
         assert set(begun.values()) <= {1}, about
         self._check_end(trial, about)
         attempts = {(f"{each.role}-{each.index}", each.attempt): each for each in trial.attempts}
         assert begun.keys() <= attempts.keys(), about
-        told = {(each[0], int(each[1])): int(each[3]) for each in marks if each[2] == "ends"}
+        exit_codes = {(mark[0], int(mark[1])): int(mark[3]) for mark in marks if mark[2] == "ends"}
         for which, attempt in attempts.items():
-            self._check_attempt(trial, which, attempt, told.get(which), about)
-        self._check_count(trial, attempts, told, about)
+            self._check_attempt(trial, which, attempt, exit_codes.get(which), about)
+        self._check_count(trial, attempts, exit_codes, about)
 
     def _check_end(self, trial: wl.Trial[Any], about: str) -> None:
         if self.policy == "Never" and self.killed:
@@ -140,7 +140,7 @@ class Fate:
         self,
         trial: wl.Trial[Any],
         attempts: dict[tuple[str, int], Attempt],
-        told: dict[tuple[str, int], int],
+        exit_codes: dict[tuple[str, int], int],
         about: str,
     ) -> None:
         """Check that restarts, attempts and events agree."""
@@ -160,14 +160,14 @@ class Fate:
             assert len(set(newest.values())) == 1, about
             # Several ends in one attempt count as one failure.
             unlucky = {attempt for _, attempt in self.killed}
-            unlucky |= {attempt for (_, attempt), code in told.items() if code != 0}
+            unlucky |= {attempt for (_, attempt), code in exit_codes.items() if code != 0}
             assert trial.restarts == max(newest.values()) - 1 == len(unlucky), about
         else:
             assert made == set(asked) or trial.state == "FAILED", about
             assert len(attempts) == sum(newest.values()), about
             assert trial.restarts == len(attempts) - len(newest), about
             if self.policy != "Never" and self.limit == _MANY:
-                failures = sum(code != 0 for code in told.values())
+                failures = sum(code != 0 for code in exit_codes.values())
                 failures -= self.last is not None  # which ended the job
                 assert trial.restarts == failures + len(self.killed), about
 
@@ -207,15 +207,15 @@ class Fates:
 
         Each replica is killed once, so that the pauses before restarts stay short.
         """
-        found = [
+        candidates = [
             (fate, replica, attempt, state)
             for fate, trial in list(self.jobs)
             for replica, attempt, state in _running(trial)
             if not any(each == replica for each, _ in fate.killed)
         ]
-        if not found:
+        if not candidates:
             return 0
-        fate, replica, attempt, state = chance.choice(found)
+        fate, replica, attempt, state = chance.choice(candidates)
         return self._kill(fate, replica, attempt, state, chance.choice(["supervisor", "process"]))
 
     def _kill(
@@ -231,7 +231,7 @@ class Fates:
             process.suspend()
             eventually(lambda: process.status() not in _AT_WORK, "it is halted")
             is_there = all(is_alive(state[who]["pid"], state[who]["identity"]) for who in _BOTH)
-            has_ended = [replica, str(attempt), "ends"] in [each[:3] for each in self.marks(fate)]
+            has_ended = [replica, str(attempt), "ends"] in [mark[:3] for mark in self.marks(fate)]
             if has_ended or not is_there:
                 process.resume()
                 return 0
@@ -260,4 +260,4 @@ def _running(trial: wl.Trial[Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
 
 
 def _is_over(trial: wl.Trial[Any]) -> bool:
-    return all(each.ended is not None for each in trial.refresh().attempts)
+    return all(attempt.ended is not None for attempt in trial.refresh().attempts)

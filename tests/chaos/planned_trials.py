@@ -64,10 +64,12 @@ class Plan:
     def lines(self, verb: str) -> list[str]:
         return [f"{self.name} {verb} {number}" for number in range(len(self.pauses))]
 
-    def check(self, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
+    def check(self, trial: wl.Trial[Any], folder: Path, printed: list[str]) -> None:
         """Check that the trial ended as planned, ran once, and logged each line once."""
         assert (trial.state, trial.exit_code) == (self.state, self.exit_code), self._about(trial)
-        assert [each.exit_code for each in trial.attempts] == [self.exit_code], self._about(trial)
+        assert [attempt.exit_code for attempt in trial.attempts] == [self.exit_code], self._about(
+            trial
+        )
         assert len(marks(folder, self.name)) == 1, self._about(trial)
         for verb, stream in (("says", "stdout"), ("warns", "stderr")):
             kept = list(trial.logs(stream=stream))
@@ -75,7 +77,7 @@ class Plan:
             assert kept[: len(lines)] == lines, self._about(trial)
             # A traceback may follow, but no further line of the function.
             assert not [line for line in kept[len(lines) :] if line.startswith(self.name)]
-            assert [line for line in told if f"{self.name} {verb} " in line] == lines
+            assert [line for line in printed if f"{self.name} {verb} " in line] == lines
         self._check_outcome(trial)
 
     def _check_outcome(self, trial: wl.Trial[Any]) -> None:

@@ -13,7 +13,7 @@ from windlass.model.records import Summary, TrialRecord, TrialState
 def record(number: int = 1, **fields: Any) -> TrialRecord:
     """A successful trial; `fields` override fields of the record."""
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("python", "train.py"))),))
-    given = {
+    defaults = {
         "id": number,
         "uid": f"{number:032x}",
         "name": "train",
@@ -25,7 +25,7 @@ def record(number: int = 1, **fields: Any) -> TrialRecord:
         "ended": 12.5,
         "spec": spec,
     }
-    return TrialRecord(**{**given, **fields})
+    return TrialRecord(**{**defaults, **fields})
 
 
 def with_role(trial: TrialRecord, **fields: Any) -> TrialRecord:

@@ -82,8 +82,8 @@ class MemoryStore:
         self.replicas: dict[str, tuple[Replica, ...]] = {}
         self.saves: Counter[str] = Counter()
         self.before_save = lambda uid: None
-        for each in jobs:
-            self.add(each)
+        for job in jobs:
+            self.add(job)
 
     def add(self, new: Job, status: JobStatus | None = None) -> str:
         with self.changed:

@@ -15,8 +15,8 @@ def train(losses: list[float], name: str = "model", **noted: Any) -> str:
     """Save a folder at each step, after reporting its loss."""
     folder = Path(name)
     folder.mkdir(exist_ok=True)
-    found = wl.latest_checkpoint()
-    began = "" if found is None else (Path(found) / "weights").read_text()
+    checkpoint = wl.latest_checkpoint()
+    began = "" if checkpoint is None else (Path(checkpoint) / "weights").read_text()
     for step, loss in enumerate(losses):
         (folder / "weights").write_text(f"{began}{loss} ")
         (folder / "vocabulary").write_text("the same " * 1000)
@@ -40,13 +40,13 @@ def refused() -> list[str]:
         (folder, {"metadata": {"x" * 10_000: 1}}),
         (folder, {"shard": True}),
     ]
-    said = []
+    messages = []
     for path, options in wrong:
         try:
             wl.save_checkpoint(path, **options)
         except wl.WindlassError as error:
-            said.append(f"{type(error).__name__}: {error}")
-    return said
+            messages.append(f"{type(error).__name__}: {error}")
+    return messages
 
 
 @wl.run(cpus=0.1)
@@ -78,8 +78,8 @@ def save_two_sizes(data: bytes, has_blake3: bool) -> str | None:
     """Save a large file, and a small one that extends the small file of the last checkpoint."""
     if not has_blake3:
         sys.modules["blake3"] = None  # type: ignore[assignment]  # importing it fails
-    found = wl.latest_checkpoint()
-    began = (Path(found) / "small").read_bytes() if found else b""
+    checkpoint = wl.latest_checkpoint()
+    began = (Path(checkpoint) / "small").read_bytes() if checkpoint else b""
     Path("model").mkdir(exist_ok=True)
     Path("model", "large").write_bytes(data * 9)
     Path("model", "small").write_bytes(began + data[:10])

@@ -46,7 +46,7 @@ def report_kinds() -> list[str]:
     arrays = (np.array(4), np.array([5]), np.array([[6.5]]))
     for value in (1, True, Decimal("0.5"), Fraction(1, 4), np.float32(2), np.int8(3), *arrays):
         wl.report(np.int64(5), kind=value)
-    said = []
+    messages = []
     bad: list[tuple[Any, dict[str, Any]]] = [
         (0, {"loss": "0.5"}),
         (0, {"loss": None}),
@@ -65,16 +65,16 @@ def report_kinds() -> list[str]:
         (0, {"": 1}),
         (0, {"group": "", "loss": 1}),
     ]
-    for step, given in bad:
+    for step, metrics in bad:
         try:
-            wl.report(step, **given)
+            wl.report(step, **metrics)
         except (TypeError, ValueError) as error:
             python = "TypeError" if isinstance(error, TypeError) else "ValueError"
             assert isinstance(error, wl.InvalidArgument)
-            said.append(f"{python}: {error}")
+            messages.append(f"{python}: {error}")
         else:
-            said.append("taken")
-    return said
+            messages.append("taken")
+    return messages
 
 
 @wl.run(cpus=0.05)

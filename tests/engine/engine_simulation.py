@@ -50,10 +50,10 @@ class World:
 
     def run_all(self) -> None:
         """Run all pending replicas."""
-        for each in list(self.replicas.values()):
-            if each.phase is Phase.PENDING and not each.deleting:
-                self.put(each.id, phase=Phase.RUNNING, started=self.now)
-        self.look()
+        for replica in list(self.replicas.values()):
+            if replica.phase is Phase.PENDING and not replica.deleting:
+                self.put(replica.id, phase=Phase.RUNNING, started=self.now)
+        self.reconcile()
 
     def end(self, name: str, exit_code: int | None, **options: object) -> None:
         """End the newest attempt of `role-index` without a reconcile."""
@@ -70,11 +70,11 @@ class World:
     def newest(self, name: str) -> ReplicaId:
         role_name, _, index = name.rpartition("-")
         place = (role_name, int(index))
-        return max(each for each in self.replicas if (each.role, each.index) == place)
+        return max(replica for replica in self.replicas if (replica.role, replica.index) == place)
 
     # Decisions about the job
 
-    def look(self, after: float = 0.0) -> Decision:
+    def reconcile(self, after: float = 0.0) -> Decision:
         """Advance the time, decide, and execute the decision."""
         self.now += after
         decision = self.decide()
@@ -84,7 +84,7 @@ class World:
 
     def decide(self) -> Decision:
         self.last = decide(self.present, self.status, self.seen, self.now)
-        self.events += [each.reason for each in self.last.events]
+        self.events += [event.reason for event in self.last.events]
         return self.last
 
     @property
@@ -112,7 +112,7 @@ class World:
         """Reconcile until nothing is left to do."""
         for _ in range(looks):
             before = self.status
-            if self.look().is_idle and self.status == before:
+            if self.reconcile().is_idle and self.status == before:
                 return
         raise AssertionError(f"it never comes to rest: {self.last}")
 
@@ -141,8 +141,8 @@ class World:
 def started(spec: JobSpec, **options: bool) -> World:
     """A world in which every replica of the job runs."""
     world = World(spec, **options)
-    world.look()
-    world.look()
+    world.reconcile()
+    world.reconcile()
     world.run_all()
     return world
 

@@ -25,7 +25,7 @@ def test_the_first_of_several_failures_is_the_cause(order):
     world = started(job(role("worker", 3)))
     for moment, index in enumerate(order):
         end_at(world, f"worker-{index}", 2000.0 + moment, exit_code=index + 1)
-    world.look()
+    world.reconcile()
     first = order[0]
     message = f"worker-{first} (attempt 1) failed with exit code {first + 1}"
     assert world.failure == ("ReplicaFailed", message)
@@ -34,16 +34,16 @@ def test_the_first_of_several_failures_is_the_cause(order):
 
 def test_failures_at_equal_or_unknown_times_are_ordered_as_declared():
     world = World(job(role("b", 2), role("a", 2)))
-    world.look()
+    world.reconcile()
     for name in ("a-1", "a-0", "b-1"):
         end_at(world, name, 2000.0)
     end_at(world, "b-0", None)
-    assert world.look().status.decisive == ReplicaId("b", 1, 1)
+    assert world.reconcile().status.decisive == ReplicaId("b", 1, 1)
     world = World(job(role("b", 2), role("a", 2)))
-    world.look()
+    world.reconcile()
     for name in ("a-0", "b-1"):
         end_at(world, name, None)
-    assert world.look().status.decisive == ReplicaId("b", 1, 1)
+    assert world.reconcile().status.decisive == ReplicaId("b", 1, 1)
 
 
 @pytest.mark.parametrize("reason", ["Stopped", GIVEN_UP])
@@ -51,7 +51,7 @@ def test_a_replica_stopped_by_windlass_is_not_the_cause(reason):
     world = started(job(role("worker", 2)))
     end_at(world, "worker-0", 2000.0, 143, reason=reason)
     end_at(world, "worker-1", 2001.0, 1)
-    assert world.look().status.decisive == ReplicaId("worker", 1, 1)
+    assert world.reconcile().status.decisive == ReplicaId("worker", 1, 1)
 
 
 def test_the_cause_is_undecided_while_another_dead_replica_has_not_reported():
@@ -59,10 +59,10 @@ def test_the_cause_is_undecided_while_another_dead_replica_has_not_reported():
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0)
     world.put(world.newest("worker-1"), ended=2000.0)  # its program; its children take longer
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert not world.status.is_finished
     end_at(world, "worker-1", 1999.9, 41)
-    assert world.look().status.decisive == ReplicaId("worker", 1, 1)
+    assert world.reconcile().status.decisive == ReplicaId("worker", 1, 1)
 
 
 @pytest.mark.parametrize("scope", list(RestartScope))
@@ -75,12 +75,12 @@ def test_a_restart_is_caused_by_the_first_failure_even_if_reported_later(scope, 
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0)
     world.put(world.newest("worker-1"), ended=2000.0)
-    world.look()
+    world.reconcile()
     is_alone = scope is RestartScope.REPLICA and limit > 0  # it affects no other replica
     assert world.status.restarts == int(is_alone)
     assert not world.status.is_finished
     end_at(world, "worker-1", 1999.9, 41)
-    world.look()
+    world.reconcile()
     if limit == 0:
         assert world.status.decisive == ReplicaId("worker", 1, 1)
     elif is_alone:
@@ -96,9 +96,9 @@ def test_the_wait_for_the_report_of_another_failure_is_limited():
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0)
     world.put(world.newest("worker-1"), ended=2000.0)
-    world.look()
+    world.reconcile()
     world.now = 2020.0
-    assert world.look().status.decisive == ReplicaId("worker", 0, 1)
+    assert world.reconcile().status.decisive == ReplicaId("worker", 0, 1)
 
 
 def test_with_job_scope_the_first_failure_causes_the_restart():
@@ -107,7 +107,7 @@ def test_with_job_scope_the_first_failure_causes_the_restart():
     end_at(world, "worker-0", 2000.2, 1)
     end_at(world, "worker-1", 2000.1, 1)
     end_at(world, "worker-2", 2000.0, 137, reason="Signal")
-    world.look()
+    world.reconcile()
     message = world.condition(ConditionType.RESTARTING).message
     assert message == ("worker-2 (attempt 1) was killed by SIGKILL (exit code 137); restart 1 of 6")
     assert [each.restarts for each in world.status.replicas] == [0, 0, 1]
@@ -123,9 +123,9 @@ def test_with_job_scope_a_peer_failure_after_a_retryable_one_does_not_fail_the_j
         decision = world.decide()
         world.status = decision.status
     end_at(world, "worker-0", 2000.1, 1)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
@@ -137,9 +137,9 @@ def test_a_possible_consequence_of_a_retryable_failure_does_not_fail_the_job(end
     world = started(spec)
     end_at(world, "worker-0", retryable, 137)
     end_at(world, "worker-1", for_good, 1)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
@@ -150,7 +150,7 @@ def test_otherwise_a_permanent_failure_comes_before_a_restart(ends):
     world = started(spec)
     end_at(world, "worker-0", retryable, 137)
     end_at(world, "worker-1", for_good, 1)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.FAILED
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
@@ -165,11 +165,11 @@ def test_with_job_scope_the_engine_waits_briefly_for_reports_of_live_peers(clock
     world = started(spec)
     world.now = 2004.0
     end_at(world, "worker-0", 2000.0 + clock, 1)
-    assert world.look().requeue_after == 3.0
-    assert world.look(after=1).requeue_after == 2.0
+    assert world.reconcile().requeue_after == 3.0
+    assert world.reconcile(after=1).requeue_after == 2.0
     assert world.state is TrialState.RUNNING
     end_at(world, "worker-1", 2000.0 + clock, 137)
-    world.look(after=0.5)
+    world.reconcile(after=0.5)
     assert world.state is TrialState.RESTARTING
     assert world.status.failing_since is None
 
@@ -184,13 +184,13 @@ def test_a_peer_that_is_being_deleted_is_the_cause_of_other_failures(has_ended):
         end_at(world, "worker-1", 1999.0, 143, deleting=True)
     end_at(world, "worker-0", 2000.0, 1)
     for _ in range(3):
-        world.look(after=10)
+        world.reconcile(after=10)
         assert world.state is not TrialState.FAILED
     world.vanish("worker-1")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
-    world.look(after=2)
-    world.look()
+    world.reconcile(after=2)
+    world.reconcile()
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
@@ -199,8 +199,8 @@ def test_the_wait_for_a_terminating_replica_is_limited():
     world = started(spec, keeps_ended=False)
     world.put(world.newest("worker-1"), deleting=True)
     end_at(world, "worker-0", 2000.0, 1)
-    assert world.look().requeue_after == 600.0
-    world.look(after=600)
+    assert world.reconcile().requeue_after == 600.0
+    world.reconcile(after=600)
     assert world.status.decisive == ReplicaId("worker", 0, 1)
 
 
@@ -214,16 +214,16 @@ def test_events_during_the_wait_for_reports_do_not_undo_a_failure(meanwhile):
     world = started(spec)
     world.now = 2000.0
     end_at(world, "worker-0", 2000.0, 1)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RUNNING
     if meanwhile == "a peer dies of it":
         end_at(world, "worker-1", 2001.0, 134)
-        world.look(after=1)
+        world.reconcile(after=1)
         assert (world.state, world.status.restarts) == (TrialState.RUNNING, 0)
         end_at(world, "worker-2", 2001.0, 134)
     elif meanwhile == "suspend":
         world.spec = msgspec.structs.replace(world.spec, suspend=True)
-    world.look(after={"deadline": 2.5, "clock": -100}.get(meanwhile, 0.5))
+    world.reconcile(after={"deadline": 2.5, "clock": -100}.get(meanwhile, 0.5))
     assert world.failure[0] == "ReplicaFailed"
     assert world.status.decisive == ReplicaId("worker", 0, 1)
 
@@ -240,7 +240,7 @@ def test_the_engine_does_not_wait_for_reports_without_need(peer):
     end_at(world, "master-0", 2000.0, 1)
     if peer == "ended after it":
         end_at(world, "worker-0", 2000.1, 134)
-    world.look()
+    world.reconcile()
     assert world.status.decisive == ReplicaId("master", 0, 1)
 
 
@@ -248,9 +248,9 @@ def test_the_wait_for_reports_is_short():
     spec = job(role("worker", 2, restart_policy=EXIT_CODE), restart_scope=RestartScope.JOB)
     world = started(spec)
     end_at(world, "worker-0", 2000.0, 1)
-    world.look()
+    world.reconcile()
     assert not world.status.is_finished
-    world.look(after=3)
+    world.reconcile(after=3)
     assert world.status.decisive == ReplicaId("worker", 0, 1)
 
 
@@ -258,17 +258,17 @@ def test_with_replica_scope_a_permanent_failure_always_fails_the_job():
     world = started(job(role("worker", 2, restart_policy=EXIT_CODE)))
     end_at(world, "worker-0", 2000.0, 137)
     end_at(world, "worker-1", 2001.0, 1)
-    world.look()
+    world.reconcile()
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
 
 def test_the_failure_that_exceeds_the_limit_is_the_decisive_one():
     world = started(job(role("worker", 3, restart_policy=ON_FAILURE), backoff_limit=2))
     end_at(world, "worker-0", 2000.2)
-    world.look()
+    world.reconcile()
     end_at(world, "worker-1", 2000.4, 1)
     end_at(world, "worker-2", 2000.3, 2)
-    world.look()
+    world.reconcile()
     assert world.failure[0] == "BackoffLimitExceeded"
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
@@ -289,7 +289,7 @@ def test_rank_0_is_decisive_for_a_success(roles, framework, decisive):
     world = started(spec)
     for each in list(world.replicas):
         end_at(world, f"{each.role}-{each.index}", 2000.0 - each.index, 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
     assert world.status.decisive == ReplicaId(decisive, 0, 1)
 
@@ -300,7 +300,7 @@ def test_an_end_without_a_failed_attempt_has_no_decisive_one(why):
     if why == "stop":
         world.status = type(world.status)(stop_requested=True, admitted=True)
         world.end("main-0", 143, reason="Stopped")
-    world.look(after=100)
+    world.reconcile(after=100)
     assert world.status.is_finished
     assert world.status.decisive is None
 
@@ -313,10 +313,10 @@ def test_the_message_of_a_single_replica_names_only_its_attempt():
     said = []
     for _ in range(3):
         world.end("main-0", 1)
-        world.look()
+        world.reconcile()
         found = world.status.condition(ConditionType.FAILED)
         said.append((found or world.condition(ConditionType.RESTARTING)).message)
-        world.look(after=5)
+        world.reconcile(after=5)
         world.run_all()
     assert said == [
         "exit code 1; restart 1 of 2",
@@ -329,7 +329,7 @@ def test_the_message_of_a_single_replica_names_only_its_attempt():
 def test_limit_0_means_that_no_restart_is_allowed():
     world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=0))
     world.end("main-0", 1)
-    world.look()
+    world.reconcile()
     assert world.failure == ("BackoffLimitExceeded", "exit code 1; no restart is allowed")
     assert world.status.restarts == 0
 
@@ -357,18 +357,18 @@ def test_limit_0_means_that_no_restart_is_allowed():
 def test_the_message_of_one_of_several_replicas_names_it_with_its_attempt(options, message):
     world = started(job(role("worker", 2, restart_policy=ON_FAILURE)))
     world.end("worker-1", 1)
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     world.spec = job(role("worker", 2))
     world.end("worker-1", **options)
-    world.look()
+    world.reconcile()
     assert world.failure == ("ReplicaFailed", f"worker-1 (attempt 2) {message}")
 
 
 def test_a_replica_that_vanished_too_often_is_reported():
     world = started(job(role("worker", 2), backoff_limit=0), keeps_ended=False)
     world.vanish("worker-1")
-    world.look()
+    world.reconcile()
     assert world.failure[1] == "worker-1 (attempt 1) vanished; no restart is allowed"
     assert world.status.decisive == ReplicaId("worker", 1, 1)
 
@@ -376,5 +376,5 @@ def test_a_replica_that_vanished_too_often_is_reported():
 def test_under_always_a_successful_end_over_the_limit_is_not_called_a_failure():
     world = started(job(role("worker", 2, restart_policy=RestartPolicy.ALWAYS), backoff_limit=0))
     world.put(world.newest("worker-0"), phase=Phase.SUCCEEDED, exit_code=0)
-    world.look()
+    world.reconcile()
     assert world.failure[1] == "worker-0 (attempt 1) ended with exit code 0; no restart is allowed"

@@ -49,10 +49,10 @@ def test_a_killed_chief_or_worker_restarts_alone(policy, victim):
     world = started(cluster(policy))
     others = [each for each in world.alive if not each.startswith(victim)]
     world.end(victim, 137, reason="Signal")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
     assert world.alive == others
-    world.look(after=1)
+    world.reconcile(after=1)
     assert sorted({*world.alive} - {*others}) == [f"{victim}.2"]
     world.run_all()
     assert world.state is TrialState.RUNNING
@@ -63,7 +63,7 @@ def test_a_killed_chief_or_worker_restarts_alone(policy, victim):
 def test_a_killed_chief_or_worker_without_restarts_fails_the_job_and_is_named(victim):
     world = started(cluster(NEVER))
     world.end(victim, 137, reason="Signal")
-    world.look()
+    world.reconcile()
     message = f"{victim} (attempt 1) was killed by SIGKILL (exit code 137)"
     assert world.failure == ("ReplicaFailed", message)
     world.settle()
@@ -79,9 +79,9 @@ def test_with_job_scope_a_killed_worker_restarts_all_replicas(victim):
     )  # fmt: skip
     world = started(spec)
     world.end(f"worker-{victim}", 137, reason="Signal")
-    world.look()
+    world.reconcile()
     assert world.alive == []
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.2"]
     assert world.status.restarts == 1
 
@@ -91,7 +91,7 @@ def test_worker_0_killed_after_the_chief_has_succeeded_changes_nothing():
     world = started(cluster(EXIT_CODE))
     world.end("worker-0", 137, reason="Signal")
     world.end("chief-0", 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
     assert world.status.restarts == 0
 
@@ -104,7 +104,7 @@ def test_worker_0_killed_after_the_chief_has_succeeded_changes_nothing():
 def test_an_orphan_is_adopted(phase):
     world = World(job(role("worker", 2)))
     world.put(ReplicaId("worker", 1, 3), phase=phase)
-    assert world.look().create == (ReplicaId("worker", 0, 1),)
+    assert world.reconcile().create == (ReplicaId("worker", 0, 1),)
     assert [each.attempt for each in world.status.replicas] == [1, 3]
 
 

@@ -59,7 +59,7 @@ class Histories(RuleBasedStateMachine):
     # Actions of the controller
 
     @rule(after=st.sampled_from([0.0, 0.5, 1.0, 30.0, 700.0]))
-    def look(self, after):
+    def reconcile(self, after):
         self.world.now += after
         decision = self.judged()
         self.world.status = decision.status
@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         world = self.world
         decision = decide(world.present, world.status, world.seen, world.now)
         again = decide(world.present, world.status, list(reversed(world.seen)), world.now)
-        assert decision == again, "a decision depends on the order of what was reported"
+        assert decision == again, "a decision depends on the order of reports"
         self.check_idempotence(decision)
         self.check_the_cause(decision.status)
         assert len(set(decision.create)) == len(decision.create)
@@ -95,7 +95,7 @@ class Histories(RuleBasedStateMachine):
                     assert other.phase.is_final, "its place is still taken"
                     assert not other.deleting, "its place is still taken"
         for each in decision.delete:
-            assert not world.replicas[each].deleting, "it was told to go already"
+            assert not world.replicas[each].deleting, "it was asked to stop already"
         if decision.requeue_after is not None:
             assert decision.requeue_after > 0
         return decision
@@ -298,7 +298,7 @@ class Histories(RuleBasedStateMachine):
         for _ in range(8):
             finish_deletes(world)
             before = world.status
-            decision = world.look()
+            decision = world.reconcile()
             if decision.is_idle and world.status == before:
                 break
             if world.keeps_ended and world.status.is_finished and not decision.create:

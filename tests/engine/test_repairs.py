@@ -17,7 +17,7 @@ ON_FAILURE = RestartPolicy.ON_FAILURE
 def test_a_controller_killed_between_create_and_status_write_creates_nothing_twice():
     world = World(job(role("worker", 2)))
     world.apply(world.decide())  # executed, but never stored
-    assert world.look().create == ()
+    assert world.reconcile().create == ()
     assert [each.attempt for each in world.status.replicas] == [1, 1]
     world.run_all()
     assert world.state is TrialState.RUNNING
@@ -27,17 +27,17 @@ def test_a_controller_killed_between_create_and_status_write_creates_nothing_twi
 def test_a_controller_killed_between_status_write_and_create_creates_it_later():
     world = World(job())
     world.status = world.decide().status  # stored, but never executed
-    assert world.look().create == (ReplicaId("main", 0, 1),)
-    assert world.look().is_idle
+    assert world.reconcile().create == (ReplicaId("main", 0, 1),)
+    assert world.reconcile().is_idle
 
 
 @pytest.mark.case(9)
 def test_a_next_attempt_without_a_record_is_adopted():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
-    world.look()
+    world.reconcile()
     world.apply(msgspec.structs.replace(world.decide(), create=(ReplicaId("main", 0, 2),)))
-    assert world.look(after=10).create == ()
+    assert world.reconcile(after=10).create == ()
     assert world.status.replicas[0].attempt == 2
     assert world.status.restarts == 1
 
@@ -45,7 +45,7 @@ def test_a_next_attempt_without_a_record_is_adopted():
 def test_an_adopted_attempt_that_has_ended_is_evaluated():
     world = World(job())
     world.put(ReplicaId("main", 0, 1), phase=Phase.FAILED, exit_code=3)
-    world.look()
+    world.reconcile()
     assert world.failure == ("ReplicaFailed", "exit code 3")
 
 
@@ -53,19 +53,19 @@ def test_a_restart_is_counted_once_after_repeated_observations():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
     for _ in range(5):
-        world.look(after=0.1)
+        world.reconcile(after=0.1)
     assert world.status.restarts == 1
 
 
 def test_older_ended_attempts_are_always_ignored():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     world.run_all()
     assert len(world.replicas) == 2
     before = world.status
-    assert world.look(after=100).is_idle
+    assert world.reconcile(after=100).is_idle
     assert world.status == before
 
 
@@ -73,7 +73,7 @@ def test_older_ended_attempts_are_always_ignored():
 def test_the_newest_of_two_live_attempts_of_one_index_stays():
     world = started(job(role("worker", 2)))
     world.put(ReplicaId("worker", 0, 2), phase=Phase.RUNNING, started=world.now)
-    assert world.look().delete == (ReplicaId("worker", 0, 1),)
+    assert world.reconcile().delete == (ReplicaId("worker", 0, 1),)
     world.settle()
     assert world.alive == ["worker-0.2", "worker-1.1"]
     assert world.state is TrialState.RUNNING
@@ -91,7 +91,7 @@ def test_a_stray_replica_is_deleted():
 def test_an_ended_stray_replica_is_left_alone():
     world = started(job(role("worker", 1)))
     world.put(ReplicaId("worker", 7, 1), phase=Phase.FAILED, exit_code=1)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.state is TrialState.RUNNING
 
 
@@ -100,11 +100,11 @@ def test_an_ended_stray_replica_is_left_alone():
 def test_a_replica_deleted_by_hand_is_recreated_under_any_policy(policy):
     world = started(job(role("worker", 2, restart_policy=policy)), keeps_ended=False)
     world.vanish("worker-1")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.1", "worker-1.2"]
-    world.look()
+    world.reconcile()
     world.run_all()
     assert world.state is TrialState.RUNNING
 
@@ -112,33 +112,33 @@ def test_a_replica_deleted_by_hand_is_recreated_under_any_policy(policy):
 def test_with_job_scope_a_vanished_peer_restarts_all_replicas():
     world = started(job(role("worker", 2), restart_scope=RestartScope.JOB), keeps_ended=False)
     world.vanish("worker-1")
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.2", "worker-1.2"]
 
 
 def test_a_replica_being_deleted_is_neither_active_nor_failed():
     world = started(job(role("worker", 2)), keeps_ended=False)
     world.put(ReplicaId("worker", 1, 1), deleting=True)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.state is TrialState.STARTING
     world.put(ReplicaId("worker", 1, 1), phase=Phase.FAILED, exit_code=143)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert not world.status.is_finished
     world.vanish("worker-1")
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.1", "worker-1.2"]
 
 
 def test_a_late_replica_of_a_finished_job_is_stopped():
     world = started(job())
     world.end("main-0", 0)
-    world.look()
+    world.reconcile()
     assert world.status.settled
     world.put(ReplicaId("main", 0, 2), phase=Phase.RUNNING)
-    assert world.look().delete == (ReplicaId("main", 0, 2),)
-    assert world.look().is_idle
+    assert world.reconcile().delete == (ReplicaId("main", 0, 2),)
+    assert world.reconcile().is_idle
 
 
 def test_the_order_of_reported_replicas_does_not_matter():
@@ -154,7 +154,7 @@ def test_the_order_of_reported_replicas_does_not_matter():
 def test_a_decision_about_ten_thousand_replicas_is_fast():
     spec = job(role("worker", 10_000))
     world = World(spec)
-    assert len(world.look().create) == 10_000
+    assert len(world.reconcile().create) == 10_000
     world.replicas = {each: Replica(id=each, phase=Phase.RUNNING) for each in world.replicas}
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.state is TrialState.RUNNING

@@ -36,7 +36,7 @@ def test_the_table_of_restart_policies_holds(policy, zero, low, high, none):
 def test_the_policy_determines_the_meaning_of_an_end(policy, exit_code, keeps_ended):
     world = started(with_policy(policy), keeps_ended=keeps_ended)
     world.end("main-0", exit_code)
-    world.look()
+    world.reconcile()
     verdict = exit_verdict(policy, exit_code)
     if verdict is Verdict.DONE:
         assert world.state is TrialState.SUCCEEDED
@@ -48,7 +48,7 @@ def test_the_policy_determines_the_meaning_of_an_end(policy, exit_code, keeps_en
         assert world.status.restarts == 1
         assert world.last.requeue_after == 1.0
         assert world.alive == []
-        world.look(after=1.0)
+        world.reconcile(after=1.0)
         assert world.alive == ["main-0.2"]
         world.run_all()
         assert world.state is TrialState.RUNNING
@@ -58,7 +58,7 @@ def test_the_policy_determines_the_meaning_of_an_end(policy, exit_code, keeps_en
 def test_an_eviction_without_exit_code_is_retried_under_exit_code():
     world = started(with_policy(EXIT_CODE))
     world.end("main-0", None, reason="Evicted", message="the node ran out of memory")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
     message = world.condition(ConditionType.RESTARTING).message
     assert message == "Evicted: the node ran out of memory; restart 1 of 6"
@@ -68,7 +68,7 @@ def test_an_eviction_without_exit_code_is_retried_under_exit_code():
 def test_an_eviction_is_a_failure_although_the_program_exited_with_0():
     world = started(with_policy(EXIT_CODE))
     world.put(world.newest("main-0"), phase=Phase.FAILED, exit_code=0, reason="Evicted")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
 
 
@@ -77,8 +77,8 @@ def test_delays_double_to_five_minutes():
     delays = []
     for _ in range(12):
         world.end("main-0", 1)
-        delays.append(world.look().requeue_after)
-        world.look(after=delays[-1])
+        delays.append(world.reconcile().requeue_after)
+        world.reconcile(after=delays[-1])
         world.run_all()
     assert delays == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
@@ -89,8 +89,8 @@ def test_with_job_scope_the_delay_doubles_with_any_cause():
     delays = []
     for cause in ("worker-1", "worker-2", "worker-1", "worker-0"):
         world.end(cause, 1)
-        delays.append(world.look().requeue_after)
-        world.look(after=delays[-1])
+        delays.append(world.reconcile().requeue_after)
+        world.reconcile(after=delays[-1])
         world.run_all()
     assert delays == [1, 2, 4, 8]
 
@@ -100,8 +100,8 @@ def test_a_delay_is_reset_after_ten_minutes_of_running():
     for ran, delay in [(0, 1), (599, 2), (599, 4), (600, 1), (0, 2)]:
         world.now += ran
         world.end("main-0", 1)
-        assert world.look().requeue_after == delay
-        world.look(after=delay)
+        assert world.reconcile().requeue_after == delay
+        world.reconcile(after=delay)
         world.run_all()
     assert world.status.restarts == 5
 
@@ -109,10 +109,10 @@ def test_a_delay_is_reset_after_ten_minutes_of_running():
 def test_no_replica_starts_before_its_delay_is_over():
     world = started(with_policy(ON_FAILURE))
     world.end("main-0", 1)
-    world.look()
-    assert world.look(after=0.25).create == ()
+    world.reconcile()
+    assert world.reconcile(after=0.25).create == ()
     assert world.last.requeue_after == 0.75
-    assert world.look(after=0.75).create == (ReplicaId("main", 0, 2),)
+    assert world.reconcile(after=0.75).create == (ReplicaId("main", 0, 2),)
 
 
 @pytest.mark.case(5)
@@ -122,12 +122,12 @@ def test_a_job_fails_when_its_restarts_would_exceed_the_limit(policy, limit):
     world = started(with_policy(policy, backoff_limit=limit))
     for _ in range(limit):
         world.end("main-0", 137, reason="Signal")
-        world.look()
+        world.reconcile()
         assert world.state is TrialState.RESTARTING
-        world.look(after=400)
+        world.reconcile(after=400)
         world.run_all()
     world.end("main-0", 137, reason="Signal")
-    world.look()
+    world.reconcile()
     reason, message = world.failure
     assert reason == "BackoffLimitExceeded"
     assert "killed by SIGKILL (exit code 137)" in message
@@ -138,10 +138,10 @@ def test_a_job_fails_when_its_restarts_would_exceed_the_limit(policy, limit):
 def test_the_message_about_the_limit_names_the_last_failure():
     world = started(with_policy(ON_FAILURE, backoff_limit=1))
     world.end("main-0", 1)
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     world.end("main-0", 3)
-    world.look()
+    world.reconcile()
     assert world.failure[1] == "exit code 3 in attempt 2; restarted once, which is the limit"
 
 
@@ -150,7 +150,7 @@ def test_simultaneous_failures_cannot_exceed_the_limit_together():
     world = started(spec)
     for index in range(3):
         world.end(f"worker-{index}", index + 1)
-    world.look()
+    world.reconcile()
     reason, message = world.failure
     assert reason == "BackoffLimitExceeded"
     assert message == (
@@ -163,9 +163,9 @@ def test_simultaneous_failures_cannot_exceed_the_limit_together():
 def test_one_replica_restarts_alone():
     world = started(job(role("worker", 3, restart_policy=ON_FAILURE)))
     world.end("worker-1", 1)
-    world.look()
+    world.reconcile()
     assert world.alive == ["worker-0.1", "worker-2.1"]
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.1", "worker-1.2", "worker-2.1"]
     assert [each.restarts for each in world.status.replicas] == [0, 1, 0]
 
@@ -176,10 +176,10 @@ def test_with_job_scope_all_replicas_stop_and_start_together(keeps_ended):
     world = started(spec, keeps_ended=keeps_ended)
     world.end("worker-1", 1)
     world.end("worker-2", 0)
-    world.look()
+    world.reconcile()
     assert world.alive == []
     assert world.status.restarts == 1
-    world.look(after=1)
+    world.reconcile(after=1)
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.2"]
     world.run_all()
     assert world.state is TrialState.RUNNING
@@ -190,9 +190,9 @@ def test_with_job_scope_simultaneous_peer_failures_are_one_restart():
     world = started(spec)
     world.end("worker-1", 1)
     world.end("worker-3", 134)
-    world.look()
+    world.reconcile()
     world.end("worker-0", 134)
-    world.look(after=0.5)
+    world.reconcile(after=0.5)
     assert world.status.restarts == 1
     assert world.status.holds(ConditionType.RESTARTING)
 
@@ -205,9 +205,9 @@ def test_with_job_scope_no_replica_starts_while_another_is_still_stopping():
     assert ReplicaId("worker", 0, 1) in decision.delete
     world.status = decision.status
     world.put(ReplicaId("worker", 0, 1), deleting=True)
-    assert world.look(after=30).is_idle
+    assert world.reconcile(after=30).is_idle
     world.end("worker-0", 143, deleting=False)
-    assert world.look().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
+    assert world.reconcile().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
 
 
 def test_a_restart_waits_until_the_old_attempt_is_gone():
@@ -215,17 +215,17 @@ def test_a_restart_waits_until_the_old_attempt_is_gone():
     world.end("main-0", 1)
     world.status = world.decide().status  # and the pod is only marked for deletion
     world.put(world.newest("main-0"), deleting=True)
-    assert world.look(after=10).is_idle
+    assert world.reconcile(after=10).is_idle
     world.vanish("main-0")
-    assert world.look().create == (ReplicaId("main", 0, 2),)
+    assert world.reconcile().create == (ReplicaId("main", 0, 2),)
 
 
 def test_a_failed_service_is_restarted_like_any_replica():
     spec = job(role("worker"), role("ps", service=True, restart_policy=ON_FAILURE))
     world = started(spec)
     world.end("ps-0", 1)
-    world.look()
-    world.look(after=1)
+    world.reconcile()
+    world.reconcile(after=1)
     assert world.alive == ["ps-0.2", "worker-0.1"]
 
 
@@ -247,23 +247,23 @@ def test_a_failed_service_is_restarted_like_any_replica():
 def test_the_message_of_a_single_replica_describes_its_end(options, message):
     world = started(with_policy(NEVER))
     world.end("main-0", **options)
-    world.look()
+    world.reconcile()
     assert world.failure == ("ReplicaFailed", message)
 
 
 def test_the_message_of_one_of_several_replicas_names_it():
     world = started(job(role("worker", 3)))
     world.end("worker-2", 139, reason="Signal")
-    world.look()
+    world.reconcile()
     message = "worker-2 (attempt 1) was killed by SIGSEGV (exit code 139)"
     assert world.failure == ("ReplicaFailed", message)
 
 
 def test_the_failure_is_named_by_the_first_failed_role_and_index():
     world = World(job(role("b", 2), role("a", 2)))
-    world.look()
+    world.reconcile()
     for name in ("a-0", "b-1"):
         world.end(name, 1)
     world.replicas = dict(reversed(world.replicas.items()))
-    world.look()
+    world.reconcile()
     assert world.failure[1].startswith("b-1")

@@ -25,10 +25,10 @@ def know(world, **options):
 @pytest.mark.case(5)
 def test_the_deadline_fires_without_other_events():
     world = World(job(active_deadline=60.0))
-    assert world.look().requeue_after == 60.0
+    assert world.reconcile().requeue_after == 60.0
     world.run_all()
-    assert world.look(after=59).requeue_after == 1.0
-    world.look(after=1)
+    assert world.reconcile(after=59).requeue_after == 1.0
+    world.reconcile(after=1)
     assert world.failure == ("DeadlineExceeded", "ran longer than its deadline of 1m")
     world.settle()
     assert world.alive == []
@@ -37,45 +37,45 @@ def test_the_deadline_fires_without_other_events():
 def test_the_deadline_excludes_suspended_time():
     world = started(job(active_deadline=60.0))
     change(world, suspend=True)
-    world.look(after=40)
-    world.look(after=1000)
+    world.reconcile(after=40)
+    world.reconcile(after=1000)
     change(world, suspend=False)
     know(world, admitted=True)
-    assert world.look(after=1000).requeue_after == 20.0
-    world.look(after=20)
+    assert world.reconcile(after=1000).requeue_after == 20.0
+    world.reconcile(after=20)
     assert world.failure[0] == "DeadlineExceeded"
 
 
 def test_waiting_for_admission_does_not_count_towards_the_deadline():
     world = World(job(active_deadline=60.0), admitted=False)
-    world.look(after=1000)
+    world.reconcile(after=1000)
     know(world, admitted=True)
-    assert world.look(after=1000).requeue_after == 60.0
+    assert world.reconcile(after=1000).requeue_after == 60.0
 
 
 def test_waiting_for_a_node_does_not_count_towards_the_deadline():
     world = World(job(active_deadline=60.0, backend="kubernetes"))
-    assert world.look().requeue_after is None
-    assert world.look(after=1000).requeue_after is None
+    assert world.reconcile().requeue_after is None
+    assert world.reconcile(after=1000).requeue_after is None
     world.put(world.newest("main-0"), node="node-1")
-    assert world.look(after=1000).requeue_after == 60.0
-    assert world.look(after=10).requeue_after == 50.0
+    assert world.reconcile(after=1000).requeue_after == 60.0
+    assert world.reconcile(after=10).requeue_after == 50.0
     world.run_all()
-    world.look(after=50)
+    world.reconcile(after=50)
     assert world.failure == ("DeadlineExceeded", "ran longer than its deadline of 1m")
 
 
 def test_in_a_cluster_the_time_of_a_resumed_job_restarts_with_a_node():
     world = World(job(active_deadline=60.0, backend="kubernetes"), keeps_ended=False)
-    world.look()
+    world.reconcile()
     world.run_all()
     change(world, suspend=True)
-    world.look(after=40)
+    world.reconcile(after=40)
     change(world, suspend=False)
     know(world, admitted=True)
-    assert world.look(after=1000).requeue_after is None
+    assert world.reconcile(after=1000).requeue_after is None
     world.run_all()
-    assert world.look().requeue_after == 20.0
+    assert world.reconcile().requeue_after == 20.0
 
 
 @pytest.mark.parametrize("keeps_ended", [True, False])
@@ -84,27 +84,27 @@ def test_a_replica_that_ended_without_a_node_starts_no_time(keeps_ended):
     workers = [role(replicas=number, restart_policy=ON_FAILURE) for number in (2, 1)]
     spec = job(workers[0], active_deadline=60.0, backend="kubernetes")
     world = World(spec, keeps_ended=keeps_ended)
-    world.look()
+    world.reconcile()
     change(world, suspend=True)
-    world.look(after=10)
+    world.reconcile(after=10)
     change(world, suspend=False)
     know(world, admitted=True)
-    world.look(after=10)
+    world.reconcile(after=10)
     world.end("worker-0", None, reason="Lost")
-    world.look(after=10)
-    world.look(after=10)
+    world.reconcile(after=10)
+    world.reconcile(after=10)
     change(world, roles=(workers[1],))
-    assert world.look(after=1000).requeue_after is None
+    assert world.reconcile(after=1000).requeue_after is None
     assert world.status.start_time is None
     world.run_all()
-    assert world.look().requeue_after == 60.0
+    assert world.reconcile().requeue_after == 60.0
 
 
 def test_a_job_that_never_started_names_its_reason_at_the_deadline():
     world = World(job(active_deadline=60.0))
-    world.look()
+    world.reconcile()
     world.put(world.newest("main-0"), message="There is no image lab/train:8.")
-    world.look(after=60)
+    world.reconcile(after=60)
     why = "its deadline of 1m was up before it began: There is no image lab/train:8."
     assert world.failure == ("DeadlineExceeded", why)
 
@@ -112,17 +112,17 @@ def test_a_job_that_never_started_names_its_reason_at_the_deadline():
 def test_a_success_observed_after_the_deadline_is_a_success():
     world = started(job(active_deadline=60.0))
     world.end("main-0", 0)
-    world.look(after=100)
+    world.reconcile(after=100)
     assert world.state is TrialState.SUCCEEDED
 
 
 def test_the_earlier_of_a_restart_and_a_deadline_sets_the_wakeup():
     world = started(job(role("main", restart_policy=ON_FAILURE), active_deadline=60.0))
     world.end("main-0", 1)
-    assert world.look(after=10).requeue_after == 1.0
-    world.look(after=1)
+    assert world.reconcile(after=10).requeue_after == 1.0
+    world.reconcile(after=1)
     world.run_all()
-    assert world.look().requeue_after == 49.0
+    assert world.reconcile().requeue_after == 49.0
 
 
 # Time to live
@@ -133,13 +133,13 @@ def test_after_the_time_to_live_replicas_are_deleted_and_the_record_stays(keeps_
     world = started(job(role("worker", 2), ttl_after_finished=30.0), keeps_ended=keeps_ended)
     world.end("worker-0", 0)
     world.end("worker-1", 0)
-    assert world.look().requeue_after == 30.0
+    assert world.reconcile().requeue_after == 30.0
     assert not world.status.settled
-    assert world.look(after=10).requeue_after == 20.0
-    assert len(world.look(after=20).delete) == 2
+    assert world.reconcile(after=10).requeue_after == 20.0
+    assert len(world.reconcile(after=20).delete) == 2
     assert world.state is TrialState.SUCCEEDED
     if not keeps_ended:
-        world.look()
+        world.reconcile()
         assert world.status.settled
 
 
@@ -149,9 +149,9 @@ def test_a_time_to_live_set_after_the_end_counts_from_the_end():
     world.settle()
     assert world.status.settled
     change(world, ttl_after_finished=30.0)
-    assert world.look(after=10).requeue_after == 20.0
+    assert world.reconcile(after=10).requeue_after == 20.0
     assert not world.status.settled
-    world.look(after=20)
+    world.reconcile(after=20)
     world.settle()
     assert world.status.settled
 
@@ -162,7 +162,7 @@ def test_a_time_to_live_set_after_the_end_counts_from_the_end():
 @pytest.mark.case(6)
 def test_a_job_created_suspended_creates_nothing():
     world = World(job(suspend=True), admitted=False)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.state is TrialState.SUSPENDED
     assert not world.status.holds(ConditionType.QUEUED)
     assert world.status.start_time is None
@@ -177,18 +177,18 @@ def test_a_job_can_be_suspended_resumed_and_suspended_again(keeps_ended):
         assert world.state is TrialState.RUNNING
         start = world.status.start_time
         change(world, suspend=True)
-        world.look(after=5)
+        world.reconcile(after=5)
         assert world.state is TrialState.SUSPENDED
         assert not world.status.holds(ConditionType.RUNNING)
         world.settle()
         assert world.alive == []
         assert not world.status.admitted
         change(world, suspend=False)
-        world.look(after=5)
+        world.reconcile(after=5)
         assert world.state is TrialState.QUEUED
         know(world, admitted=True)
-        world.look()
-        world.look()
+        world.reconcile()
+        world.reconcile()
         world.run_all()
         assert world.status.start_time > start
     assert world.status.restarts == 0
@@ -197,23 +197,23 @@ def test_a_job_can_be_suspended_resumed_and_suspended_again(keeps_ended):
 def test_successful_replicas_stay_done_after_a_suspension():
     world = started(job(role("worker", 2)))
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     change(world, suspend=True)
     world.settle()
     change(world, suspend=False)
     know(world, admitted=True)
-    assert world.look().create == (ReplicaId("worker", 1, 2),)
+    assert world.reconcile().create == (ReplicaId("worker", 1, 2),)
 
 
 def test_with_job_scope_all_replicas_start_again_after_a_suspension():
     world = started(job(role("worker", 2), restart_scope=RestartScope.JOB))
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     change(world, suspend=True)
     world.settle()
     change(world, suspend=False)
     know(world, admitted=True)
-    assert len(world.look().create) == 2
+    assert len(world.reconcile().create) == 2
 
 
 def test_a_replica_that_exits_with_0_on_suspension_is_not_done():
@@ -222,18 +222,18 @@ def test_a_replica_that_exits_with_0_on_suspension_is_not_done():
     decision = world.decide()
     world.status = decision.status
     world.end("main-0", 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUSPENDED
     change(world, suspend=False)
     know(world, admitted=True)
-    assert world.look().create == (ReplicaId("main", 0, 2),)
+    assert world.reconcile().create == (ReplicaId("main", 0, 2),)
 
 
 def test_a_failure_in_the_same_reconcile_as_a_suspension_counts():
     world = started(job())
     change(world, suspend=True)
     world.end("main-0", 7)
-    world.look()
+    world.reconcile()
     assert world.failure == ("ReplicaFailed", "exit code 7")
 
 
@@ -245,14 +245,14 @@ def test_a_failure_in_the_same_reconcile_as_a_suspension_counts():
 def test_a_job_scales_from_three_to_one_to_four(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     change(world, roles=(role("worker", 1),))
-    assert [each.index for each in world.look().delete] == [2, 1]
+    assert [each.index for each in world.reconcile().delete] == [2, 1]
     world.settle()
     assert world.alive == ["worker-0.1"]
     assert world.state is TrialState.RUNNING
     change(world, roles=(role("worker", 4),))
-    world.look()
+    world.reconcile()
     assert world.alive == ["worker-0.1", "worker-1.2", "worker-2.2", "worker-3.1"]
-    world.look()
+    world.reconcile()
     world.run_all()
     assert world.state is TrialState.RUNNING
     assert world.status.restarts == 0
@@ -265,16 +265,16 @@ def test_a_failure_of_a_removed_replica_does_not_count():
     world = started(job(role("worker", 2)))
     world.end("worker-1", 1)
     change(world, roles=(role("worker", 1),))
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RUNNING
 
 
 def test_scaling_down_to_the_successful_replicas_is_a_success():
     world = started(job(role("worker", 2)))
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     change(world, roles=(role("worker", 1),))
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
 
 
@@ -284,7 +284,7 @@ def test_scaling_down_to_the_successful_replicas_is_a_success():
 def test_nothing_is_created_before_admission():
     world = World(job(role("worker", 3)), admitted=False)
     for _ in range(3):
-        assert world.look(after=100).is_idle
+        assert world.reconcile(after=100).is_idle
     assert world.state is TrialState.QUEUED
 
 
@@ -296,11 +296,11 @@ def test_a_stop_ends_all_replicas_and_then_the_job():
     world.status = decision.status
     for each in decision.delete:
         world.put(each, deleting=True)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.state is TrialState.STOPPING
     for index in range(2):
         world.end(f"worker-{index}", 143, reason="Stopped", deleting=False)
-    world.look()
+    world.reconcile()
     assert world.failure == ("Stopped", "stopped by anna")
     assert world.state is TrialState.STOPPED
     assert world.status.completion_time == world.now
@@ -311,16 +311,16 @@ def test_a_stop_names_the_reason_for_a_replica_it_gave_up():
     know(world, stop_requested=True, stop_reason="stopped by anna")
     world.end("worker-0", 143, reason="Stopped")
     world.end("worker-1", None, reason=GIVEN_UP, message="the cluster is away")
-    world.look()
+    world.reconcile()
     assert world.failure == ("Stopped", "stopped by anna; given up: the cluster is away")
     assert world.state is TrialState.STOPPED and world.status.settled
 
 
 def test_a_stop_of_a_queued_job_is_final_at_once():
     world = World(job(), admitted=False)
-    world.look()
+    world.reconcile()
     know(world, stop_requested=True)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.failure == ("Stopped", "stopped")
     assert world.status.settled
 
@@ -328,9 +328,9 @@ def test_a_stop_of_a_queued_job_is_final_at_once():
 def test_a_stop_while_a_restart_is_pending_is_final_at_once():
     world = started(job(role("main", restart_policy=ON_FAILURE)))
     world.end("main-0", 1)
-    world.look()
+    world.reconcile()
     know(world, stop_requested=True)
-    assert world.look(after=100).create == ()
+    assert world.reconcile(after=100).create == ()
     assert world.state is TrialState.STOPPED
 
 
@@ -339,7 +339,7 @@ def test_a_stop_wins_over_a_suspension():
     change(world, suspend=True)
     world.settle()
     know(world, stop_requested=True)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.STOPPED
 
 
@@ -347,7 +347,7 @@ def test_a_success_in_the_same_reconcile_as_the_stop_is_a_success():
     world = started(job())
     world.end("main-0", 0)
     know(world, stop_requested=True)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
 
 
@@ -356,7 +356,7 @@ def test_an_exit_with_0_because_of_the_stop_is_not_a_success():
     know(world, stop_requested=True)
     world.status = world.decide().status
     world.end("main-0", 0, reason="Stopped")
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.STOPPED
 
 
@@ -364,6 +364,6 @@ def test_a_failure_while_stopping_is_a_stop():
     world = started(job(role("worker", 2)))
     know(world, stop_requested=True)
     world.end("worker-0", 1)
-    world.look()
+    world.reconcile()
     world.settle()
     assert world.state is TrialState.STOPPED

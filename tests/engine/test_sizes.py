@@ -59,7 +59,7 @@ def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted_and_at_once(k
     world = started(spec, keeps_ended=keeps_ended)
     for attempt, count in ((2, 1), (3, 4)):
         size(world, worker=count)
-        world.look()
+        world.reconcile()
         assert world.state is TrialState.RESTARTING
         world.settle()
         alive = [each for each in world.seen if not each.phase.is_final]
@@ -74,7 +74,7 @@ def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted_and_at_once(k
 def test_with_job_scope_a_new_size_is_reported():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     size(world, worker=3)
-    world.look()
+    world.reconcile()
     told = world.condition(ConditionType.RESTARTING)
     assert (told.reason, told.message) == ("Resized", "worker: 2 -> 3 replicas; all start again")
     assert world.events.count("Resized") == 1
@@ -89,9 +89,9 @@ def test_with_job_scope_no_replica_starts_before_all_old_ones_are_gone():
     for index in range(3):
         world.put(ReplicaId("worker", index, 1), deleting=True)
     for index in range(3):
-        assert world.look().is_idle
+        assert world.reconcile().is_idle
         world.end(f"worker-{index}", 143, reason="Stopped", deleting=False)
-    assert world.look().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
+    assert world.reconcile().create == (ReplicaId("worker", 0, 2), ReplicaId("worker", 1, 2))
 
 
 def test_with_job_scope_a_size_reverted_while_stopping_still_restarts_all_replicas():
@@ -106,7 +106,7 @@ def test_with_job_scope_a_size_reverted_while_stopping_still_restarts_all_replic
 def test_with_job_scope_successful_replicas_restart_with_the_others():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     size(world, worker=3)
     world.settle()
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
@@ -116,11 +116,11 @@ def test_with_job_scope_a_pending_restart_keeps_its_delay_at_a_new_size():
     spec = job(role("worker", 2, restart_policy=ON_FAILURE), restart_scope=TOGETHER)
     world = started(spec)
     world.end("worker-0", 1)
-    world.look()
+    world.reconcile()
     size(world, worker=3)
-    assert world.look(after=0.5).create == ()
+    assert world.reconcile(after=0.5).create == ()
     assert world.last.requeue_after == 0.5
-    world.look(after=0.5)
+    world.reconcile(after=0.5)
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
     assert world.status.restarts == 1
 
@@ -132,7 +132,7 @@ def test_with_job_scope_a_resumed_job_of_another_size_just_starts():
     world.spec = msgspec.structs.replace(world.spec, suspend=False)
     size(world, worker=3)
     world.status = msgspec.structs.replace(world.status, admitted=True)
-    world.look()
+    world.reconcile()
     assert world.alive == ["worker-0.2", "worker-1.2", "worker-2.1"]
     assert "Resized" not in world.events
 
@@ -147,37 +147,37 @@ def test_with_replica_scope_the_remaining_replicas_are_left_alone():
 
 def test_created_holds_when_every_replica_has_been_created_at_least_once():
     world = World(job(role("worker", 2)))
-    world.look()
+    world.reconcile()
     assert not world.status.holds(ConditionType.CREATED)
-    world.look()
+    world.reconcile()
     assert world.status.holds(ConditionType.CREATED)
     size(world, worker=3)
-    world.look()
+    world.reconcile()
     assert not world.status.holds(ConditionType.CREATED)
-    world.look()
+    world.reconcile()
     assert world.status.holds(ConditionType.CREATED)
     size(world, worker=1)
     world.settle()
     size(world, worker=3)
-    world.look()
+    world.reconcile()
     assert world.status.holds(ConditionType.CREATED)
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
 def test_a_job_that_ends_before_the_second_reconcile_counts_as_created(exit_code):
     world = World(job())
-    world.look()
+    world.reconcile()
     world.end("main-0", exit_code)
-    world.look()
+    world.reconcile()
     assert world.status.is_finished
     assert world.status.holds(ConditionType.CREATED)
 
 
 def test_a_job_suspended_before_the_second_reconcile_counts_as_created():
     world = World(job())
-    world.look()
+    world.reconcile()
     world.spec = msgspec.structs.replace(world.spec, suspend=True)
-    world.look()
+    world.reconcile()
     assert world.status.holds(ConditionType.CREATED)
     world.settle()
     assert world.status.holds(ConditionType.CREATED)
@@ -185,7 +185,7 @@ def test_a_job_suspended_before_the_second_reconcile_counts_as_created():
 
 def test_a_job_stopped_before_any_creation_does_not_count_as_created():
     world = World(job(), admitted=False)
-    world.look()
+    world.reconcile()
     world.status = msgspec.structs.replace(world.status, stop_requested=True)
-    world.look()
+    world.reconcile()
     assert world.status.condition(ConditionType.CREATED) is None

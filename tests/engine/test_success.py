@@ -19,10 +19,10 @@ EXIT_CODES = {RUNNING: None, SUCCEEDED: 0, FAILED: 1}
 def outcome(spec, phases):
     """The result of a job whose replicas, in order, have these states."""
     world = World(spec)
-    world.look()
+    world.reconcile()
     for name, phase in zip(world.created, phases, strict=True):
         world.put(name, phase=phase, exit_code=EXIT_CODES[phase], started=world.now)
-    world.look()
+    world.reconcile()
     assert not (
         world.status.holds(ConditionType.SUCCEEDED) and world.status.holds(ConditionType.FAILED)
     )
@@ -84,7 +84,7 @@ def test_a_successful_chief_and_a_failed_worker_in_one_reconcile_are_a_success()
     world = started(job(role("chief"), role("worker"), framework="tensorflow"))
     world.end("worker-0", 1)
     world.end("chief-0", 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
     assert world.status.condition(ConditionType.FAILED) is None
     assert world.condition(ConditionType.SUCCEEDED).message == "chief-0 succeeded"
@@ -98,7 +98,7 @@ def test_a_chief_role_without_replicas_does_not_count():
 def test_services_are_stopped_after_the_others_without_a_failure():
     world = started(job(role("worker"), role("ps", 2, service=True)))
     world.end("worker-0", 0)
-    assert len(world.look().delete) == 2
+    assert len(world.reconcile().delete) == 2
     world.settle()
     assert world.state is TrialState.SUCCEEDED
     assert world.alive == []
@@ -113,28 +113,28 @@ def test_a_job_of_only_services_ends_with_them():
 def test_a_replica_that_always_restarts_never_succeeds():
     world = started(job(role("main", restart_policy=RestartPolicy.ALWAYS), backoff_limit=1))
     world.end("main-0", 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.RESTARTING
-    world.look(after=1)
+    world.reconcile(after=1)
     world.end("main-0", 0)
-    world.look()
+    world.reconcile()
     assert world.failure[0] == "BackoffLimitExceeded"
 
 
 def test_a_success_is_remembered_when_its_replica_is_gone():
     world = started(job(role("worker", 2)), keeps_ended=False)
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     world.vanish("worker-0")
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     world.end("worker-1", 0)
-    world.look()
+    world.reconcile()
     assert world.state is TrialState.SUCCEEDED
 
 
 def test_a_job_without_replicas_just_waits():
     world = World(job(role("worker", 0)))
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert not world.status.is_finished
 
 
@@ -143,9 +143,9 @@ def test_a_job_without_replicas_just_waits():
 def test_clean_policy_running_stops_running_replicas(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     world.end("worker-1", 1)
-    assert [str(each) for each in world.look().delete] == ["worker-2.1"]
+    assert [str(each) for each in world.reconcile().delete] == ["worker-2.1"]
     world.settle()
     assert world.status.settled
     assert "worker-0.1" in {str(each) for each in world.replicas}
@@ -155,11 +155,11 @@ def test_clean_policy_running_stops_running_replicas(keeps_ended):
 def test_clean_policy_none_leaves_running_replicas_alone():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.end("worker-1", 1)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert world.alive == ["worker-0.1"]
     assert not world.status.settled  # it is watched until its last replica has ended
     world.end("worker-0", 0)
-    world.look()
+    world.reconcile()
     assert world.status.settled
     assert world.state is TrialState.FAILED
 
@@ -168,9 +168,9 @@ def test_clean_policy_none_leaves_running_replicas_alone():
 def test_a_stop_after_the_end_stops_replicas_left_by_clean_policy_none():
     world = started(job(role("worker", 2), clean_policy=CleanPolicy.NONE))
     world.end("worker-1", 1)
-    world.look()
+    world.reconcile()
     world.status = msgspec.structs.replace(world.status, stop_requested=True)
-    assert [str(each) for each in world.look().delete] == ["worker-0.1"]
+    assert [str(each) for each in world.reconcile().delete] == ["worker-0.1"]
     world.settle()
     assert world.status.settled
     assert world.state is TrialState.FAILED
@@ -189,7 +189,7 @@ def test_replicas_over_a_limit_are_stopped_under_any_clean_policy(limit):
     world = started(spec)
     if limit == "restarts":
         world.end("worker-1", 1)
-    world.look(after=60 if limit == "deadline" else 1)
+    world.reconcile(after=60 if limit == "deadline" else 1)
     assert world.state is TrialState.FAILED
     world.settle()
     assert world.alive == []
@@ -220,10 +220,10 @@ def test_a_job_is_not_settled_while_an_ended_replica_is_being_deleted():
     world.end("main-0", 0)
     world.status = world.decide().status
     world.put(world.newest("main-0"), deleting=True)
-    assert world.look().is_idle
+    assert world.reconcile().is_idle
     assert not world.status.settled
     world.vanish("main-0")
-    world.look()
+    world.reconcile()
     assert world.status.settled
 
 

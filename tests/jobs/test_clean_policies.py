@@ -41,7 +41,7 @@ def test_running_replicas_are_stopped_at_the_end(
     eventually(lambda: trial.refresh().attempts[1].ended is not None, "its end is recorded")
     chief, worker = trial.attempts
     assert (chief.exit_code, worker.reason) == (exit_code, "Stopped")
-    assert trial.exit_code == exit_code, "that the worker was stopped is no failure of the job"
+    assert trial.exit_code == exit_code, "the stopped worker does not fail the job"
 
 
 @pytest.mark.case(7)

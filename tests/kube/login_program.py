@@ -67,7 +67,7 @@ class LoginProgram:
 
     def wait_gone(self) -> None:
         """Wait until no process exists. Killed processes may take a moment to disappear."""
-        runs = [int(each.name) for each in (self._folder / "runs").iterdir()]
+        runs = [int(path.name) for path in (self._folder / "runs").iterdir()]
         eventually(lambda: not any(map(_is_alive, runs)), "nothing of it runs", patience=10)
 
 

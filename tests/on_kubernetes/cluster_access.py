@@ -63,7 +63,7 @@ def find_cluster() -> Cluster | None:
 def account_client(admin: client.ApiClient, namespace: str, account: str) -> client.ApiClient:
     """A client of a service account without permissions, which is created if it is missing."""
     core = client.CoreV1Api(admin)
-    names = [each.metadata.name for each in core.list_namespaced_service_account(namespace).items]
+    names = [item.metadata.name for item in core.list_namespaced_service_account(namespace).items]
     if account not in names:
         core.create_namespaced_service_account(namespace, {"metadata": {"name": account}})
     wanted = {"spec": {"expirationSeconds": 3600}}

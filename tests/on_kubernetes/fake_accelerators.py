@@ -28,7 +28,7 @@ def accelerators(
     with _CLAIM.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         # Tests add tainted nodes, on which nothing runs.
-        node = next(each for each in core.list_node().items if not each.spec.taints)
+        node = next(item for item in core.list_node().items if not item.spec.taints)
         before = node.metadata.labels or {}
         _offer(core, node.metadata.name, {name: str(count) for name, count in resources.items()})
         _label(core, node.metadata.name, labels or {})

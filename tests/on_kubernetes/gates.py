@@ -49,9 +49,9 @@ class Gate:
 
     def named(self, begin: str) -> list[str]:
         """The suffixes of all file names with this prefix."""
-        return sorted(each.name.removeprefix(begin) for each in self._folder.glob(f"{begin}*"))
+        return sorted(path.name.removeprefix(begin) for path in self._folder.glob(f"{begin}*"))
 
     def clear(self) -> None:
         """Remove all files."""
-        for each in self._folder.iterdir():
-            each.unlink()
+        for path in self._folder.iterdir():
+            path.unlink()

@@ -116,4 +116,4 @@ class Namespace:
 def is_node_ready(core: client.CoreV1Api) -> bool:
     """Return whether the cluster of `make kube` has a node that accepts pods."""
     conditions = [each for node in core.list_node().items for each in node.status.conditions or ()]
-    return any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)

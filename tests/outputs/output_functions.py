@@ -34,7 +34,7 @@ def leave_and_die_once() -> list[str]:
     if not mark.exists():
         mark.write_text("by the first attempt")
         os.abort()
-    return sorted(each.name for each in wl.output_dir().iterdir())
+    return sorted(path.name for path in wl.output_dir().iterdir())
 
 
 @wl.run(cpus=0.05, replicas=2)

@@ -32,7 +32,7 @@ def test_artifacts_are_listed_and_downloaded(home: Path, project: Project) -> No
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "The files are in got",
-        "It is packaged with what you run here, unless .windlassignore has a line: /got/",
+        "It becomes part of the code that you run here, unless .windlassignore has a line: /got/",
     ]
     assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
     done = project.run(WINDLASS, "artifacts", str(trial.id), "*.bin", "--to", "none")

@@ -15,7 +15,7 @@ import pytest
 import windlass as wl
 from harness import PATIENCE, Project, eventually, kill_server
 
-SIZE = 400 << 20  # of a sparse file: reading it needs no disk
+SIZE = 400 << 20  # a sparse file: reading it needs no disk
 
 
 @pytest.fixture(scope="module")

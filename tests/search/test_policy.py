@@ -192,7 +192,7 @@ def test_a_trial_that_is_asked_to_stop_has_a_grace_period(
     assert [each.trial_id for each in orders if not each.is_request] == [2] * is_stopped
     assert (told.next_due(100 + seconds) is None) is is_stopped
     told.learn(script.change(2, state=TrialState.STOPPING, asked_to_stop=order.reason), 101)
-    assert told.take_orders(100 + seconds) == [], "it is told once"
+    assert told.take_orders(100 + seconds) == [], "it is reported once"
 
 
 def test_a_trial_that_ended_before_the_request_to_stop_is_complete() -> None:

@@ -142,7 +142,7 @@ def seed_of_zero_first() -> int:
         study.begin(first)
         if first["x"] == 0 and study.propose()["x"] != 0:
             return seed
-    raise AssertionError("chance is not what it was")
+    raise AssertionError("the random choices differ")
 
 
 def test_a_failed_trial_is_left_out_and_the_others_continue(home: Path) -> None:

@@ -12,7 +12,7 @@ LITTLE = wl.Local(cpus=0.5)
 
 def steps(trial: wl.Trial[Any], name: str, attempt: int) -> list[int]:
     """The steps at which an attempt reported a metric, without repetitions."""
-    found = [each.step for each in trial.metrics(name) if each.attempt == attempt]
+    found = [metric.step for metric in trial.metrics(name) if metric.attempt == attempt]
     return sorted(set(found))
 
 

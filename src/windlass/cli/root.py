@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.options.lazy_groups import LazyGroup
+from windlass.cli.options.lazy_groups import LazyGroup, print_full_help
 from windlass.version import __version__
 
 # The commands in the order of `windlass --help`, by heading.
@@ -89,6 +89,10 @@ ELSEWHERE = {
     epilog="Example: windlass run train.py --lr 0.1\n\nHelp on a command: windlass COMMAND --help",
 )
 @click.version_option(__version__, "--version", message="windlass %(version)s")
+@click.option(
+    "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=print_full_help,
+    help="Describe every command and exit.",
+)  # fmt: skip
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Run training code as trials, and keep a record of every trial."""

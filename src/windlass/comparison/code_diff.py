@@ -83,7 +83,7 @@ def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
     for change in changes:
         sizes = {
             file.content: file.size
-            for file in _of(change)
+            for file in _files_of_change(change)
             if _has_blob(file) and file.content not in wanted
         }
         if not _is_read(change) or sum(sizes.values()) > left:
@@ -131,7 +131,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _of(change: FileChange) -> list[File]:
+def _files_of_change(change: FileChange) -> list[File]:
     return [file for file in (change.before, change.after) if file is not None]
 
 
@@ -141,7 +141,7 @@ def _has_blob(file: File) -> bool:
 
 def _is_read(change: FileChange) -> bool:
     """Return True if the contents differ and neither is too large or a link."""
-    files = _of(change)
+    files = _files_of_change(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False
     return all(file.size <= LARGEST_READ for file in files if file.mode != "l") and not all(
@@ -151,7 +151,7 @@ def _is_read(change: FileChange) -> bool:
 
 def _with_lines(change: FileChange, contents: Mapping[str, bytes]) -> FileChange:
     notes = _notes(change)
-    files = [file for file in _of(change) if file.mode != "l"]
+    files = [file for file in _files_of_change(change) if file.mode != "l"]
     if not _is_read(change):
         if change.kind == "changed" and files and _contents_differ(change):
             notes.append("large: " + " → ".join(format_size(file.size) for file in files))

@@ -19,14 +19,14 @@ _DURATIONS = ("deadline", "kept after its end")
 _LEAST_ROOM = 16  # minimum width of a value, even in a narrow terminal
 
 
-class Piece(NamedTuple):
+class Span(NamedTuple):
     """A text and its style: `head`, `added`, `removed`, `hunk`, `dim`, or none."""
 
     text: str
     style: str = ""
 
 
-Line = Sequence[Piece]
+DiffLine = Sequence[Span]
 
 
 def format_diff(diff: Diff, *, code: bool = True) -> str:
@@ -34,21 +34,21 @@ def format_diff(diff: Diff, *, code: bool = True) -> str:
     return plain(diff_lines(diff, code=code))
 
 
-def plain(lines: Iterator[Line]) -> str:
+def plain(lines: Iterator[DiffLine]) -> str:
     """Return lines without their styles."""
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
-def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[Line]:
+def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[DiffLine]:
     """Yield the differences between two trials; `code` adds the changed lines of files."""
     names = f"{diff.before.id}", f"{diff.after.id}"
     for side in (diff.before, diff.after):
         yield _heading(side)
     if diff.is_same:
         yield ()
-        yield [Piece(_sameness(diff))]
+        yield [Span(_sameness(diff))]
     yield from section("Names and labels", changes(diff.about, width))
-    yield from section("Notes", ([Piece(clean(note))] for note in diff.notes))
+    yield from section("Notes", ([Span(clean(note))] for note in diff.notes))
     yield from section("Arguments", changes(diff.arguments, width))
     yield from section(code_title(diff.code), files(diff.code))
     yield from section("Git", changes(diff.git, width))
@@ -57,46 +57,48 @@ def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> It
     yield from section("Resources and rules", changes(diff.settings, width))
     if diff.is_same_setup and not diff.is_same:
         yield ()
-        yield [Piece("Same code, arguments, environment and resources.")]
+        yield [Span("Same code, arguments, environment and resources.")]
     yield from section("Metrics", metrics(diff.metrics, names))
     yield from section("Outcome", changes(diff.outcome, width))
     if code:
         yield from code_lines(diff.code)
 
 
-def section(title: str, lines: Iterator[Line]) -> Iterator[Line]:
+def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
     """Yield lines under a title, or nothing without lines."""
     is_first = True
     for line in lines:
         if is_first:
             yield ()
-            yield [Piece(title, "head")]
+            yield [Span(title, "head")]
             is_first = False
-        yield [Piece("  "), *line]
+        yield [Span("  "), *line]
 
 
-def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[Line]:
+def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[DiffLine]:
     """Yield changed values: `lr  0.1 → 0.3`; a sign marks a value that exists on one side only."""
     names = [clean(change.name) for change in setting_changes]
-    room = max(map(width_of, names), default=0)
-    blank = Piece("" if all(change.kind == "changed" for change in setting_changes) else "  ")
+    name_width = max(map(width_of, names), default=0)
+    blank = Span("" if all(change.kind == "changed" for change in setting_changes) else "  ")
     for name, change in zip(names, setting_changes, strict=True):
         before, after = _value(change.name, change.before), _value(change.name, change.after)
         if before == after:  # "1" and 1, 1 and 1.0
             before, after = clean(repr(change.before)), clean(repr(change.after))
         if width is not None:
-            space = max(width - room - 6, _LEAST_ROOM)  # the width of the text around the values
+            space = max(
+                width - name_width - 6, _LEAST_ROOM
+            )  # the width of the text around the values
             if change.kind == "changed":
                 before, after = _fit_both(before, after, space - 3)
             before, after = shorten(before, space), shorten(after, space)
-        padded = name + " " * (room - width_of(name) + 2)
+        padded = name + " " * (name_width - width_of(name) + 2)
         if change.kind == "changed":
-            values = [Piece(before, "removed"), Piece(" → ", "dim"), Piece(after, "added")]
-            yield [blank, Piece(padded), *values]
+            values = [Span(before, "removed"), Span(" → ", "dim"), Span(after, "added")]
+            yield [blank, Span(padded), *values]
         elif change.kind == "added":
-            yield [Piece("+ ", "added"), Piece(padded), Piece(after, "added")]
+            yield [Span("+ ", "added"), Span(padded), Span(after, "added")]
         else:
-            yield [Piece("- ", "removed"), Piece(padded), Piece(before, "removed")]
+            yield [Span("- ", "removed"), Span(padded), Span(before, "removed")]
 
 
 def code_title(file_changes: Sequence[FileChange]) -> str:
@@ -109,28 +111,28 @@ def code_title(file_changes: Sequence[FileChange]) -> str:
     return "Code: " + ", ".join(words)
 
 
-def files(file_changes: Sequence[FileChange]) -> Iterator[Line]:
+def files(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
     """Yield one line per changed file, with the number of changed lines."""
     names = [_file_name(change) for change in file_changes]
-    room = max(map(width_of, names), default=0)
+    name_width = max(map(width_of, names), default=0)
     for name, change in zip(names, file_changes, strict=True):
         style = {"added": "added", "removed": "removed"}.get(change.kind, "")
-        line = [Piece(_LETTERS[change.kind] + " ", style), Piece(name)]
+        line = [Span(_LETTERS[change.kind] + " ", style), Span(name)]
         details = []
         if change.added:
-            details.append(Piece(f"+{change.added}", "added"))
+            details.append(Span(f"+{change.added}", "added"))
         if change.removed:
-            details.append(Piece(f"-{change.removed}", "removed"))
+            details.append(Span(f"-{change.removed}", "removed"))
         if change.note:
-            details.append(Piece(clean(change.note), "dim"))
+            details.append(Span(clean(change.note), "dim"))
         if details:
-            line.append(Piece(" " * (room - width_of(name) + 1)))
+            line.append(Span(" " * (name_width - width_of(name) + 1)))
         for piece in details:
-            line += [Piece(" "), piece]
+            line += [Span(" "), piece]
         yield line
 
 
-def code_lines(file_changes: Sequence[FileChange]) -> Iterator[Line]:
+def code_lines(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
     """Yield the changed lines, file by file."""
     for change in file_changes:
         if not change.lines:
@@ -138,13 +140,13 @@ def code_lines(file_changes: Sequence[FileChange]) -> Iterator[Line]:
         yield ()
         old, new = shown_path(change.old_path or change.path), shown_path(change.path)
         whose = f" ({change.role})" if change.role else ""
-        yield [Piece(f"--- {old if change.before else '/dev/null'}{whose}", "head")]
-        yield [Piece(f"+++ {new if change.after else '/dev/null'}{whose}", "head")]
+        yield [Span(f"--- {old if change.before else '/dev/null'}{whose}", "head")]
+        yield [Span(f"+++ {new if change.after else '/dev/null'}{whose}", "head")]
         for line in change.lines:
-            yield [Piece(clean_lines(line), _SIGN_STYLES.get(line[:1], ""))]
+            yield [Span(clean_lines(line), _SIGN_STYLES.get(line[:1], ""))]
 
 
-def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[Line]:
+def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[DiffLine]:
     """Yield metrics side by side: the last value, and min and max if there are several values."""
     rows = [("", *names, "change")]
     for metric in metric_changes:
@@ -155,7 +157,7 @@ def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> I
     for number, row in enumerate(rows):
         name = row[0] + " " * (widths[0] - width_of(row[0]))
         cells = "".join("  " + cell.rjust(widths[i]) for i, cell in enumerate(row[1:], start=1))
-        yield [Piece(f"{name}{cells}", "dim" if number == 0 else "")]
+        yield [Span(f"{name}{cells}", "dim" if number == 0 else "")]
 
 
 def shown_path(path: str) -> str:
@@ -176,10 +178,10 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _heading(side: Side) -> Line:
+def _heading(side: Side) -> DiffLine:
     took = f"  {format_duration(side.seconds)}" if side.seconds is not None else ""
-    title = Piece(f"Trial {side.id}", "head")
-    return [title, Piece(f"  {clean(side.name)}  {side.state}{took}")]
+    title = Span(f"Trial {side.id}", "head")
+    return [title, Span(f"  {clean(side.name)}  {side.state}{took}")]
 
 
 def _sameness(diff: Diff) -> str:

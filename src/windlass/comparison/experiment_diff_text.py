@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from windlass.comparison import diff_text
-from windlass.comparison.diff_text import Line, Piece
+from windlass.comparison.diff_text import DiffLine, Span
 from windlass.comparison.experiments import (
     ExperimentDiff,
     ExperimentSide,
@@ -26,7 +26,7 @@ def format_experiment_diff(diff: ExperimentDiff, *, code: bool = True) -> str:
 
 def experiment_diff_lines(
     diff: ExperimentDiff, *, code: bool = True, width: int | None = None
-) -> Iterator[Line]:
+) -> Iterator[DiffLine]:
     """Yield the differences between two experiments; `code` adds the changed lines of files."""
     names = str(diff.before.id), str(diff.after.id)
     for side in (diff.before, diff.after):
@@ -34,16 +34,16 @@ def experiment_diff_lines(
     if diff.newest is not None:
         ids = f"{diff.newest.before.id} and {diff.newest.after.id}"
         note = f"Code, environment and resources are those of the newest trials, {ids}."
-        yield [Piece(note, "dim")]
+        yield [Span(note, "dim")]
     if diff.is_same:
         yield ()
-        yield [Piece("Nothing differs: same configuration, parameters, code and metrics.")]
+        yield [Span("Nothing differs: same configuration, parameters, code and metrics.")]
     yield from diff_text.section("Names and labels", diff_text.changes(diff.about, width))
     yield from diff_text.section("Configuration", diff_text.changes(diff.config, width))
     yield from diff_text.section("Parameters tried", _tried(diff.parameters, width))
     if diff.newest is not None:
         newest = diff.newest
-        notes = ([Piece(clean(note))] for note in newest.notes)
+        notes = ([Span(clean(note))] for note in newest.notes)
         yield from diff_text.section("Notes", notes)
         yield from diff_text.section(
             diff_text.code_title(newest.code), diff_text.files(newest.code)
@@ -59,34 +59,34 @@ def experiment_diff_lines(
         yield from diff_text.code_lines(diff.newest.code)
 
 
-def _heading(side: ExperimentSide) -> Line:
+def _heading(side: ExperimentSide) -> DiffLine:
     trials = f"{side.trials} trial" + ("" if side.trials == 1 else "s")
     trees = f", {side.trees} different versions of the code" if side.trees > 1 else ""
-    title = Piece(f"Experiment {side.id}", "head")
-    return [title, Piece(f"  {clean(side.name)}  {side.state}  {trials}{trees}")]
+    title = Span(f"Experiment {side.id}", "head")
+    return [title, Span(f"  {clean(side.name)}  {side.state}  {trials}{trees}")]
 
 
-def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[Line]:
-    room = max((width_of(clean(parameter.name)) for parameter in parameters), default=0)
-    space = max((width or 200) - room - 6, 24)
+def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[DiffLine]:
+    name_width = max((width_of(clean(parameter.name)) for parameter in parameters), default=0)
+    space = max((width or 200) - name_width - 6, 24)
     blank = "" if all(parameter.before and parameter.after for parameter in parameters) else "  "
     for parameter in parameters:
         name = clean(parameter.name)
-        padded = Piece(name + " " * (room - width_of(name) + 2))
+        padded = Span(name + " " * (name_width - width_of(name) + 2))
         before, after = (
             shorten(_few(parameter.before), space),
             shorten(_few(parameter.after), space),
         )
         if not parameter.before:
-            yield [Piece("+ ", "added"), padded, Piece(after, "added")]
+            yield [Span("+ ", "added"), padded, Span(after, "added")]
         elif not parameter.after:
-            yield [Piece("- ", "removed"), padded, Piece(before, "removed")]
+            yield [Span("- ", "removed"), padded, Span(before, "removed")]
         elif width_of(before) + width_of(after) + 3 <= space:
-            values = [Piece(before, "removed"), Piece(" → ", "dim"), Piece(after, "added")]
-            yield [Piece(blank), padded, *values]
+            values = [Span(before, "removed"), Span(" → ", "dim"), Span(after, "added")]
+            yield [Span(blank), padded, *values]
         else:
-            yield [Piece(blank), padded, Piece(before, "removed")]
-            yield [Piece(blank + " " * room), Piece("→ ", "dim"), Piece(after, "added")]
+            yield [Span(blank), padded, Span(before, "removed")]
+            yield [Span(blank + " " * name_width), Span("→ ", "dim"), Span(after, "added")]
 
 
 def _few(values: Sequence[Any]) -> str:
@@ -100,7 +100,7 @@ def _few(values: Sequence[Any]) -> str:
     return clean(f"{some} and {len(values) - _MOST_VALUES} more")
 
 
-def _metrics(spreads: Sequence[MetricSpread], names: tuple[str, str]) -> Iterator[Line]:
+def _metrics(spreads: Sequence[MetricSpread], names: tuple[str, str]) -> Iterator[DiffLine]:
     if not spreads:
         return
     rows = [("", *names)]
@@ -112,7 +112,7 @@ def _metrics(spreads: Sequence[MetricSpread], names: tuple[str, str]) -> Iterato
     for position, row in enumerate(rows):
         first = row[0] + " " * (widths[0] - width_of(row[0]))
         text = f"{first}  {row[1].rjust(widths[1])}  {row[2].rjust(widths[2])}"
-        yield [Piece(text, "dim" if position == 0 else "")]
+        yield [Span(text, "dim" if position == 0 else "")]
 
 
 def _least(spread: Spread | None) -> str:

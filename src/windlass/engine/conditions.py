@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.model.status import Condition, ConditionType, JobStatus
 
-_ORDER = {kind: place for place, kind in enumerate(ConditionType)}
+_ORDER = {kind: index for index, kind in enumerate(ConditionType)}
 
 CREATED_REASON = "ReplicasCreated"
 QUEUED_REASON = "WaitingForResources"

@@ -58,7 +58,7 @@ def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 
 
 def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
-    """Describe a missed deadline; for a job that never ran, include what it waited for."""
+    """Describe a missed deadline; for a job that never ran, include the reason of its wait."""
     limit = format_duration(spec.active_deadline or 0.0)
     if any(replica.started is not None for replica in replicas):
         return f"ran longer than its deadline of {limit}"

@@ -259,12 +259,12 @@ class _Evaluation:
         )
         if together and not blocked:
             self.update_status(started_with=sizes_of(self.spec))
-        for place, slot in enumerate(self.slots):
+        for index, slot in enumerate(self.slots):
             due = slot.history.not_before
             if due is not None and due > self.now:
                 waits.append(due - self.now)
             elif not slot.leftovers and not blocked:
-                self.slots[place] = self.started(slot)
+                self.slots[index] = self.started(slot)
         if report_left is None:
             self.judge_progress()
         return self.decision(min(waits, default=None))

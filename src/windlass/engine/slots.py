@@ -121,15 +121,16 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
     >>> [slot.history.attempt for slot in observe(spec, JobStatus(), [seen])]
     [1]
     """
-    places: dict[tuple[str, int], list[Replica]] = {}
+    replicas_by_index: dict[tuple[str, int], list[Replica]] = {}
     for replica in replicas:
-        places.setdefault((replica.id.role, replica.id.index), []).append(replica)
+        replicas_by_index.setdefault((replica.id.role, replica.id.index), []).append(replica)
     remembered = {(history.role, history.index): history for history in status.replicas}
     slots = []
     for role in spec.roles:
         for index in range(role.replicas):
             seen = sorted(
-                places.get((role.name, index), ()), key=lambda replica: replica.id.attempt
+                replicas_by_index.get((role.name, index), ()),
+                key=lambda replica: replica.id.attempt,
             )
             history = remembered.get((role.name, index))
             if history is None:
@@ -170,12 +171,16 @@ def histories(
     spec: JobSpec, slots: Sequence[Slot], others: Sequence[ReplicaHistory]
 ) -> tuple[ReplicaHistory, ...]:
     """Return the histories of all replicas, in declared order, then by index."""
-    place = {role.name: number for number, role in enumerate(spec.roles)}
+    role_order = {role.name: number for number, role in enumerate(spec.roles)}
     kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
     return tuple(
         sorted(
             kept,
-            key=lambda history: (place.get(history.role, len(place)), history.role, history.index),
+            key=lambda history: (
+                role_order.get(history.role, len(role_order)),
+                history.role,
+                history.index,
+            ),
         )
     )
 

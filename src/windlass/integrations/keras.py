@@ -21,7 +21,7 @@ from windlass.worker.program.output_dir import output_dir, tensorboard_dir
 from windlass.worker.program.report import report
 
 _MODEL = "model.keras"
-_PLACE = "place.json"
+_PROGRESS = "place.json"
 
 
 class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unknown type without it
@@ -38,14 +38,14 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         saved = latest_checkpoint() if self._resumes else None
         if saved is None or not os.path.exists(os.path.join(saved, _MODEL)):
             return
-        with open(os.path.join(saved, _PLACE)) as file:
-            place = json.load(file)
+        with open(os.path.join(saved, _PROGRESS)) as file:
+            progress = json.load(file)
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
             optimizer.build(self.model.trainable_variables)
         self.model.load_weights(os.path.join(saved, _MODEL))
-        self._seen = place["batches"]
-        self.model._initial_epoch = place["epochs"]  # as Keras's own BackupAndRestore does
+        self._seen = progress["batches"]
+        self.model._initial_epoch = progress["epochs"]  # as Keras's own BackupAndRestore does
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._seen += 1
@@ -77,7 +77,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             return
         with tempfile.TemporaryDirectory(prefix="windlass-keras-") as folder:
             self.model.save(os.path.join(folder, _MODEL))
-            with open(os.path.join(folder, _PLACE), "w") as file:
+            with open(os.path.join(folder, _PROGRESS), "w") as file:
                 json.dump({"epochs": epochs, "batches": self._seen}, file)
             save_checkpoint(folder, step=self._seen if self._batches else epochs)
 

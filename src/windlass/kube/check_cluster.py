@@ -48,7 +48,7 @@ def examine(
 
 
 class _Check:
-    """One check of a cluster, in a thread of its own that a silent cluster may block."""
+    """One check of a cluster, in its own thread, which an unresponsive cluster may block."""
 
     def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
         self._connect = partial(connect, context or None, namespace or None, home=home)
@@ -61,7 +61,7 @@ class _Check:
     def run(self, seconds: float) -> ClusterCheck:
         """Return the findings within a time limit."""
         try:
-            load_kubernetes()  # which may take its time, and is none of the cluster's
+            load_kubernetes()  # which may be slow, and does not depend on the cluster
         except WindlassError as error:
             return ClusterCheck(findings=(_error("cluster", error),))
         run = partial(self._run, login_within=seconds * _FOR_LOGIN)
@@ -78,14 +78,14 @@ class _Check:
 
     def _run(self, *, login_within: float) -> None:
         try:
-            # Less than there is: a program that hangs is ended, and told of, before we give up.
+            # Less than the limit: a login program that hangs ends before this check.
             self._connection = self._connect(login_within=login_within)
             for finding in self._findings(self._connection):
                 self._queue.put(finding)
         except WindlassError as error:
             self._is_configured = getattr(error, "reason", "") != NO_CLUSTER
             self._queue.put(_error("cluster", error))
-        except Exception as error:  # noqa: BLE001 -- what answers may be anything: a login page
+        except Exception as error:  # noqa: BLE001 -- any server may answer, with a login page for example
             _log.exception("the check of a cluster failed")
             message = f"its response is not valid: {type(error).__name__}: {error}"
             hint = "Check the address: a proxy may answer in its place. Try: kubectl version"

@@ -34,7 +34,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested_permission(method: str, path: str) -> Permission | None:
-    """Return the permission that a request needs; none if its path names no resource.
+    """Return the permission that a request needs; None if its path names no resource.
 
     >>> str(requested_permission("GET", "/api/v1/namespaces/lab/pods/train-0/log"))
     'get pods/log in namespace lab'

@@ -24,8 +24,8 @@ LOST = frozenset(
 )  # fmt: skip
 START_FAILED = "StartFailed"
 OUT_OF_MEMORY = "OOMKilled"
-NODE_SILENT = "NodeNotReady"  # of one that runs, for all that is known
-POD_DEADLINE = "PodDeadlineExceeded"  # its own, which is not the job's
+NODE_SILENT = "NodeNotReady"  # the pod runs, as far as known
+POD_DEADLINE = "PodDeadlineExceeded"  # the pod's own, not the job's
 
 _NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError", "CreateContainerError"})
 _UNKNOWN_END = "ContainerStatusUnknown"
@@ -36,8 +36,8 @@ _MOST_LINES, _MOST_LETTERS = 5, 600
 class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a pod. A failed pod without an exit code was lost or never started.
 
-    `reason` is a word: "Evicted", "NodeLost", "OOMKilled", "StartFailed", or of one that waits
-    what it waits for: "ImagePullBackOff", "Unschedulable".
+    `reason` is a word: "Evicted", "NodeLost", "OOMKilled", "StartFailed", or for a pending pod the
+    reason of the wait: "ImagePullBackOff", "Unschedulable".
     """
 
     phase: Phase
@@ -104,9 +104,8 @@ def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
 def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
     """Return whether a pod ended after its deletion was requested: its exit code does not count.
 
-    The API tells when the pod is to be gone at the latest, and how long it was given, in whole
-    seconds. Of one that ended in the second in which it was asked nobody can tell: to have it run
-    again is the lesser harm.
+    The API has the deadline of the deletion and the grace period, in whole seconds. For an end in
+    the second of the request the order is unknown, and a restart does less harm than a lost run.
 
     >>> state = PodState(phase=Phase.SUCCEEDED, ended=parse_timestamp("2026-11-16T10:30:05Z"))
     >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
@@ -161,9 +160,9 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _is_node_silent(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether others than its node say that it is not ready: its node says that of containers."""
+    """Whether a controller marked the pod as not ready. The node marks its containers instead."""
     if (pod.get("spec") or {}).get("readinessGates"):
-        return False  # somebody else may have a say in it, too
+        return False  # other controllers may decide as well
     statuses = {
         condition.get("type"): condition.get("status")
         for condition in status.get("conditions") or ()
@@ -201,7 +200,7 @@ def _why_not(status: Mapping[str, Any]) -> str:
 
 
 def _ended(status: Mapping[str, Any]) -> float | None:
-    """When the last of its containers ended: of a pod that has no such time for its own."""
+    """Return the end of the last container, for a pod without an end time of its own."""
     moments = [
         parse_timestamp(
             ((container_status.get("state") or {}).get("terminated") or {}).get("finishedAt")

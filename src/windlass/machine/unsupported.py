@@ -77,7 +77,7 @@ def _python_problems(python: Python) -> list[str]:
         return []
     try:
         stat = os.stat(python.executable)
-        version = _version_of(python.executable, stat.st_mtime_ns)
+        version = _python_version(python.executable, stat.st_mtime_ns)
     except (OSError, subprocess.SubprocessError) as error:
         return [f"the interpreter {python.executable} does not run: {error}."]
     if version != python.version:
@@ -86,7 +86,7 @@ def _python_problems(python: Python) -> list[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _version_of(executable: str, _modified: int) -> str:
+def _python_version(executable: str, _modified: int) -> str:
     if executable == sys.executable:
         return f"{sys.version_info.major}.{sys.version_info.minor}"
     code = "import sys; print('%d.%d' % sys.version_info[:2])"

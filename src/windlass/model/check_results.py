@@ -22,7 +22,7 @@ class Finding(msgspec.Struct, frozen=True):
     check: str
     level: str  # "ok" | "warning" | "error"
     text: str
-    mend: str = ""
+    remedy: str = ""
 
 
 class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,10 +175,10 @@ class Summary(
 
     NaN counts as a value but is never the minimum or maximum. The mean covers the finite values.
 
-    >>> told = msgspec.json.encode(Summary(count=1, last=float("inf")))
-    >>> told
+    >>> encoded = msgspec.json.encode(Summary(count=1, last=float("inf")))
+    >>> encoded
     b'{"count":1,"last":null,"odd":{"last":"inf"}}'
-    >>> msgspec.json.decode(told, type=Summary).last
+    >>> msgspec.json.decode(encoded, type=Summary).last
     inf
     """
 

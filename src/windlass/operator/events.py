@@ -38,15 +38,15 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
     time: float
 
 
-def reference_to(thing: Object) -> Object:
+def reference_to(obj: Object) -> Object:
     """Return the `involvedObject` of an event about an object."""
-    namespace, name = location_of(thing)
+    namespace, name = location_of(obj)
     return {
-        "apiVersion": thing["apiVersion"],
-        "kind": thing["kind"],
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
         "namespace": namespace,
         "name": name,
-        "uid": uid_of(thing),
+        "uid": uid_of(obj),
     }
 
 
@@ -127,7 +127,7 @@ class EventRecorder:
 
     def record(
         self,
-        thing: Object,
+        obj: Object,
         reason: str,
         message: str,
         *,
@@ -137,7 +137,7 @@ class EventRecorder:
     ) -> None:
         """Queue an event of an object; `name` is the pod or service that the event is about."""
         event = PendingEvent(
-            about=reference_to(thing), reason=reason, message=message, name=name, kind=kind,
+            about=reference_to(obj), reason=reason, message=message, name=name, kind=kind,
             time=time.time() if at is None else at,
         )  # fmt: skip
         try:

@@ -138,7 +138,7 @@ class LeaderElection:
         self._waits_for = ""  # the holder that was logged last
         self._lease: Object | None = None
         self._renewed = 0.0  # start of the last successful renewal
-        self._clock = SystemClock().monotonic  # which goes on while the machine sleeps
+        self._clock = SystemClock().monotonic  # a clock that also runs while the machine sleeps
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
@@ -180,7 +180,7 @@ class LeaderElection:
 
     def _lose(self) -> None:
         level = logging.INFO if self._stopping.is_set() else logging.WARNING
-        _log.log(level, "leading no more")
+        _log.log(level, "no longer the leader")
         self.is_leading.clear()
         self._on_loss()
 
@@ -209,11 +209,13 @@ class LeaderElection:
             self.trouble = ""
             return False
         self._waits_for = ""
-        self._lease = None  # whatever comes of it: it is read again, unless this goes well
+        self._lease = None  # read the lease again unless the request succeeds
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})
         if new is None:
-            current = self._read()  # whose it is now: if another's, we lead no more
+            current = (
+                self._read()
+            )  # the current holder: if another instance, this one no longer leads
             self._observation = (
                 observe(self._observation, current, self._clock()) if current else self._observation
             )
@@ -255,7 +257,7 @@ class LeaderElection:
         return created
 
     def _write(self, lease: Object) -> Object | None:
-        """Write the lease and return it; none if another instance was first."""
+        """Write the lease and return it; None if another instance was first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             new = self._request("PUT", path, lease)

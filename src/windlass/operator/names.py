@@ -49,7 +49,7 @@ def replica_labels(kind: JobKind, job: str, role: str, index: int) -> dict[str, 
 
 
 def replica_of(labels: dict[str, str]) -> ReplicaId | None:
-    """Return the attempt that labels belong to; none if they name no replica.
+    """Return the attempt that labels belong to; None if they name no replica.
 
     A pod that another operator created has no attempt label and counts as the first attempt.
 

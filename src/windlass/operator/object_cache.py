@@ -25,7 +25,7 @@ class ObjectCache:
         namespaces: Sequence[str] = (),
         *,
         selector: str = "",
-        keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
+        keys: Callable[[Object], Iterable[str]] = lambda _obj: (),
         on_change: Change,
         on_trouble: Callable[[WindlassError | None], None],
         clock: Callable[[], float] = time.monotonic,
@@ -73,14 +73,14 @@ class ObjectCache:
 
     def items(self) -> list[Object]:
         """Return all objects in the cache."""
-        return [thing for watcher in self.watchers for thing in watcher.items()]
+        return [obj for watcher in self.watchers for obj in watcher.items()]
 
     def get(self, uid: str) -> Object | None:
         """Return the object with a uid, if it exists."""
         for watcher in self.watchers:
-            thing = watcher.get(uid)
-            if thing is not None:
-                return thing
+            obj = watcher.get(uid)
+            if obj is not None:
+                return obj
         return None
 
     def at(self, kind: Kind, namespace: str, name: str) -> Object | None:

@@ -161,7 +161,7 @@ class Operator:
             yield PartHealth(part=part, has_died=watcher.has_died, silence=watcher.silence)
         yield PartHealth(part="the loop that looks at jobs", has_died=self._controller.has_died)
         yield PartHealth(part="the thread that begins it", has_died=self._has_failed_to_start())
-        yield PartHealth(part="the thread that tells of events", has_died=self._recorder.has_died)
+        yield PartHealth(part="the thread that posts events", has_died=self._recorder.has_died)
         yield PartHealth(
             part="the thread that reads events of pods", has_died=self.pods.events.has_died
         )

@@ -23,9 +23,9 @@ OF_JOBS: tuple[PermissionRule, ...] = (
             (
                 "",
                 ("get", "list", "watch", "patch", "delete"),
-                "seeing jobs, keeping what is remembered of them, deleting those that expired",
+                "reading jobs, storing their annotations, deleting expired jobs",
             ),
-            ("/status", ("update",), "saying how jobs stand"),
+            ("/status", ("update",), "updating the status of jobs"),
             ("/finalizers", ("update",), "owning pods, where the cluster asks that of owners"),
         )
         for kind in JOB_KINDS
@@ -34,7 +34,7 @@ OF_JOBS: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="services", verbs=_OBJECTS, why="addresses by which replicas find each other"
     ),
-    PermissionRule(resource="events", verbs=("create",), why="telling what happens to jobs"),
+    PermissionRule(resource="events", verbs=("create",), why="posting events of jobs"),
 )
 """Required in every namespace of the operator."""
 

@@ -11,7 +11,7 @@ from windlass.packaging.ignore import quote_path
 from windlass.packaging.limits import printable
 from windlass.packaging.listing_freshness import is_recent
 from windlass.packaging.manifest import link_stays_inside
-from windlass.packaging.stat_cache import UNTRUSTED, Table
+from windlass.packaging.stat_cache import UNTRUSTED, StatTable
 
 _TRIES = 5
 _CHUNK = 1024 * 1024
@@ -33,7 +33,7 @@ class Reader:
         self._hold = hold
         self._held_size = 0
 
-    def read(self, table: Table, row: int, status: os.stat_result) -> bool:
+    def read(self, table: StatTable, row: int, status: os.stat_result) -> bool:
         """Read one file or link; return False if it does not belong in a tree."""
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):
@@ -70,7 +70,7 @@ class Reader:
             hint="\n".join([*shown, advice, *lines]),
         )
 
-    def _read_file(self, table: Table, row: int, flags: int) -> bool:
+    def _read_file(self, table: StatTable, row: int, flags: int) -> bool:
         try:
             digest, size, status, data = read_file(table.paths[row], flags, self._hold)
         except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,7 @@ class Reader:
         self._note(table, row, status, is_trusted)
         return True
 
-    def _read_link(self, table: Table, row: int, status: os.stat_result) -> bool:
+    def _read_link(self, table: StatTable, row: int, status: os.stat_result) -> bool:
         path, full = table.path(row), table.paths[row]
         try:
             target = os.readlink(full)
@@ -111,7 +111,7 @@ class Reader:
         self._note(table, row, status, True)
         return True
 
-    def _note(self, table: Table, row: int, status: os.stat_result, is_trusted: bool) -> None:
+    def _note(self, table: StatTable, row: int, status: os.stat_result, is_trusted: bool) -> None:
         table.modes[row] = status.st_mode
         table.inodes[row] = status.st_ino
         recent = is_recent(status.st_mtime_ns, status.st_ctime_ns, self._looked)
@@ -126,12 +126,12 @@ class Reader:
         folder = os.path.dirname(path)
         pointed = os.path.normpath(os.path.join(self._prefix, folder, target))
         resolved = os.path.realpath(os.path.join(self._real, folder, target))
-        places = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
+        candidates = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
         if "/../" in f"/{target}/".lstrip("./"):
-            places = places[2:]  # a `..` after a name, which may itself be a link
-        for base, place in places:
-            if place == base or place.startswith(base.rstrip("/") + "/"):
-                relative = os.path.relpath(place, os.path.join(base, folder))
+            candidates = candidates[2:]  # a `..` after a name, which may itself be a link
+        for base, candidate in candidates:
+            if candidate == base or candidate.startswith(base.rstrip("/") + "/"):
+                relative = os.path.relpath(candidate, os.path.join(base, folder))
                 return relative if link_stays_inside(path, relative) else None
         return None
 

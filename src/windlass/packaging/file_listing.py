@@ -40,7 +40,7 @@ _LOCAL_FILE_SYSTEMS = frozenset(
 Folder = tuple[str, int, int, int, bytes]
 
 
-class Listing(NamedTuple):
+class FileListing(NamedTuple):
     """The sorted absolute paths of a tree's files, and the state that the listing depends on."""
 
     files: list[str]
@@ -60,7 +60,9 @@ class _Step(NamedTuple):
     is_ignored: bool  # includes only paths that a `!` line names
 
 
-def list_tree(root: str, *, is_repository: bool, home: str, status: GitStatus | None) -> Listing:
+def list_tree(
+    root: str, *, is_repository: bool, home: str, status: GitStatus | None
+) -> FileListing:
     """Walk a tree and leave out ignored paths.
 
     `home` is the folder of Windlass's own files, which are never included. `status` is a git call
@@ -80,7 +82,7 @@ class _Walk:
         self._ignored: list[str] = []
         self._is_all_of_git = True
 
-    def run(self, is_repository: bool, status: GitStatus | None) -> Listing:
+    def run(self, is_repository: bool, status: GitStatus | None) -> FileListing:
         root = self._root
         index, tracked, ignored = None, b"", None
         if is_repository:
@@ -101,7 +103,7 @@ class _Walk:
         self._files.sort()
         left_out = None if len(self._ignored) > IGNORED_LIMIT else tuple(self._ignored)
         is_all = self._is_all_of_git and ignored is not None and not tracked
-        return Listing(self._files, self._folders, rules, index, tracked, left_out, is_all)
+        return FileListing(self._files, self._folders, rules, index, tracked, left_out, is_all)
 
     def _list_folder(self, step: _Step, is_repository: bool) -> list[_Step]:
         path, git_scopes, our_scopes, ignored, folder_is_ignored = step

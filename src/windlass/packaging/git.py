@@ -196,9 +196,11 @@ def rule_files(folder: str) -> list[str]:
 
 def git_settings() -> list[tuple[str, str]]:
     """Return the environment variables that configure git or locate its configuration."""
-    places = ("HOME", "XDG_CONFIG_HOME")
+    variables = ("HOME", "XDG_CONFIG_HOME")
     items = os.environ.items()
-    return sorted(item for item in items if item[0] in places or item[0].startswith("GIT_CONFIG"))
+    return sorted(
+        item for item in items if item[0] in variables or item[0].startswith("GIT_CONFIG")
+    )
 
 
 def git_directory(folder: str) -> str:

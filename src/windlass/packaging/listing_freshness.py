@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from windlass.packaging.file_listing import (
     IGNORED_LIMIT,
+    FileListing,
     Folder,
-    Listing,
     fingerprint,
     keeps_folder_times,
     scan_again,
@@ -46,7 +46,7 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
     return max(modified, changed) >= looked - tick
 
 
-def distrust_recent(listing: Listing, looked: int) -> Listing:
+def distrust_recent(listing: FileListing, looked: int) -> FileListing:
     """Return the listing with recently changed entries marked for another check."""
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
@@ -62,7 +62,7 @@ def distrust_recent(listing: Listing, looked: int) -> Listing:
     )
 
 
-def forget_folders(listing: Listing, prefix: str, files: Collection[str]) -> Listing:
+def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) -> FileListing:
     """Return the listing with the folders of some files marked as unknown.
 
     This covers existing files that are not packaged, such as a dangling link: they may be packaged
@@ -82,13 +82,13 @@ def forget_folders(listing: Listing, prefix: str, files: Collection[str]) -> Lis
 class StillListed(NamedTuple):
     """The last listing, updated as far as possible without git's answers."""
 
-    listing: Listing
+    listing: FileListing
     answers: tuple[Callable[[], bool], ...]
     candidates: list[str]  # new names, as absolute paths
     ignored: Callable[[], set[str] | None]
     cut: int  # the length of the root path, with its slash
 
-    def settle(self) -> tuple[Listing, list[str]] | None:
+    def settle(self) -> tuple[FileListing, list[str]] | None:
         """Return the listing and the new files, or None if the tree must be walked."""
         if not all(answer() for answer in self.answers):
             return None
@@ -104,7 +104,7 @@ class StillListed(NamedTuple):
 
 
 def compare_listing(
-    old: Listing, files: Sequence[str], root: str, *, is_repository: bool, looked: int
+    old: FileListing, files: Sequence[str], root: str, *, is_repository: bool, looked: int
 ) -> StillListed | None:
     """Compare a listing with the tree; None if the tree must be walked again.
 
@@ -125,7 +125,7 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        # Of git's index, only the files that are tracked although they are ignored matter.
+        # Only files in git's index that are tracked although they are ignored matter.
         if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)
@@ -146,14 +146,14 @@ def compare_listing(
     )
 
 
-def _with_ignored(listing: Listing, paths: list[str]) -> Listing:
+def _with_ignored(listing: FileListing, paths: list[str]) -> FileListing:
     if not paths or listing.ignored is None:
         return listing
     ignored = (*listing.ignored, *paths)
     return listing._replace(ignored=ignored if len(ignored) <= IGNORED_LIMIT else None)
 
 
-def _still_tracks_nothing_ignored(root: str, old: Listing) -> bool:
+def _still_tracks_nothing_ignored(root: str, old: FileListing) -> bool:
     return not old.tracked_ignored and old.ignored is not None and tracks_none_of(root, old.ignored)
 
 
@@ -174,7 +174,7 @@ def _start_ignore_check(root: str, candidates: list[str]) -> Callable[[], set[st
 
 class _Folders:
     def __init__(
-        self, root: str, old: Listing, files: Sequence[str], device: int, looked: int
+        self, root: str, old: FileListing, files: Sequence[str], device: int, looked: int
     ) -> None:
         self._prefix = os.path.join(root, "")
         self._old = old.folders

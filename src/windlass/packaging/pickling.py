@@ -66,7 +66,7 @@ def pack_call(
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Pickle arguments by name, which replace some arguments of a packed call.
+    """Pickle the arguments, by name, that replace arguments of a packed call.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))

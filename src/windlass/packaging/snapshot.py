@@ -22,14 +22,14 @@ from pathlib import Path
 from windlass.model.errors import SnapshotError
 from windlass.packaging import stat_cache
 from windlass.packaging.file_contents import Reader
-from windlass.packaging.file_listing import Listing, list_tree
+from windlass.packaging.file_listing import FileListing, list_tree
 from windlass.packaging.git import GitStatus, git_settings
 from windlass.packaging.git_cache import GitCache
 from windlass.packaging.limits import check_limits
 from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
-from windlass.packaging.stat_cache import LastSnapshot, Table
+from windlass.packaging.stat_cache import LastSnapshot, StatTable
 
 # With more changes than this, encoding the manifest again is not slower.
 _PATCH_LIMIT = 32
@@ -46,7 +46,7 @@ class Snapshot:
         self,
         root: Path,
         tree: str,
-        table: Table,
+        table: StatTable,
         size: int,
         held: dict[str, bytes],
         manifest: bytes | None,
@@ -224,23 +224,23 @@ class _Taking:
         if added:
             table = table.changed_by(added, ())
             for path in added:
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return table, listing, stale, gone, not added
 
     def _from_walk(self, before: LastSnapshot | None) -> _Listed:
         listing = self._walk()
         files = listing.files
         if before is None:
-            table, is_same_list = Table(self._prefix, files), False
+            table, is_same_list = StatTable(self._prefix, files), False
         else:
             is_same_list = before.table.paths == files
             table = before.table if is_same_list else before.table.rearranged(files)
         stale, gone = self._find_stale(table)
         return table, listing, stale, gone, is_same_list
 
-    def _walk(self) -> Listing:
+    def _walk(self) -> FileListing:
         if self._root.kind == "loaded":
-            return Listing([self._prefix + file for file in loaded_files(self._root)], [], [])
+            return FileListing([self._prefix + file for file in loaded_files(self._root)], [], [])
         listing = list_tree(
             self._path,
             is_repository=self._root.kind == "git",
@@ -249,7 +249,7 @@ class _Taking:
         )
         return distrust_recent(listing, self._looked)
 
-    def _find_written(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
+    def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
         """Find stale files like `_find_stale`, if no file was replaced since the last snapshot.
 
         The kernel records the time of every change to a file's content or mode, and no program can
@@ -267,10 +267,10 @@ class _Taking:
             return self._find_stale(table)
         if changed != table.changed:
             for path in compress(table.paths, map(ne, changed, table.changed)):
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return stale, gone
 
-    def _find_stale(self, table: Table) -> tuple[dict[str, os.stat_result], list[str]]:
+    def _find_stale(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
         """Find files whose cached data is outdated, and files that no longer exist."""
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
@@ -295,10 +295,10 @@ class _Taking:
                 ):
                     stale[path] = status
             except OSError:
-                self._look(path, stale, gone)
+                self._list(path, stale, gone)
         return stale, gone
 
-    def _look(self, path: str, stale: dict[str, os.stat_result], gone: list[str]) -> None:
+    def _list(self, path: str, stale: dict[str, os.stat_result], gone: list[str]) -> None:
         try:
             stale[path] = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -306,7 +306,7 @@ class _Taking:
         except OSError as error:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
-    def _check_limits(self, table: Table, stale: dict[str, os.stat_result]) -> None:
+    def _check_limits(self, table: StatTable, stale: dict[str, os.stat_result]) -> None:
         """Check the number and sizes of files before any file is read."""
         sizes = table.sizes.tolist()
         for row in table.links:
@@ -345,15 +345,15 @@ class _Git:
         if self._status is not None:
             self._status.begin()
 
-    def is_saved(self, listing: Listing, generation: bytes) -> None:
+    def is_saved(self, listing: FileListing, generation: bytes) -> None:
         if self._status is not None and self._starts_git_now and listing.is_all_of_git:
             self._status.on_state(partial(self._memory.keep, generation))
 
 
-_Listed = tuple[Table, Listing, dict[str, os.stat_result], list[str], bool]
+_Listed = tuple[StatTable, FileListing, dict[str, os.stat_result], list[str], bool]
 
 
-def _patched(before: LastSnapshot, table: Table, old_entries: dict[int, Entry]) -> bytes | None:
+def _patched(before: LastSnapshot, table: StatTable, old_entries: dict[int, Entry]) -> bytes | None:
     """Patch the previous manifest, for a tree in which few files changed."""
     manifest = before.manifest()
     if manifest is None:

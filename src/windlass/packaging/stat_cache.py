@@ -18,7 +18,7 @@ import msgspec
 
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.file_listing import Listing
+from windlass.packaging.file_listing import FileListing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
 from windlass.worker.common.file_reads import regular_only
 
@@ -29,7 +29,7 @@ _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of the body
 UNTRUSTED = -1
 
 
-class Table:
+class StatTable:
     """The files of a tree as columns of equal length, sorted by path.
 
     The paths are absolute, because they are checked every time and returned rarely.
@@ -101,13 +101,13 @@ class Table:
         """Return the row of a path."""
         return bisect_left(self.paths, path)
 
-    def rearranged(self, paths: list[str]) -> Table:
+    def rearranged(self, paths: list[str]) -> StatTable:
         """Return the table for another list of files; new files have no data."""
-        table = Table(self.prefix, paths)
+        table = StatTable(self.prefix, paths)
         row_by_path = {path: row for row, path in enumerate(self.paths)}
         rows = [row_by_path.get(path, -1) for path in paths]
         # The row of a new file is -1, the last one, which is an entry without data.
-        unknown = Table(self.prefix, [""])
+        unknown = StatTable(self.prefix, [""])
         for name in ("modified", "changed", "sizes", "inodes", "modes"):
             column = getattr(self, name) + getattr(unknown, name)
             setattr(table, name, array(column.typecode, map(column.__getitem__, rows)))
@@ -120,7 +120,7 @@ class Table:
             table.links = {row: target for row, target in links if row is not None}
         return table
 
-    def changed_by(self, added: Collection[str], removed: Collection[str]) -> Table:
+    def changed_by(self, added: Collection[str], removed: Collection[str]) -> StatTable:
         """Return the table with some files added and some removed."""
         if not added and not removed:
             return self
@@ -145,8 +145,8 @@ class Table:
 class LastSnapshot(NamedTuple):
     """The last snapshot of a root."""
 
-    table: Table
-    listing: Listing
+    table: StatTable
+    listing: FileListing
     tree: str
     total: int  # total bytes of all files
     file: str
@@ -215,8 +215,8 @@ def save(
     file: str,
     root: str,
     conditions: str,
-    table: Table,
-    listing: Listing,
+    table: StatTable,
+    listing: FileListing,
     manifest: bytes,
     tree: str,
 ) -> bytes:
@@ -259,7 +259,7 @@ def save(
 
 
 def _remembered(stored: _Stored, root: str, file: str) -> LastSnapshot | None:
-    table = Table(os.path.join(root, ""), [])
+    table = StatTable(os.path.join(root, ""), [])
     table.paths = _split(stored.paths)
     for column, data in zip(
         (table.modified, table.changed, table.sizes, table.inodes, table.modes),
@@ -288,7 +288,7 @@ def _remembered(stored: _Stored, root: str, file: str) -> LastSnapshot | None:
             strict=True,
         )
     )
-    listing = Listing(
+    listing = FileListing(
         table.paths,
         folders,
         [(os.fsdecode(rule), recorded) for rule, recorded in stored.rules],

@@ -71,7 +71,7 @@ class AttemptFiles:
 
     @property
     def name(self) -> str:
-        """The name of its replica in addresses."""
+        """The name of the replica in addresses."""
         return f"{self.replica.role}-{self.replica.index}"
 
     @property

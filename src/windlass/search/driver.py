@@ -123,8 +123,8 @@ class Driver:
         going = policy.running
         due = policy.next_due(time.monotonic())
         with contextlib.suppress(queue.Empty):
-            for place in range(_AT_ONCE):
-                news = self._next(0.0 if place else due)
+            for index in range(_AT_ONCE):
+                news = self._next(0.0 if index else due)
                 if not isinstance(news, ExperimentRecord):
                     policy.learn(news, time.monotonic())
         for order in policy.take_orders(time.monotonic()):
@@ -134,7 +134,7 @@ class Driver:
                 self._stop(order.trial_id, order.reason)
         if not live.is_live:
             ended = [tried for tried in going if tried.state is not SearchState.RUNNING]
-            live.say(*([(self._progress.line_of(tried), "")] for tried in ended))
+            live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
         """Return the next event; raise `queue.Empty` after `seconds` without one."""

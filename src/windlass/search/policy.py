@@ -193,16 +193,16 @@ class SearchPolicy:
 
     def is_mine(self, record: TrialRecord) -> bool:
         """Return True if a trial belongs to this search and is not a repetition of one."""
-        place = record.recipe.search
-        if place is None or place.search != self.name:
+        position = record.recipe.search
+        if position is None or position.search != self.name:
             return False
-        return record.recipe.identity == identity(self.name, place.number)
+        return record.recipe.identity == identity(self.name, position.number)
 
     def _begun(self, record: TrialRecord, now: float) -> None:
-        place = record.recipe.search
-        if place is None or record.id in self._by_id:
+        position = record.recipe.search
+        if position is None or record.id in self._by_id:
             return
-        self._early[place.number] = record
+        self._early[position.number] = record
         while (first := self._early.pop(len(self.tried), None)) is not None:
             assert first.recipe.search is not None  # noqa: S101 -- it is part of this search
             params = first.recipe.search.params

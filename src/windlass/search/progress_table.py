@@ -46,9 +46,9 @@ class ProgressTable:
             (repr(policy.name), "name"),
             (f"  {done} of {whole} trials: ", ""),
         ]
-        for place, (word, number) in enumerate(counts(policy).items()):
+        for index, (word, number) in enumerate(counts(policy).items()):
             head += [
-                (", " if place else "", ""),
+                (", " if index else "", ""),
                 (f"{number} {word}", _COLOURS.get(word, "yellow")),
             ]
         body: list[Line] = []
@@ -76,7 +76,7 @@ class ProgressTable:
         clock = f"  {passed}, {self._left}" if self._left else f"  {passed}"
         return [[*self._head, (clock, "dim")], *self._body]
 
-    def line_of(self, tried: SearchTrial) -> str:
+    def describe_end(self, tried: SearchTrial) -> str:
         """Describe how one trial ended, for output without a table."""
         policy = self._policy
         self._reported += tried.state is not SearchState.INTERRUPTED

@@ -48,8 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         chosen: dict[str, Any] = {}
         for name, space in reversed(self.space.items()):
             values = space.values or []
-            number, place = divmod(number, len(values))
-            chosen[name] = values[place]
+            number, index = divmod(number, len(values))
+            chosen[name] = values[index]
         return {name: chosen[name] for name in self.space}
 
 

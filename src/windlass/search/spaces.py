@@ -274,7 +274,7 @@ def _check_order(what: str, low: float, high: float) -> None:
         return
     why = "they are the same" if low == high else "low is the greater"
     hint = (
-        "What is the same in every trial goes along as args={...}."
+        "Pass values that are the same in every trial as args={...}."
         if low == high
         else f"The other way round: {what}({high:g}, {low:g})"
     )

@@ -101,12 +101,14 @@ def _recorded(args: Any) -> Any:
     {'data': '<object object>', 'kinds': ['a', 'b']}
     """
     try:
-        return msgspec.json.decode(msgspec.json.encode(args, enc_hook=_look, order="deterministic"))
+        return msgspec.json.decode(
+            msgspec.json.encode(args, enc_hook=_describe, order="deterministic")
+        )
     except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are not text, and similar
-        return _look(args)
+        return _describe(args)
 
 
-def _look(value: object) -> str:
+def _describe(value: object) -> str:
     """Return the repr of a value without its memory address."""
     return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
 

@@ -236,10 +236,10 @@ def _assemble(
     admission = AdmissionQueue(capacity)
     metrics = FileMetricStore(home.path, database, trials.note, _publish_points(hub))
     reader = MetricReader(metrics)
-    local.nudges.on_metrics(reader.look)
+    local.nudges.on_metrics(reader.read_soon)
     checkpoints = CheckpointStore(home.path, database, blobs, metrics, trials.keeping)
     checkpoint_reader = CheckpointReader(checkpoints)
-    local.nudges.on_checkpoint(lambda source: checkpoint_reader.look(source.trial_id))
+    local.nudges.on_checkpoint(lambda source: checkpoint_reader.read_soon(source.trial_id))
     logs = FileLogStore(home.path)
     recorder = ControllerStore(
         home, trials, blobs, logs, private, metrics, checkpoints, hub.publish

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def _load_room() -> Callable[[str], None]:
-    room = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     # Python adds the folder of the script to the path. Its module names must not affect user code.
-    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(room):
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
         del sys.path[0]
     package = type(sys)("windlass")
-    package.__path__ = [os.path.dirname(room)]
+    package.__path__ = [os.path.dirname(folder)]
     sys.modules["windlass"] = package
     from windlass.worker.program.call import run_call
 

@@ -19,9 +19,9 @@ def main() -> None:
 
 def _make_room_importable() -> None:
     """Provide a stand-in package `windlass` with `worker` only, since site-packages is disabled."""
-    room = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     package = type(sys)("windlass")
-    package.__path__ = [os.path.dirname(room)]
+    package.__path__ = [os.path.dirname(folder)]
     sys.modules["windlass"] = package
 
 

@@ -246,7 +246,8 @@ def test_all_problems_are_reported_at_once_in_the_order_of_lines(folder: Path) -
         ),
         (
             "script = 'other.py'\n[volumes]\ndata = '../none'",
-            "jobs/job.toml:3: volumes: 'none' does not exist on this machine",
+            "jobs/job.toml:3: volumes: 'none' does not exist on this machine; "
+            "create it or change the path",
         ),
         (
             "script = 'other.py'\ncpus = 1",

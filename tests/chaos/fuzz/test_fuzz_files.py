@@ -374,7 +374,7 @@ def test_invalid_datagrams_do_not_stop_the_notification_listener(
             heard.clear()
             speaker.sendto(data[:4096], listener.path)
             speaker.sendto(encoded(NUDGE), listener.path)
-            eventually(lambda: "c0ffee" in heard, "the true nudge is heard")
+            eventually(lambda: "c0ffee" in heard, "the true nudge is received")
             for uid in heard:
                 uid.encode()  # an id that the database accepts
 

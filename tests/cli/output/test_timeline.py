@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.cli.output.timeline import Mark, Moment, build_timeline, draw, spell_names
+from windlass.cli.output.timeline import Mark, TimelineEvent, build_timeline, draw, spell_names
 from windlass.model.job import JobSpec, ProcessCall, RestartScope, Role
 from windlass.model.records import Attempt, Cause, TrialRecord, TrialState
 from windlass.model.status import Condition, ConditionType, Event, EventKind
@@ -200,9 +200,9 @@ def test_starts_and_stops_are_shown_until_they_take_effect() -> None:
 
 def test_a_line_wraps_only_if_it_is_too_long() -> None:
     moments = [
-        Moment(START, Mark.CREATED, "created"),
-        Moment(START + 1, Mark.FAILED, "worker-1 was killed by SIGKILL (exit code 137)"),
-        Moment(START + 2, Mark.DONE, "succeeded"),
+        TimelineEvent(START, Mark.CREATED, "created"),
+        TimelineEvent(START + 1, Mark.FAILED, "worker-1 was killed by SIGKILL (exit code 137)"),
+        TimelineEvent(START + 2, Mark.DONE, "succeeded"),
     ]
     lines = draw(moments, width=40)
     assert [line.sign for line in lines] == ["○", "✗", "│", "✓"]
@@ -212,7 +212,7 @@ def test_a_line_wraps_only_if_it_is_too_long() -> None:
 
 def test_a_plain_terminal_gets_plain_marks() -> None:
     names = spell_names([("worker", 0), ("worker", 1), ("worker", 2)])
-    moments = [Moment(START, mark, names) for mark in Mark]
+    moments = [TimelineEvent(START, mark, names) for mark in Mark]
     for line in draw(moments, plain=True):
         assert f"{line.sign}{line.text}".isascii()
 
@@ -228,5 +228,8 @@ def test_the_middle_of_a_very_long_timeline_is_left_out() -> None:
 
 
 def test_equal_times_are_printed_once() -> None:
-    moments = [Moment(START, Mark.CREATED, "a"), *(Moment(START + 61, Mark.NOTE, t) for t in "bc")]
+    moments = [
+        TimelineEvent(START, Mark.CREATED, "a"),
+        *(TimelineEvent(START + 61, Mark.NOTE, t) for t in "bc"),
+    ]
     assert [line.when.strip() for line in draw(moments)][1:] == ["+1m 1s", ""]

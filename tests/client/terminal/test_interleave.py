@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.client.resources.trial.logs.lines import LineJoiner, LogLine
-from windlass.client.terminal.interleave import Lanes, Line
+from windlass.client.terminal.interleave import Lanes, OutputLine
 from windlass.model.logs import LogPart
 
 NAMES = ["chief-0", "worker-0", "worker-1"]
@@ -36,14 +36,14 @@ def outputs(draw: st.DrawFn) -> list[LogPart]:
     return parts
 
 
-def by_lane(lines: list[Line]) -> dict[tuple[str, str], list[str]]:
+def by_lane(lines: list[OutputLine]) -> dict[tuple[str, str], list[str]]:
     ordered = sorted(lines, key=lambda line: line[:2])
     return {lane: [x.text for x in run] for lane, run in groupby(ordered, lambda each: each[:2])}
 
 
-def as_line(line: LogLine) -> Line:
+def as_line(line: LogLine) -> OutputLine:
     text = line.rstrip("\r").rpartition("\r")[2]
-    return Line(f"{line.role}-{line.replica_index}", line.stream, text)
+    return OutputLine(f"{line.role}-{line.replica_index}", line.stream, text)
 
 
 @given(outputs())
@@ -52,7 +52,7 @@ def test_every_line_appears_whole_once_and_in_the_order_of_its_writer(parts: lis
     shown = [line for part in parts for line in lanes.feed(part)]
     shown += lanes.rest()
     # Joined by attempt: an open line ends when the next attempt begins.
-    expected: list[Line] = []
+    expected: list[OutputLine] = []
     for attempt in range(1, 42):
         joiner = LineJoiner()
         expected += map(as_line, joiner.feed(p for p in parts if p.attempt == attempt))
@@ -73,8 +73,8 @@ def test_incomplete_lines_are_shown_after_a_while_in_the_order_of_replicas() -> 
     begin("worker-0", "two", now=2.0)
     begin("worker-0", "\rthree", now=3.0)
     assert lanes.unended(before=0.9) is None
-    assert lanes.unended(before=1.0) == Line("worker-1", "stdout", "one")
-    assert lanes.unended(before=2.0) == Line("worker-0", "stdout", "three")
+    assert lanes.unended(before=1.0) == OutputLine("worker-1", "stdout", "one")
+    assert lanes.unended(before=2.0) == OutputLine("worker-0", "stdout", "three")
 
 
 def test_an_endless_line_is_not_held_back_forever() -> None:

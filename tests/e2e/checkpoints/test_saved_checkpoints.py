@@ -81,7 +81,7 @@ def test_a_checkpoint_has_the_metrics_of_its_step_in_every_query(home: Path, gat
             [each.metrics for each in trial.list_checkpoints()]
             == [at_first, {**at_first, "loss": 3.0}]
         ),
-        "they have what was reported so far",
+        "they have all earlier reports",
     )
     gate.touch()
     trial.wait()
@@ -300,7 +300,7 @@ def test_a_warning_about_a_grouped_metric_appears_while_the_trial_runs(
             time.sleep(0.05)  # no notification for a file
 
     trial = long.submit(str(gate))
-    eventually(lambda: bool(warnings_of(trial)), "it was told of")
+    eventually(lambda: bool(warnings_of(trial)), "it was reported")
     assert not trial.is_finished
     gate.touch()
     assert len(warnings_of(trial.wait())) == 1
@@ -344,7 +344,7 @@ def test_the_first_checkpoint_of_a_continued_trial_is_not_deleted(home: Path) ->
 
     gate = home / "gate"
     trial = save.submit(str(gate))
-    eventually(lambda: steps_of(trial) == [1], "it was told of while it goes on")
+    eventually(lambda: steps_of(trial) == [1], "it was reported while it continues")
     with pytest.raises(wl.Conflict, match="so there is nothing to continue"):
         trial.continue_()
     other = trial.fork()

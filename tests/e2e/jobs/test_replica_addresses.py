@@ -67,7 +67,7 @@ def test_addresses_survive_kills_of_replica_and_server_and_are_freed_after_the_j
     os.kill(found["pid"], signal.SIGKILL)
     state = fresh_home / "trials" / str(trial.id) / "worker-0" / "1" / "state.json"
     os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)  # without a server
-    eventually(lambda: wl.get_trial(trial.id).restarts == 1, "it is told of")
+    eventually(lambda: wl.get_trial(trial.id).restarts == 1, "it is reported")
     eventually((folder / "worker-0.2").exists, "it listens again, at the same address")
     after = [each.address for each in trial.refresh().replicas]
     assert after == before

@@ -301,7 +301,7 @@ wl.report_progress(1)
 wait_for({str(gates[1])!r})
 """
     trial = submit(role(program))
-    eventually(lambda: trial.refresh().progress == 0.25, "it is told how far it is")
+    eventually(lambda: trial.refresh().progress == 0.25, "its progress is reported")
     kill_server(home)
     assert trial.refresh().progress == 0.25
     gates[0].touch()

@@ -29,7 +29,9 @@ def test_every_replica_is_measured_and_tables_show_only_reported_metrics(
         return {point.index for point in points if point.value > 1 << 20}
 
     try:
-        eventually(lambda: "system/memory_bytes" in trial.refresh().summary_metrics, "it is told")
+        eventually(
+            lambda: "system/memory_bytes" in trial.refresh().summary_metrics, "it is reported"
+        )
         eventually(lambda: seen() == {0, 1}, "both are looked at while they run")
     finally:
         go.touch()

@@ -76,7 +76,7 @@ def test_secrets_reach_the_process_and_leave_no_trace(
         shown.append(told.stdout)
     values = (by_name, by_value, in_lines.splitlines()[1])
     assert not [text for text in shown if any(value in text for value in values)]
-    assert "API_KEY" in shown[-1], "that there is a secret of that name is no secret"
+    assert "API_KEY" in shown[-1], "the name of a secret is not secret"
 
     eventually(lambda: not os.listdir(home / "private"), "the private files are erased")
     assert traces(home, *values) == []

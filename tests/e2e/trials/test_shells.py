@@ -170,7 +170,7 @@ def test_a_shell_continues_while_no_server_runs(home: Path, how: str) -> None:
         os.kill(pid, signal.SIGTERM)
         eventually(lambda: not (home / "server.json").exists(), "the server has left")
     assert "<still here>" in type_line(shell, 'echo "<$kept>"', "<still here>")
-    assert seen.until(b"<still here>"), "whoever followed it follows it on"
+    assert seen.until(b"<still here>"), "its followers continue to follow it"
     shell.send("exit 4\n")
     assert shell.wait(timeout=PATIENCE).exit_code == 4
 

@@ -67,7 +67,7 @@ def test_a_suspended_trial_runs_nothing_and_resumes_with_the_next_attempt(stage:
     assert trial.wait(PATIENCE).state == "SUCCEEDED"
     assert [each.attempt for each in trial.replicas] == [3, 3]
     assert reasons(trial).count("Suspended") == reasons(trial).count("Resumed") == 2
-    assert trial.restarts == 0, "a suspension is no failure"
+    assert trial.restarts == 0, "a suspension is not a failure"
 
 
 def test_a_trial_submitted_as_suspended_creates_nothing_until_it_is_resumed(stage: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_deeply_nested_object_does_not_hide_others(
 def test_an_unreadable_event_is_reported(telling: type[Telling]) -> None:
     telling.told = (b'{"type": "ADDED", "object": {}}',)
     with _watching() as watcher:
-        eventually(lambda: watcher.trouble is not None, "it is told")
+        eventually(lambda: watcher.trouble is not None, "it is reported")
         assert "The response of the cluster for pods cannot be parsed" in str(watcher.trouble)
         telling.told = (b'{"type": "ADDED", "object": %b}' % _pod("a", 2),)
         eventually(lambda: _names(watcher) == ["a"], "it goes on once it can")

@@ -55,11 +55,11 @@ TOLD = {
     ),
     "no-such-node": (
         "NoSuchNode",
-        "The only machine is not what was asked for (disk=no-such-disk).",
+        "The only machine is without the requested labels (disk=no-such-disk).",
     ),
     "no-such-nodes": (
         "NoSuchNode",
-        "The only machine is not what was asked for (disk In ssd|nvme).",
+        "The only machine is without the requested labels (disk In ssd|nvme).",
     ),
     "not-executable": (
         "NotExecutable",
@@ -95,8 +95,8 @@ TOLD = {
     "secret-volume-missing": ("SecretMissing", "There is no secret db in namespace lab."),
     "set-aside": (
         "TaintNotTolerated",
-        "No machine takes it: 1 of 2 machines is tainted (dedicated=ml); 1 of 2 machines is not "
-        "what was asked for (windlass-test=lab).",
+        "No machine takes it: 1 of 2 machines is tainted (dedicated=ml); 1 of 2 machines is "
+        "without the requested labels (windlass-test=lab).",
     ),
     "too-late": ("DeadlineExceeded", "It ran longer than its pod's deadline."),
     "too-many-cpus": ("Unschedulable", "The only machine has less than 1000 CPUs free."),

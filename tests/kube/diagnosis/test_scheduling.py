@@ -37,7 +37,7 @@ def pod(**spec: Any) -> dict[str, Any]:
         ),
         (
             "0/2 nodes are available: 2 node(s) didn't match node selector.",
-            "None of the 2 machines is what was asked for (disk=ssd).",
+            "None of the 2 machines has the requested labels (disk=ssd).",
         ),
         # 1.24 and later
         (
@@ -50,7 +50,7 @@ def pod(**spec: Any) -> dict[str, Any]:
             "node affinity/selector. preemption: 0/3 nodes are available: 1 No preemption victims "
             "found for incoming pod, 2 Preemption is not helpful for scheduling.",
             "No machine takes it: 1 of 3 machines has less than 4 GPUs free; "
-            "2 of 3 machines are not what was asked for (disk=ssd).",
+            "2 of 3 machines are without the requested labels (disk=ssd).",
         ),
         (
             "0/1 nodes are available: 1 node(s) were unschedulable.",
@@ -96,7 +96,7 @@ def test_the_message_of_a_scheduler_is_explained_in_terms_of_the_user(
             "anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector.",
             "No machine takes it: 2 of 6 machines have less than 4 TPU chips free; "
             "2 of 6 machines are of a TPU that another job has; "
-            "2 of 6 machines are not what was asked for (disk=ssd).",
+            "2 of 6 machines are without the requested labels (disk=ssd).",
         ),
         (
             "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.",

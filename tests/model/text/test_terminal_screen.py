@@ -36,7 +36,7 @@ def test_a_full_screen_program_is_replayed_from_its_start() -> None:
 def test_a_full_screen_program_that_started_too_long_ago_still_gets_the_second_screen() -> None:
     told = replay(b"\x1b[?1049h\x1b[?1000h" + b"drawn\n" * 1000, 60)
     assert b"\x1b[?1049h" in told
-    assert b"\x1b[?1000h" in told, "and clicks of the mouse are told"
+    assert b"\x1b[?1000h" in told, "and mouse clicks are reported"
 
 
 def test_after_a_full_screen_program_the_replay_uses_the_first_screen() -> None:

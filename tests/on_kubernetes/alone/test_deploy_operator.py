@@ -72,7 +72,8 @@ def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     jobs.wait_nothing_left()
     eventually(
-        lambda: any(each.startswith("Completed: ") for each in jobs.events("train")), "it is told"
+        lambda: any(each.startswith("Completed: ") for each in jobs.events("train")),
+        "it is reported",
     )
     # The acting operator is deleted, and the other takes over.
     first = _leader(jobs, lease)

@@ -57,7 +57,7 @@ def test_replicas_on_an_unresponsive_node_are_lost_after_their_deletion_is_due(
     with rigged(home_with_cluster, rig) if rig else nullcontext():
         trial = persisting(namespace, gate)
         kubelet.stop()
-        eventually(lambda: "node does not answer" in trial.refresh().message, "that is told")
+        eventually(lambda: "node does not answer" in trial.refresh().message, "this is reported")
         # A cluster does this after some minutes, unless all of its nodes are lost.
         for name in pods_of(namespace):
             namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=1)
@@ -120,7 +120,7 @@ def check_that_all_start_again(
         (2, 2, 0, ""),
     ]
     check_complete(trial, gate, ["0-1", "0-2", "1-1", "1-2", "2-1", "2-2"], cut_short="-1")
-    assert told <= set(said(trial)), "what was told before is still there"
+    assert told <= set(said(trial)), "earlier reports are still there"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 

@@ -132,7 +132,7 @@ def test_without_a_namespace_all_namespaces_are_managed(
     with operating(alone, "--lease-namespace", jobs.namespace) as process:
         process.wait_leading()
         assert "Managing the jobs of all namespaces" in process.output
-        for each in everywhere:  # the same name: jobs are told apart by where they are
+        for each in everywhere:  # the same name: the namespace distinguishes jobs
             each.create("TFJob", "train", Worker=each.role(2, "pass"))
         for each in everywhere:
             assert each.ended("TFJob", "train")["type"] == "Succeeded"

@@ -117,7 +117,7 @@ def test_the_machines_of_a_tpu_find_each_other_and_are_exclusive(
         eventually(lambda: sorted(said(first)) == both, "they have found each other")
         second = job.submit()
         told = "The only machine is of a TPU that another job has."
-        eventually(lambda: told in replica_messages(second), "it is told what it waits for")
+        eventually(lambda: told in replica_messages(second), "the reason of its wait is reported")
         for pod in pods_of(namespace).values():
             is_first = pod.metadata.labels[pod_names.TRIAL] == str(first.id)
             assert pod.spec.node_name == (node if is_first else None)

@@ -34,7 +34,7 @@ def test_trials_survive_an_outage_of_the_api_server_of_a_minute(
     server = part_named("apiserver")
     server.stop()
     try:
-        eventually(lambda: says_unreachable(trial), "why nothing new is known is told")
+        eventually(lambda: says_unreachable(trial), "the reason for missing reports is reported")
         away_at = int(gate.read("steps-0-1"))
         # Meanwhile one ends, one dies, one continues.
         gate.tell("go-1")

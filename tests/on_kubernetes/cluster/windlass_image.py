@@ -124,7 +124,7 @@ def _run(command: str, root: Path, stage: Stage) -> None:
 
 
 def _make_place(path: Path, place: Path, root: Path, made: list[Path]) -> None:
-    """Create a mount point, and record what was created for it."""
+    """Create a mount point, and record the created paths."""
     missing = [each for each in (place, *place.parents) if each != root and not each.exists()]
     for each in reversed([each for each in missing if root in each.parents]):
         if each == place and not path.is_dir():

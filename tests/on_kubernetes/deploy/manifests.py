@@ -109,7 +109,9 @@ def logs_of(connection: Connection, namespace: str, pod: str) -> str:
 
 def _is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+    return any(
+        (condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions
+    )
 
 
 def _said(connection: Connection, namespace: str, name: str) -> str:

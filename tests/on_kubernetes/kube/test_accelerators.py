@@ -111,7 +111,7 @@ def test_an_attempt_waits_for_another_machine_after_its_machine_is_gone(
     # A new server, which has seen no machine, but has the records of the previous one.
     restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
     core.delete_namespaced_pod(first, namespace.name)
-    eventually(lambda: "what was asked for" in replica_messages(trial), "its next pod waits")
+    eventually(lambda: "the requested labels" in replica_messages(trial), "its next pod waits")
     with pytest.raises(wl.ResourceError, match="'a100x2' is not available in this cluster"):
         job.submit()
     with accelerators(core, {GPU: 4}, labels):

@@ -68,7 +68,7 @@ def test_a_running_server_is_checked_and_a_shell_with_another_cluster_is_reporte
         f"Jobs run on the cluster of the server: {found['cluster']['text'].split()[0]}"
         in (other["this shell"]["text"])
     )
-    assert "windlass server stop" in other["this shell"]["mend"]
+    assert "windlass server stop" in other["this shell"]["remedy"]
     without = findings("kubernetes", "check")  # this shell has no cluster, and the server has one
     assert without["namespace"]["text"] == namespace.name and "this shell" not in without
 
@@ -113,11 +113,11 @@ def test_one_command_grants_all_missing_permissions(
     said = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
     wrong = [each for each in said if each["check"] == "right" and each["level"] == "error"]
     assert len(wrong) == 2
-    assert [each["mend"] for each in wrong] == [""] * 2
+    assert [each["remedy"] for each in wrong] == [""] * 2
     [rights] = [each for each in said if each["check"] == "rights"]
     assert rights["text"] == "3 rights are missing"
-    assert rights["mend"].count("windlass kubernetes rights") == 1
-    command = rights["mend"].partition(": ")[2].partition(" | ")[0]
+    assert rights["remedy"].count("windlass kubernetes rights") == 1
+    command = rights["remedy"].partition(": ")[2].partition(" | ")[0]
     for manifest in yaml.safe_load_all(windlass(*command.split()[1:], config=config).stdout):
         plural = {"Role": "roles", "RoleBinding": "rolebindings"}[manifest["kind"]]
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
@@ -140,7 +140,10 @@ def test_the_doctor_reports_a_known_cluster_in_one_line_and_no_other(
 
     eventually(is_well, "the doctor says that jobs may run there")
     assert windlass("server", "start", config=config).returncode == 0
-    eventually(lambda: "kubernetes" in findings("doctor"), "the server's is told without one here")
+    eventually(
+        lambda: "kubernetes" in findings("doctor"),
+        "the server's cluster is reported without one here",
+    )
 
 
 @pytest.mark.thorough
@@ -153,7 +156,7 @@ def test_the_doctor_does_not_wait_for_an_unreachable_cluster(
     found = findings("doctor", config=config)["kubernetes"]
     assert found["level"] == "warning"
     assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
-    assert "Details: windlass kubernetes check" in found["mend"]
+    assert "Details: windlass kubernetes check" in found["remedy"]
 
 
 def test_permissions_are_printed_for_the_account_and_namespace_of_the_jobs(

@@ -182,7 +182,7 @@ def test_tainted_machines_differ_from_machines_without_a_resource(
             found = _explained(connection, "refused")
             return found is not None and "tainted (dedicated=ml)" in found.sentence
 
-        eventually(is_told, "the taint is told")
+        eventually(is_told, "the taint is reported")
     finally:
         connection.request("DELETE", f"/api/v1/nodes/{node}")
 

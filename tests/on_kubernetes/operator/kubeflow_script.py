@@ -70,7 +70,7 @@ def main():
         "succeeded": training.is_job_succeeded("mnist"),
         "failed": training.is_job_failed("mnist"),
         "created": training.is_job_created("mnist"),
-        "conditions": [each.type for each in training.get_job_conditions("mnist")],
+        "conditions": [condition.type for condition in training.get_job_conditions("mnist")],
         "completion": str(done.status.completion_time),
         "pods": sorted(training.get_job_pod_names("mnist")),
         "workers": sorted(training.get_job_pod_names("mnist", replica_type="worker")),

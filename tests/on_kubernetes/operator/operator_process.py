@@ -255,7 +255,7 @@ class Jobs:
     def wait_told(self, name: str, *texts: str) -> None:
         """Wait for an event of an object. An event of several replicas occurs once."""
         eventually(
-            lambda: any(all(text in each for text in texts) for each in self.events(name)),
+            lambda: any(all(text in event for text in texts) for event in self.events(name)),
             f"{name}: {texts} is told",
         )
 

@@ -128,7 +128,7 @@ def test_a_permanent_refusal_of_the_api_fails_the_job_once_with_field_and_reason
         assert end["message"].startswith("spec.tfReplicaSpecs.Worker.template")
         assert told in end["message"]
         event = f"InvalidSpec: {end['message']}"
-        eventually(partial(_is_told, jobs, name, event), "it is told as an event")
+        eventually(partial(_is_told, jobs, name, event), "an event reports it")
         assert [each for each in jobs.events(name) if "Service" not in each] == [event]
     assert not jobs.pods()
     assert "Traceback" not in operator.output
@@ -151,7 +151,7 @@ def test_a_running_job_survives_a_change_that_the_api_refuses(
     odd = _labelled(jobs.role(2, SLEEP), "no label!")
     change = jobs.body("TFJob", "train", Worker=odd)["spec"]
     jobs.patch("TFJob", "train", {"spec": change})
-    eventually(lambda: _failures(jobs, "train"), "it is told")
+    eventually(lambda: _failures(jobs, "train"), "it is reported")
     assert "metadata.labels: Invalid value" in _failures(jobs, "train")[0]
     assert "Failed" not in jobs.conditions("TFJob", "train")
     jobs.wait_running("train-worker-0")

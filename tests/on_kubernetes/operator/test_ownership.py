@@ -98,11 +98,11 @@ def test_a_pod_without_the_labels_of_its_job_is_released(
     path = PODS.path(jobs.namespace, "train-worker-1")
     _label(jobs, "train-worker-1", label)
     told = "ReleasedPod: Released pod: train-worker-1"
-    eventually(lambda: told in jobs.events("train"), "it is told")
+    eventually(lambda: told in jobs.events("train"), "it is reported")
     # It has the name that the job's own pod needs, which is reported and awaited.
     eventually(
         lambda: any("train-worker-1 in namespace" in each for each in jobs.events("train")),
-        "it is told what is in the way",
+        "the obstacle is reported",
     )
     released = jobs.pod("train-worker-1") or {}
     assert released["metadata"]["uid"] == before["train-worker-1"]
@@ -231,7 +231,7 @@ def test_a_pod_beyond_a_quota_is_reported_and_created_when_it_fits(
     def failures() -> list[str]:
         return [each for each in jobs.events("train") if each.startswith("CreateFailed: ")]
 
-    eventually(lambda: bool(failures()), "it is told")
+    eventually(lambda: bool(failures()), "it is reported")
     assert "worker-0" in failures()[0], failures()
     assert "The quota few of the namespace is exceeded" in failures()[0], failures()
     assert list(jobs.pods()) == ["train-chief-0"]
@@ -283,7 +283,9 @@ def test_a_foreign_pod_is_never_taken_for_a_replica(
 ) -> None:
     namespace.pod("train-worker-0", "true", schedulerName=NOBODY)
     jobs.create("TFJob", "train", Worker=jobs.role(1, PASS))
-    eventually(lambda: any("already exists" in each for each in jobs.events("train")), "it is told")
+    eventually(
+        lambda: any("already exists" in each for each in jobs.events("train")), "it is reported"
+    )
     assert "ownerReferences" not in (jobs.pod("train-worker-0") or {})["metadata"]
     namespace.core.delete_namespaced_pod("train-worker-0", namespace.name)
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"

@@ -24,7 +24,7 @@ def test_an_image_that_cannot_be_pulled_is_reported_on_the_job(
 ) -> None:
     container = {"image": "registry.invalid/nobody/nothing:1"}
     jobs.create("TFJob", "train", Worker=jobs.role(2, "pass", container=container))
-    eventually(lambda: bool(waits_for(jobs, "train")), "it is told")
+    eventually(lambda: bool(waits_for(jobs, "train")), "it is reported")
     assert "train-worker-" in waits_for(jobs, "train")[0]
     assert "registry.invalid/nobody/nothing:1" in waits_for(jobs, "train")[0]
 
@@ -67,7 +67,7 @@ def test_a_pod_that_fits_on_no_machine_is_reported_on_the_job_once(
 ) -> None:
     resources: dict[str, Any] = {"resources": {"requests": {"memory": "900Ti"}}}
     jobs.create("PyTorchJob", "huge", Master=jobs.role(1, "pass", container=resources))
-    eventually(lambda: bool(waits_for(jobs, "huge")), "it is told")
+    eventually(lambda: bool(waits_for(jobs, "huge")), "it is reported")
     # Another reconcile reports nothing new.
     jobs.patch("PyTorchJob", "huge", {"spec": {"runPolicy": {"backoffLimit": 2}}})
     small = jobs.role(1, "import sys; sys.exit(3)", restartPolicy="Never")
@@ -101,7 +101,7 @@ def test_a_volume_that_cannot_be_mounted_is_reported_on_the_job_once(
     pod = {"volumes": [{"name": "data", **volume}]}
     container = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     jobs.create("TFJob", "train", Worker=jobs.role(2, "pass", pod=pod, container=container))
-    eventually(lambda: bool(waits_for(jobs, "train")), "it is told")
+    eventually(lambda: bool(waits_for(jobs, "train")), "it is reported")
     assert f" does not start: {told}" in waits_for(jobs, "train")[0]
     if "secret" in volume:  # it is true of both, and of no other job
         jobs.create("TFJob", "other", Worker=jobs.role(1, "pass"))
@@ -173,7 +173,9 @@ def test_a_failure_names_the_replica_also_if_it_is_the_only_one(
     end = jobs.ended("PyTorchJob", "train")
     assert end["message"].startswith("master-0: exit code 3")
     told = "ReplicaFailed: master-0: exit code 3"
-    eventually(lambda: any(each.startswith(told) for each in jobs.events("train")), "it is told")
+    eventually(
+        lambda: any(each.startswith(told) for each in jobs.events("train")), "it is reported"
+    )
 
 
 def test_a_missing_namespace_is_reported_and_still_watched(cluster: Cluster, jobs: Jobs) -> None:

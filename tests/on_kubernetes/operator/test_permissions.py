@@ -154,7 +154,7 @@ def test_the_operator_works_without_the_permission_to_read_events(
         assert told in process.output
         create_stuck(jobs, "PyTorchJob", "train")
         untold = "the reasons why pods do not start cannot be read"
-        eventually(lambda: untold in process.output, "it is said once")
+        eventually(lambda: untold in process.output, "it is reported once")
         secrets = f"/api/v1/namespaces/{jobs.namespace}/secrets"
         jobs.connection.request("POST", secrets, {"metadata": {"name": "nothing"}})
         end = jobs.wait("PyTorchJob", "train", "Succeeded", "Failed", patience=2 * PATIENCE)
@@ -313,7 +313,7 @@ def test_a_revoked_permission_is_reported_once_until_it_is_granted_again(
             for _ in range(3):
                 eventually(lambda: proxy.cut() > 0, "it watches again")
             missed = "may not watch services"
-            eventually(lambda: missed in process.output, "it is told")
+            eventually(lambda: missed in process.output, "it is reported")
             eventually(lambda: process.ask("/readyz")[0] == 503, "it does not see all")
             api.patch_namespaced_role("operator", namespace.name, {"rules": role_rules(OF_JOBS)})
             eventually(lambda: "all is seen again" in process.output, "it has it back")

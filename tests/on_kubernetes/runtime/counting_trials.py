@@ -34,7 +34,7 @@ def check_complete(
 ) -> None:
     """Check that all output and reports of every attempt exist once, and no attempt ran twice.
 
-    Attempts that were cut short, given by suffix, have only what they had sent, without a gap.
+    Attempts that were cut short, given by suffix, have only the lines they had sent, without a gap.
     """
     assert [each.partition(".")[0] for each in gate.named("began-")] == began
     for which in began:
@@ -53,5 +53,8 @@ def check_complete(
 def says_unreachable(trial: wl.Trial[int]) -> bool:
     """Return whether the trial and each replica report that the cluster is unreachable."""
     trial.refresh()
-    told = [trial.message, *(each.message for each in trial.replicas if each.phase == "Running")]
+    told = [
+        trial.message,
+        *(replica.message for replica in trial.replicas if replica.phase == "Running"),
+    ]
     return all("cannot be reached" in each for each in told)

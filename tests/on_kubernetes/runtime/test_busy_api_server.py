@@ -41,7 +41,7 @@ def test_refused_objects_are_created_later_and_once(
 ) -> None:
     turnstile.refuse(lambda request: request.method == "POST" and request.is_of("namespaces"))
     trial = python("print('at last')", namespace, replicas=2).submit()
-    eventually(lambda: "is too busy" in replica_messages(trial), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(trial), "this is reported")
     assert not pods_of(namespace)
     turnstile.let_through()
     trial.wait(timeout=PATIENCE)
@@ -69,7 +69,7 @@ def test_pods_that_a_busy_cluster_does_not_list_are_not_lost(
     trial = begun(namespace, gate)
     turnstile.refuse(is_look)
     again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
-    eventually(lambda: "is too busy" in replica_messages(again), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(again), "this is reported")
     gate.tell("go")
     before = len(turnstile.refused())
     eventually(lambda: len(turnstile.refused()) > before + 4, "it is asked for again")
@@ -89,7 +89,7 @@ def test_a_busy_cluster_is_not_unreachable_and_its_trials_are_not_given_up(
     trial = begun(namespace, gate)
     turnstile.refuse(is_look)
     again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
-    eventually(lambda: "is too busy" in replica_messages(again), "that is told")
+    eventually(lambda: "is too busy" in replica_messages(again), "this is reported")
     again.stop(grace=0, force=True)
     eventually(
         lambda: any(each.is_of("secrets") for each in turnstile.refused()), "it is seen to be there"

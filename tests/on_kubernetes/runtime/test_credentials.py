@@ -81,7 +81,7 @@ def test_tunnels_to_pods_are_reopened_with_new_credentials(
     before = connect(config_file=str(config))
     monkeypatch.setenv("KUBECONFIG", str(config))
     trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
-    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is heard of")
+    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is reported")
 
     log_in("second")
     other = python("print('by the second')", namespace).submit()
@@ -91,7 +91,7 @@ def test_tunnels_to_pods_are_reopened_with_new_credentials(
     eventually(lambda: is_refused(before), "the first account is worth nothing")
     proxy.cut()  # its open connections are gone as well
     gate.tell("more")
-    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of again")
+    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is reported again")
     gate.tell("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
@@ -111,13 +111,13 @@ def test_a_partially_written_kubeconfig_harms_no_running_trial(
     config.write_text(whole)
     monkeypatch.setenv("KUBECONFIG", str(config))
     trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
-    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is heard of")
+    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is reported")
     for part in ("", whole[: len(whole) // 2]):
         config.write_text(part)
         with pytest.raises(wl.KubernetesError, match="cannot be used"):
             python("", namespace).submit()
     gate.tell("more")
-    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is heard of all the while")
+    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is reported all the time")
     [replica] = trial.refresh().replicas
     assert replica.phase == "Running"
 

@@ -122,7 +122,7 @@ def test_the_status_of_a_trial_names_the_hanging_login_program(
     trial = begun(namespace, gate)
     happens(login, proxy, home_with_cluster)
     told = f"{login.program.path} did not answer within {LIMIT} s"
-    eventually(lambda: told in replica_messages(trial), "it is told")
+    eventually(lambda: told in replica_messages(trial), "it is reported")
     assert told in trial.message, "in the status line as well"
     assert wl.run(lambda: 7)() == 7
 

@@ -102,7 +102,7 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
     is_elsewhere: bool, cluster: Cluster, namespace: Namespace, tmp_path: Path
 ) -> None:
     around = surroundings(cluster.kubeconfig)
-    place = ELSEWHERE if is_elsewhere else around.connect().place
+    place = ELSEWHERE if is_elsewhere else around.connect().address
     job = a_job(namespace, 1)
     folder = had_a_pod(tmp_path, job, namespace, place)
     (folder / paths.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
@@ -117,8 +117,8 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
         )
 
     try:
-        eventually(is_judged, "it is known where it is, and what is there")
-        assert told.is_set(), "whoever waits for that is told"
+        eventually(is_judged, "its cluster and its state are known")
+        assert told.is_set(), "waiting clients are notified"
         assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_elsewhere
     finally:
         runtime.close()
@@ -130,7 +130,7 @@ def test_a_client_that_waits_for_a_silent_cluster_gets_the_reason(
 ) -> None:
     """If the namespace was not watched before, it is from now on."""
     around, job = surroundings(proxy.kubeconfig(tmp_path)), a_job(namespace, 1)
-    had_a_pod(tmp_path, job, namespace, around.connect().place)
+    had_a_pod(tmp_path, job, namespace, around.connect().address)
     runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
     runtime.watch(lambda _uid: told.set())
     proxy.hold()

@@ -131,7 +131,7 @@ def test_each_of_the_documented_permissions_is_used(
         trial = job.submit()
         executor = there(namespace, volumes={"/data": "secret:none"})
         broken = wl.Job(wl.Command(["true"]), executor=executor).submit()
-        eventually(lambda: "There is no secret none" in broken.refresh().message, "it is told")
+        eventually(lambda: "There is no secret none" in broken.refresh().message, "it is reported")
         broken.stop(grace=0)
         assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
         eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
@@ -212,7 +212,7 @@ def test_an_oversized_request_waits_if_nodes_may_not_be_listed(
     accounts.make("documented", role_rules(RUNNING))
     log_in(accounts, "documented", tmp_path)
     trial = wl.Job(wl.Command(["true"]), executor=there(namespace, cpus=5000)).submit()
-    eventually(lambda: "5000 CPU" in trial.refresh().message, "it is told what it waits for")
+    eventually(lambda: "5000 CPU" in trial.refresh().message, "the reason of its wait is reported")
     trial.stop(grace=0).wait(timeout=PATIENCE)
     eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
 
@@ -235,7 +235,7 @@ def test_a_permission_revoked_later_is_named_in_the_status_line_with_a_remedy(
     connection.close()
     trial.resume()
     told = f"{account} may not create pods in namespace {namespace.name}."
-    eventually(lambda: told in trial.refresh().message, "it is told")
+    eventually(lambda: told in trial.refresh().message, "it is reported")
     role = f"kubectl -n {namespace.name} create role windlass-create-pods --verb=create"
     assert role in trial.message and "windlass kubernetes rights" in trial.message
     assert "\n" not in trial.message, "a status line is one"

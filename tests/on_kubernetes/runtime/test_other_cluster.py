@@ -68,7 +68,7 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
     client = restart(home_with_cluster, monkeypatch, other_cluster)
     kept, ended, paused = map(client.get_trial, ids)
     for each in (kept, ended, paused):
-        eventually(lambda each=each: "this server uses" in replica_messages(each), "it is told")
+        eventually(lambda each=each: "this server uses" in replica_messages(each), "it is reported")
         assert each.state == "RUNNING"
     ended.stop()
     paused.suspend()

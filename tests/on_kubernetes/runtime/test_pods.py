@@ -171,7 +171,7 @@ def test_a_foreign_object_of_the_same_name_is_not_touched(namespace: Namespace) 
     namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
     trial.resume()
     told = f"There is a Secret {base} in namespace {namespace.name} already"
-    eventually(lambda: told in replica_messages(trial), "it is told")
+    eventually(lambda: told in replica_messages(trial), "it is reported")
     trial.stop(grace=0)
     trial.wait(timeout=PATIENCE)
     assert namespace.core.read_namespaced_secret(base, namespace.name)

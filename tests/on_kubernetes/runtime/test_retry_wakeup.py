@@ -30,7 +30,9 @@ def test_a_trial_with_a_taken_name_starts_when_the_foreign_object_is_gone(
         taken = f"{base}-main-0-1"
         namespace.pod(taken, "sleep", "1000")
         (holding / "go").touch()
-        eventually(lambda: "does not belong to this job" in replica_messages(trial), "that is told")
+        eventually(
+            lambda: "does not belong to this job" in replica_messages(trial), "this is reported"
+        )
         namespace.core.delete_namespaced_pod(taken, namespace.name, grace_period_seconds=0)
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
@@ -48,7 +50,7 @@ def test_failed_requests_are_retried_when_the_cluster_is_back(
         eventually(lambda: (holding / "held").exists(), "it is about to be made")
         proxy.shut()
         (holding / "go").touch()
-        eventually(lambda: "cannot be reached" in replica_messages(trial), "that is told")
+        eventually(lambda: "cannot be reached" in replica_messages(trial), "this is reported")
         eventually(lambda: _has_failed(home_behind_proxy), "what is to be done there fails")
         proxy.recover()
         trial.wait(timeout=PATIENCE)

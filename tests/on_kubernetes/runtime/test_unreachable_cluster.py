@@ -81,13 +81,13 @@ def test_a_trial_of_a_lost_cluster_is_given_up_and_cleaned_up_when_it_is_back(
     try:
         asking = windlass("stop", "--grace", "1s", trial.id)
         advice = f"to give it up: windlass stop --force {trial.id}"
-        eventually(lambda: advice in trial.refresh().message, "what can be done is told")
+        eventually(lambda: advice in trial.refresh().message, "the next step is reported")
         assert trial.state == "STOPPING" and asking.poll() is None
 
         forcing = windlass("stop", "--force", trial.id)
         told, _ = forcing.communicate(timeout=PATIENCE)
         assert forcing.returncode == 0
-        assert asking.wait(timeout=PATIENCE) == 0, "whoever waited for it is told as well"
+        assert asking.wait(timeout=PATIENCE) == 0, "waiting clients are notified as well"
         trial.refresh()
         assert trial.state == "STOPPED"
         [attempt] = trial.attempts
@@ -132,7 +132,7 @@ def test_ctrl_c_reports_the_lost_cluster_with_a_remedy(
     proxy.shut()
     try:
         running.send_signal(signal.SIGINT)
-        eventually(lambda: f"windlass stop --force {trial.id}" in told(), "it is told")
+        eventually(lambda: f"windlass stop --force {trial.id}" in told(), "it is reported")
         assert f"Trial {trial.id} (python3) stopping: " in told() and "cannot be reached" in told()
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=PATIENCE) != 0
@@ -156,7 +156,7 @@ def test_a_trial_of_a_server_without_a_kubeconfig_is_given_up_until_it_has_one(
     nowhere = tmp_path / "no-such-file"
     again = restart(home_behind_proxy, monkeypatch, nowhere).get_trial(trial.id)
     why = f"There is no kubeconfig file '{nowhere}'"
-    eventually(lambda: why in replica_messages(again), "why nothing new is known is told")
+    eventually(lambda: why in replica_messages(again), "the reason for missing reports is reported")
     assert again.state == "RUNNING"
     again.stop(grace=0, force=True).wait(timeout=PATIENCE)
     assert again.state == "STOPPED" and why in again.message
@@ -199,7 +199,7 @@ def test_the_next_server_gives_up_a_trial_that_its_predecessor_was_to_give_up(
 ENDING = """if True:
     import signal, sys
     def end(*_):
-        print("saves what it has", flush=True)
+        print("saves its state", flush=True)
         sys.exit(3)
     signal.signal(signal.SIGTERM, end)
     print("begun", flush=True)
@@ -216,7 +216,7 @@ def test_a_trial_of_a_reachable_cluster_is_stopped_normally_also_by_force(
     trial.stop(force=True).wait(timeout=PATIENCE)
     [attempt] = trial.attempts
     assert (trial.state, attempt.reason, attempt.exit_code) == ("STOPPED", "Stopped", 3)
-    assert said(trial) == ["begun", "saves what it has"]
+    assert said(trial) == ["begun", "saves its state"]
     assert trial.message == "stopped"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 

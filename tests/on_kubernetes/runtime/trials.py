@@ -46,7 +46,7 @@ def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
 def pods_of(namespace: Namespace) -> dict[str, Any]:
     """The pods of trials, by name."""
     found = namespace.core.list_namespaced_pod(namespace.name, label_selector=pod_names.UID)
-    return {each.metadata.name: each for each in found.items}
+    return {item.metadata.name: item for item in found.items}
 
 
 def is_empty(namespace: Namespace) -> bool:
@@ -68,7 +68,7 @@ def said(trial: wl.Trial[Any], **which: Any) -> list[str]:
 def replica_messages(trial: wl.Trial[Any]) -> str:
     """The messages of its replicas."""
     trial.refresh()
-    return " ".join(str(each.message) for each in trial.replicas)
+    return " ".join(str(replica.message) for replica in trial.replicas)
 
 
 def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
@@ -94,4 +94,4 @@ def restart(home: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: Path) -> wl
 
 def claims_of(home: Path) -> list[dict[str, Any]]:
     """The records of a home about its objects in clusters."""
-    return [json.loads(each.read_text()) for each in paths.job_records_dir(home).glob("*.json")]
+    return [json.loads(path.read_text()) for path in paths.job_records_dir(home).glob("*.json")]

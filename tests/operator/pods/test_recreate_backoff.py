@@ -70,7 +70,7 @@ def test_the_pause_doubles_and_each_is_reported_once(events: type[Events]) -> No
     assert may_be_made(uid="another")
     for _ in range(10):
         assert may_be_made(60.0), "no pause is longer"
-    assert may_be_made(301.0) and may_be_made(), "what lived long is no matter any more"
+    assert may_be_made(301.0) and may_be_made(), "long runs do not count"
     assert not may_be_made()
     pacing.forget("job")
     assert may_be_made()

@@ -115,7 +115,7 @@ def test_a_restarted_server_reads_the_placement_from_existing_pods(
     claim = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="wl-1", home="h")
     claims = JobRecords(tmp_path)
     claims.place("c0ffee", "worker", first)
-    assert claims.find("c0ffee") is None, "of what is gone nothing is noted"
+    assert claims.find("c0ffee") is None, "deleted objects leave no note"
     claims.keep(claim)
     claims.place("c0ffee", "worker", first)
     claims.place("c0ffee", "chief", placement(A100, 1, None))

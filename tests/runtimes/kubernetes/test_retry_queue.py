@@ -10,7 +10,7 @@ import pytest
 from harness import PATIENCE, eventually
 from windlass.model.errors import WindlassError
 from windlass.runtimes.kubernetes import retry_queue as module
-from windlass.runtimes.kubernetes.retry_queue import Failure, RetryQueue
+from windlass.runtimes.kubernetes.retry_queue import RetryQueue, TaskFailure
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_failing_task_is_retried_and_reports_its_reason_and_remedy(
     assert errands.failure("a").message_with_hint == "The cluster is away. Wait."
     go_on.set()
     eventually(lambda: not errands.is_wanted("a"), "it is done")
-    assert errands.failure("a") == Failure()
+    assert errands.failure("a") == TaskFailure()
 
 
 def test_one_task_of_a_key_runs_at_a_time_and_the_newest_counts(errands: RetryQueue) -> None:

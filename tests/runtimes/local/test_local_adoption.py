@@ -84,7 +84,7 @@ def test_a_supervisor_killed_after_adoption_is_noticed(world: World) -> None:
     world.restart().adopt([job])
     world.changes.clear()
     os.kill(world.json(job, "state.json")["supervisor"]["pid"], signal.SIGKILL)
-    world.eventually(lambda: job.uid in world.changes, "its end is heard of")
+    world.eventually(lambda: job.uid in world.changes, "its end is reported")
     assert world.end_of(job).reason == "Lost"
 
 
@@ -96,7 +96,7 @@ def test_an_end_is_detected_without_process_descriptors(
     world.says(job, "ready")
     world.changes.clear()
     os.kill(world.json(job, "state.json")["supervisor"]["pid"], signal.SIGKILL)
-    world.eventually(lambda: job.uid in world.changes, "its end is heard of")
+    world.eventually(lambda: job.uid in world.changes, "its end is reported")
     assert world.end_of(job).reason == "Lost"
     job = world.start(world.script(UNTIL_TOLD))
     world.says(job, "ready")

@@ -166,7 +166,7 @@ def test_a_second_stop_may_shorten_the_grace_period(world: World) -> None:
     )
     world.says(job, "ready")
     world.runtime.delete(job, FIRST, 3600)
-    stopping = world.wait(job, lambda seen: seen.deleting, "it is told to stop")
+    stopping = world.wait(job, lambda seen: seen.deleting, "it is asked to stop")
     assert stopping.phase is Phase.RUNNING
     world.runtime.delete(job, FIRST, 0)
     assert world.end_of(job).reason == "Stopped"
@@ -329,8 +329,8 @@ def test_secrets_reach_the_process_and_are_masked_in_its_log(world: World) -> No
 def test_notifications_report_log_lines_and_changes(world: World) -> None:
     job = world.start(world.script("print('hello', flush=True); input()"))
     world.end_of(job)
-    world.eventually(lambda: job.trial_id in world.grown, "the log was heard of")
-    world.eventually(lambda: job.uid in world.changes, "the end was heard of")
+    world.eventually(lambda: job.trial_id in world.grown, "the log was reported")
+    world.eventually(lambda: job.uid in world.changes, "the end was reported")
 
 
 @pytest.mark.parametrize("name", ["with space and ünïcode-日本", "long" + "x" * 120])

@@ -393,7 +393,7 @@ def test_no_other_process_holds_the_pipe_to_a_spare_supervisor(world: World) -> 
     launcher = launcher_of(world)
     spare = spare_of(world, launcher)
     (process,) = spare.children()
-    assert _pipes(launcher) & _pipes(spare), "it is told by a pipe"
+    assert _pipes(launcher) & _pipes(spare), "a pipe reports it"
     assert not _pipes(launcher) & _pipes(process)
 
 

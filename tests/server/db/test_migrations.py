@@ -152,21 +152,6 @@ def test_a_database_of_a_newer_version_is_refused_and_unchanged(path: Path) -> N
     assert contents_of(path) == before
 
 
-def test_a_database_of_a_development_version_is_refused_and_unchanged(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-        connection.execute("INSERT INTO alembic_version VALUES ('0010')")
-        connection.execute("CREATE TABLE trials (id INTEGER NOT NULL, name TEXT)")
-        connection.execute("INSERT INTO trials VALUES (1, 'mnist')")
-    before = contents_of(path)
-    with pytest.raises(VersionMismatch, match="development version of Windlass") as caught:
-        SqliteDatabase(path)
-    assert str(path) in caught.value.message and "revision 0010" in caught.value.message
-    hint = caught.value.hint or ""
-    assert f"Move {path.parent} away" in hint and "WINDLASS_HOME" in hint
-    assert contents_of(path) == before
-
-
 def test_a_database_of_another_program_is_refused_and_unchanged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE notes (text TEXT)")

@@ -210,7 +210,7 @@ def test_bytes_that_are_not_text_are_distinguished() -> None:
     assert len({said(each) for each in odd}) == len(odd)
     assert said(b"caf\xe9 100%") == "caf%E9 100%25"
     for text in ("café", "caf%E9", "100% &x=1+1", "\ufffd"):
-        assert said(text.encode()) == text, "what can be said stays as it is"
+        assert said(text.encode()) == text, "the text stays as it is"
 
 
 def test_fixed_paths_come_before_those_with_parameters() -> None:

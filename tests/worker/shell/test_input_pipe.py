@@ -52,7 +52,7 @@ def test_a_long_text_is_several_frames_that_arrive_whole(tmp_path: Path, typing:
     text = os.urandom(40_000)
     frames = list(input_pipe.typed(ADA, 7, text))
     assert len(frames) > 5
-    assert all(len(frame) <= 4096 for frame in frames), "no larger than what is written at once"
+    assert all(len(frame) <= 4096 for frame in frames), "no larger than one write"
     write(tmp_path, *frames)
     assert typed(typing) == text
 

@@ -105,7 +105,7 @@ children = [subprocess.Popen(["sleep", "60"]) for _ in range(10)]
 sampler = Sampler((), time.monotonic(), 0.0)
 began = time.process_time()
 for _ in range(20):
-    seen = sampler.look()
+    seen = sampler.sample()
 print((time.process_time() - began) / 20, seen["processes"])
 for child in children:
     child.kill()
@@ -139,7 +139,7 @@ def test_gpus_are_queried_through_their_driver(tmp_path: Path) -> None:
     (tmp_path / "nvml.c").write_text(STUB)
     library = str(tmp_path / "libnvml.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, str(tmp_path / "nvml.c")], check=True)
-    seen = [gpu.look() for gpu in _gpus((1, 3, 9), library)]
+    seen = [gpu.sample() for gpu in _gpus((1, 3, 9), library)]
     assert seen == [
         {"gpu1_percent": 20.0, "gpu1_memory_bytes": float((1 << 33) + 2)},
         {"gpu3_percent": 40.0, "gpu3_memory_bytes": float((1 << 33) + 4)},

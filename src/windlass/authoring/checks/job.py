@@ -314,8 +314,8 @@ def _place_problems(job: JobBase) -> list[Problem]:
     }
     if not sound:
         return []
-    place = find_call_site(unwrap(role.executable) for role in sound.values())
-    flaws = {name: path_flaw(role.executable, place) for name, role in sound.items()}
+    call_site = find_call_site(unwrap(role.executable) for role in sound.values())
+    flaws = {name: path_flaw(role.executable, call_site) for name, role in sound.items()}
     if isinstance(job, Job):
         return [(("executable",), f"executable: {flaw}") for flaw in flaws.values() if flaw]
     return [

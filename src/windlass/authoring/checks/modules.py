@@ -60,8 +60,8 @@ def _find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
 
 
 def _describe_missing(parts: Sequence[str], wrong: int, folders: Sequence[str] | None) -> str:
-    places = [os.getcwd(), *sys.path] if folders is None else list(folders)
-    near = nearest(parts[wrong], [module.name for module in pkgutil.iter_modules(places)])
+    search_path = [os.getcwd(), *sys.path] if folders is None else list(folders)
+    near = nearest(parts[wrong], [module.name for module in pkgutil.iter_modules(search_path)])
     rest = parts[wrong + 1 :]
     meant = ".".join([*parts[:wrong], near, *rest]) if near else ""
     guess = ""

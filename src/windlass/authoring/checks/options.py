@@ -51,7 +51,7 @@ _MOST_RESTARTS = 1_000_000
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The most similar of the names, ignoring case; none if no name is similar.
+    """The most similar of the names, ignoring case; None if no name is similar.
 
     >>> nearest("onfailur", ["Never", "OnFailure"])
     'OnFailure'
@@ -193,7 +193,7 @@ def check_labels(labels: Any) -> list[Problem]:
     if isinstance(labels, str):
         return _one("labels", f"write a list: labels=[{shown(labels)}]")
     if not isinstance(labels, (Sequence, set, frozenset)):
-        return _one("labels", f"{shown(labels)} is not a list of strings")
+        return _one("labels", f'{shown(labels)} is not a list; write labels=["one", "other"]')
     if len(labels) > _MOST_LABELS:
         return _one("labels", f"there are {len(labels)} labels; at most {_MOST_LABELS} are allowed")
     flaws = (name_flaw(label, "label") for label in labels)
@@ -212,7 +212,7 @@ def check_env(env: Any) -> list[Problem]:
     if env is None:
         return []
     if not isinstance(env, Mapping):
-        return _one("env", f"{shown(env)} is not a mapping of names to strings")
+        return _one("env", f'{shown(env)} is not a mapping; write env={{"NAME": "value"}}')
     problems: list[Problem] = []
     for name, value in env.items():
         problems += _check_variable("env", name)
@@ -279,10 +279,11 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
             flaw = "must be a path relative to the working directory, like 'data'"
             problems.append((keys, f"volumes: {shown(target)} {flaw}"))
         if not isinstance(source, (str, os.PathLike)):
-            problems.append((keys, f"volumes: {shown(source)} is not a path"))
-        elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
-            flaw = f"{shown(os.fspath(source))} does not exist on this machine"
+            flaw = f"{shown(source)} is not a path; write volumes={{'data': '/folder/here'}}"
             problems.append((keys, f"volumes: {flaw}"))
+        elif not IS_TRIAL and not os.path.exists(os.path.expanduser(source)):
+            flaw = "does not exist on this machine; create it or change the path"
+            problems.append((keys, f"volumes: {shown(os.fspath(source))} {flaw}"))
     return problems
 
 
@@ -301,9 +302,8 @@ def check_packages(packages: Any) -> list[Problem]:
 
 def _check_variable(option: str, name: Any) -> list[Problem]:
     if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        return [
-            ((option, format_key(name)), f"{option}: {shown(name)} is not a valid variable name")
-        ]
+        flaw = "is not a valid variable name; use letters, digits and _, and no digit first"
+        return [((option, format_key(name)), f"{option}: {shown(name)} {flaw}")]
     if name.startswith(_RESERVED):
         return [((option, name), f"{option}: {name} is set by Windlass; choose another name")]
     return []

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Source:
     """A snapshot of a project's code. Later edits are not included."""
 
-    def __init__(self, client: Client, place: CallSite) -> None:
-        self.place = place
+    def __init__(self, client: Client, call_site: CallSite) -> None:
+        self.call_site = call_site
         self._cache = cache_of(client)
-        status = GitStatus(str(place.root.path))  # git runs while the tree is read
-        self.snapshot = take_snapshot(place.root, self._cache, status=status)
+        status = GitStatus(str(call_site.root.path))  # git runs while the tree is read
+        self.snapshot = take_snapshot(call_site.root, self._cache, status=status)
         self.packages = installed_packages(self._cache)
         self.provenance = collect(
             status.state(), files=self.snapshot.files, size=self.snapshot.size
@@ -35,11 +35,11 @@ class Source:
     @property
     def code(self) -> Code:
         """The code part of a job."""
-        return self.place.code(self.snapshot.tree)
+        return self.call_site.code(self.snapshot.tree)
 
     def retake(self) -> Snapshot:
         """Take the snapshot again with its content in memory, if files change during upload."""
-        self.snapshot = take_snapshot(self.place.root, self._cache, hold=True)
+        self.snapshot = take_snapshot(self.call_site.root, self._cache, hold=True)
         self.provenance = msgspec.structs.replace(
             self.provenance, tree_files=self.snapshot.files, tree_size=self.snapshot.size
         )

@@ -66,7 +66,7 @@ class Plan:
         self,
         client: Client,
         outline: JobSpec,
-        place: CallSite | None,
+        call_site: CallSite | None,
         *,
         name: str,
         filing: Filing,
@@ -91,7 +91,7 @@ class Plan:
         self._secrets = dict(secrets)
         self._is_embedded = endpoint.is_embedded
         self._lock = _resolve(packages, client)
-        self._source = None if place is None else Source(client, place)
+        self._source = None if call_site is None else Source(client, call_site)
 
     def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
         """Build a draft of the job. `programs` are in the order of the roles."""
@@ -127,7 +127,7 @@ class Plan:
             return program
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- set unless packaged
-        function, root = program.function, whose.place.root.path
+        function, root = program.function, whose.call_site.root.path
         payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach(payload), qualname=qualname)
@@ -136,17 +136,19 @@ class Plan:
         """The interpreter, with import paths outside of all code trees."""
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
-        places = [source.place for source in (self._source, *self._packaged.values()) if source]
+        call_sites = [
+            source.call_site for source in (self._source, *self._packaged.values()) if source
+        ]
         # A pod has neither this interpreter nor folders of this machine.
         is_here = self._is_embedded and self._outline.capabilities.runs_on_server
-        python = places[0].python(packages, lock, embedded=is_here)
-        if len(places) == 1 or not is_here:
+        python = call_sites[0].python(packages, lock, embedded=is_here)
+        if len(call_sites) == 1 or not is_here:
             return python
-        roots = [os.path.realpath(place.root.path) for place in places]
+        roots = [os.path.realpath(call_site.root.path) for call_site in call_sites]
         outside = [
             path
-            for place in places
-            for path in place.extra_paths
+            for call_site in call_sites
+            for path in call_site.extra_paths
             if not any(is_within(path, root) for root in roots)
         ]
         return msgspec.structs.replace(python, extra_paths=tuple(dict.fromkeys(outside)))
@@ -187,16 +189,16 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     )
 
 
-def build_plan(client: Client, options: Options, default_name: str, place: CallSite) -> Plan:
+def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
     """Build the plan of a function, script or command with options."""
     if options.template is not None:
         from windlass.authoring.public.templates import plan_with_template
 
-        return plan_with_template(client, options, default_name, place)
+        return plan_with_template(client, options, default_name, call_site)
     return Plan(
         client,
         options.outline(),
-        place,
+        call_site,
         name=options.name or default_name,
         filing=Filing(experiment=options.experiment or default_name),
         secrets=options.secret_values(),

@@ -65,7 +65,7 @@ def exact_json(value: Any) -> Any:
 
 
 def call_as_json(arguments: Any) -> Any:
-    """Convert function arguments to JSON; none if they are too large or not exact.
+    """Convert function arguments to JSON; None if they are too large or not exact.
 
     >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
     ({'lr': 0.1}, None)

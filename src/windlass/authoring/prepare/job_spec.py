@@ -76,7 +76,7 @@ class PreparedJob:
     name: str
     experiment: str
     outline: JobSpec
-    place: CallSite | None  # none: all executables are packaged
+    call_site: CallSite | None  # none: all executables are packaged
     packaged: Mapping[str, Packaged]  # packaged executables, by role
     programs: Sequence[Call | ProcessCall]
     params: Mapping[str, Any]
@@ -94,7 +94,7 @@ class PreparedJob:
         plan = Plan(
             client,
             self.outline,
-            self.place,
+            self.call_site,
             name=self.name,
             filing=replace(where, recipe=recipe, labels=labels),
             secrets=self.secrets,
@@ -124,8 +124,10 @@ def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> Pre
     what = {name: role.executable for name, role in roles.items()}
     packaged = {name: item for name, item in what.items() if isinstance(item, Packaged)}
     others = [item for item in what.values() if not isinstance(item, Packaged)]
-    place = find_call_site(others) if others else None
-    programs = [build_program(role.executable, role.args or (), place) for role in roles.values()]
+    call_site = find_call_site(others) if others else None
+    programs = [
+        build_program(role.executable, role.args or (), call_site) for role in roles.values()
+    ]
     recorded = [value for role in roles.values() for value in (role.env or {}).values()]
     recorded += [
         word for program in programs if isinstance(program, ProcessCall) for word in program.argv
@@ -137,7 +139,7 @@ def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> Pre
         name=job.name or name,
         experiment=job.experiment or name,
         outline=build_outline(job),
-        place=place,
+        call_site=call_site,
         packaged=packaged,
         programs=programs,
         params=_params_of(roles, framework_of(job)),

@@ -34,24 +34,24 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
     """
     _check(executables)
     endpoint = client.transport.endpoint
-    places = [
+    call_sites = [
         None if isinstance(item, Packaged) else find_call_site([item]) for item in executables
     ]
-    for executable, place in zip(executables, places, strict=True):
-        if isinstance(executable, PythonFunction) and place is not None:
+    for executable, call_site in zip(executables, call_sites, strict=True):
+        if isinstance(executable, PythonFunction) and call_site is not None:
             # Pickling errors are raised now, not at the first job.
-            pack_call(plain_function(executable.function), (), {}, place.root.path)
+            pack_call(plain_function(executable.function), (), {}, call_site.root.path)
     sources: dict[Root, tuple[Source, str]] = {}
     packages = []
-    for executable, place in zip(executables, places, strict=True):
+    for executable, call_site in zip(executables, call_sites, strict=True):
         if isinstance(executable, Packaged):
             executable.check_server(endpoint)
             packages.append(executable)
             continue
-        assert place is not None  # noqa: S101 -- only packaged executables have none
-        tree = _tree_of(place.root)
+        assert call_site is not None  # noqa: S101 -- only packaged executables have none
+        tree = _tree_of(call_site.root)
         if tree not in sources:
-            source = Source(client, place)
+            source = Source(client, call_site)
             sources[tree] = source, _send(client, source)
         source, listed = sources[tree]
         packages.append(
@@ -62,8 +62,8 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
                 size=source.snapshot.size,
                 server=server_of(endpoint),
                 name=executable_name(executable),
-                argv=command_words(executable, place),
-                place=place,
+                argv=command_words(executable, call_site),
+                call_site=call_site,
                 provenance=msgspec.structs.replace(source.provenance, packages=listed),
                 flaw=executable_flaw(executable),
             )

@@ -90,30 +90,30 @@ def find_call_site(executables: Iterable[Executable]) -> CallSite:
 
 
 def build_program(
-    executable: Executable | Packaged, arguments: Arguments, place: CallSite | None
+    executable: Executable | Packaged, arguments: Arguments, call_site: CallSite | None
 ) -> Call | ProcessCall:
     """Build the program of a replica, with paths as in the trial."""
     what = unwrap(executable)
     if isinstance(what, PythonFunction):
         args, kwargs = _call_arguments(arguments)
         return Call(plain_function(what.function), args, kwargs)
-    argv = executable.argv if isinstance(executable, Packaged) else command_words(what, place)
+    argv = executable.argv if isinstance(executable, Packaged) else command_words(what, call_site)
     return ProcessCall(argv=(*argv, *command_line(arguments)))
 
 
-def command_words(executable: Executable, place: CallSite | None) -> tuple[str, ...]:
+def command_words(executable: Executable, call_site: CallSite | None) -> tuple[str, ...]:
     """The command line of a program without arguments, with paths as in the trial.
 
     A function has no words. An executable outside a project needs no call site.
     """
-    assert place is not None  # noqa: S101 -- only what is packaged has its place in itself
+    assert call_site is not None  # noqa: S101 -- only packaged programs contain their own position
     match executable:
         case PythonScript(path):
-            return ("python", path_in_trial(path, place))
+            return ("python", path_in_trial(path, call_site))
         case PythonModule(name):
             return ("python", "-m", name)
         case Command(words):
-            return (_program_in_trial(words[0], place), *words[1:])
+            return (_program_in_trial(words[0], call_site), *words[1:])
     return ()
 
 
@@ -178,9 +178,9 @@ def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
     return ""
 
 
-def path_in_trial(path: str | os.PathLike[str], place: CallSite) -> str:
+def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
     """The path of a project file in the trial."""
-    root, real = os.path.realpath(place.root.path), os.path.realpath(path)
+    root, real = os.path.realpath(call_site.root.path), os.path.realpath(path)
     name = shown(os.fspath(path))
     if not is_within(real, root):
         raise InvalidArgument(
@@ -188,22 +188,22 @@ def path_in_trial(path: str | os.PathLike[str], place: CallSite) -> str:
             hint="Move it into the project, or package each role: packaged roles may come "
             "from different projects.",
         )
-    script = place.root.script
+    script = call_site.root.script
     is_beside = script is not None and os.path.dirname(script) == os.path.dirname(real)
-    if place.root.kind == "loaded" and not is_beside:
+    if call_site.root.kind == "loaded" and not is_beside:
         raise InvalidArgument(
             f"{name} would not be copied: {root} is too large to copy.",
             hint="Move the program and the files that it needs into a folder of their own.",
         )
-    return os.path.relpath(real, os.path.join(root, place.workdir))
+    return os.path.relpath(real, os.path.join(root, call_site.workdir))
 
 
-def path_flaw(executable: Executable | Packaged, place: CallSite) -> str:
+def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
     """The reason why the trial lacks the file of an executable; empty if it has the file."""
     if not isinstance(executable, PythonScript):
         return ""
     try:
-        path_in_trial(executable.path, place)
+        path_in_trial(executable.path, call_site)
     except InvalidArgument as error:
         return f"{error.message}\n{error.hint}"
     return ""
@@ -316,12 +316,12 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
     return unsound[0] if unsound else program_flaw(words[0], is_elsewhere=is_elsewhere)
 
 
-def _program_in_trial(name: str, place: CallSite) -> str:
+def _program_in_trial(name: str, call_site: CallSite) -> str:
     """The path of a program in the trial: in the snapshot for project files."""
     if is_command(name) or not os.path.isfile(name):
         return name  # the latter is elsewhere
-    if is_within(os.path.realpath(name), os.path.realpath(place.root.path)):
-        return os.path.join(".", path_in_trial(name, place))
+    if is_within(os.path.realpath(name), os.path.realpath(call_site.root.path)):
+        return os.path.join(".", path_in_trial(name, call_site))
     return os.path.abspath(name)
 
 

@@ -41,7 +41,7 @@ class JobBase:
     keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
-        """Start it as a trial and return the trial at once. One error reports all problems.
+        """Start the job as a trial and return the trial at once. One error reports all problems.
 
         With `dry_run` nothing starts, not even the server: it prints the commands, environment,
         resources and code of the job, and refuses invalid jobs.
@@ -64,7 +64,7 @@ class JobBase:
         raise failure
 
     def run(self) -> Trial[Any]:
-        """Run it as a trial, show its output, and return the trial at its end.
+        """Run the job as a trial, show the output, and return the trial at its end.
 
         ```python
         job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))

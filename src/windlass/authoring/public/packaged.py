@@ -37,14 +37,14 @@ class Packaged:
     server: str  # home of an embedded server, or else the address
     name: str  # default name of jobs
     argv: tuple[str, ...]  # paths as in the trial; empty for a function
-    place: CallSite
+    call_site: CallSite
     provenance: Provenance
     flaw: str = ""  # flaw of a module that only packages= can provide
 
     @property
     def code(self) -> Code:
         """The code part of a job."""
-        return self.place.code(self.tree)
+        return self.call_site.code(self.tree)
 
     def check_server(self, endpoint: Endpoint) -> None:
         """Raise an error if the code was uploaded to another server."""

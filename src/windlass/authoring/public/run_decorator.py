@@ -45,7 +45,7 @@ class Function(Generic[P, R]):
         self._options = options
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it as a trial, show its output, and return its value or raise its error."""
+        """Run the function as a trial, show the output, and return the value or raise the error."""
         if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
@@ -156,8 +156,8 @@ class Function(Generic[P, R]):
         _ = client.transport.endpoint
         if view is not None:
             view.status(f"{self._name}: packaging")
-        place = read_call_site(self._function)
-        return client, build_plan(client, self._options, self._name, place)
+        call_site = read_call_site(self._function)
+        return client, build_plan(client, self._options, self._name, call_site)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the function without the values of secrets."""

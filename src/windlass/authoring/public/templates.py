@@ -81,7 +81,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
 
 
 def plan_with_template(
-    client: Client, options: Options, default_name: str, place: CallSite
+    client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
     """Build the plan of a function with options and a template."""
     from windlass.authoring.prepare.draft import Filing, Plan
@@ -99,7 +99,7 @@ def plan_with_template(
     return Plan(
         client,
         build_outline(job),
-        place,
+        call_site,
         name=options.name or default_name,
         filing=Filing(
             experiment=options.experiment or default_name,

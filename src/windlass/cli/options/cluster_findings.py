@@ -41,7 +41,7 @@ def summarize_cluster(home: Home) -> Iterator[Finding]:
         return
     if not seen.server:  # no Kubernetes client, or no usable kubeconfig
         assert wrong is not None  # noqa: S101 -- that is why there is none
-        yield Finding("kubernetes", WARNING, wrong.text, wrong.mend)
+        yield Finding("kubernetes", WARNING, wrong.text, wrong.remedy)
         return
     where = f"{seen.server} ({seen.source}), namespace {seen.namespace}"
     if wrong is None:

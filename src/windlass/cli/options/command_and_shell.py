@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from windlass.cli.options.parameters import TRIAL_ID, complete_accelerators, complete_experiments
+from windlass.cli.options.parameters import (
+    NUMBER,
+    TRIAL_ID,
+    complete_accelerators,
+    complete_experiments,
+)
 
 if TYPE_CHECKING:
     from windlass.authoring.prepare.command_and_shell import CommandOptions
@@ -25,7 +30,7 @@ _OPTIONS = (
     click.option("--role", metavar="NAME", help="Role whose code to use."),
     click.option("--env", multiple=True, metavar="K=V", help="Set an environment variable."),
     click.option("--secret", multiple=True, metavar="NAME", help="Pass on a variable, masked."),
-    click.option("--cpus", type=float, metavar="N", help="Reserve CPUs (none)."),
+    click.option("--cpus", type=NUMBER, metavar="N", help="Reserve CPUs (none)."),
     click.option("--memory", metavar="SIZE", help="Reserve memory: 16GB."),
     click.option(
         "--accelerator", metavar="NAME", shell_complete=complete_accelerators,

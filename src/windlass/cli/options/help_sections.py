@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from windlass.cli.options.lazy_groups import SHOWS_ALL, print_full_help
+
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-_SHOWS_ALL = "windlass.help-all"
 
 
 class SectionedOption(click.Option):
@@ -50,7 +49,7 @@ class SectionedCommand(click.Command):
         """Write the options by section, or the common options in one list if some are rare."""
         sections: dict[str, list[tuple[str, str]]] = {}
         has_rare = any(getattr(param, "is_rare", False) for param in self.get_params(ctx))
-        is_short = has_rare and not ctx.meta.get(_SHOWS_ALL)
+        is_short = has_rare and not ctx.meta.get(SHOWS_ALL)
         for param in self.get_params(ctx):
             row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if row is None or (is_short and getattr(param, "is_rare", False)):
@@ -71,17 +70,9 @@ def section_options(section: str) -> Callable[..., Callable[[F], F]]:
 def help_all_option(function: F) -> F:
     """Add `--help-all`, the option of a command with rare options."""
     return click.option(
-        "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_print_full_help,
+        "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=print_full_help,
         help="Show all options and exit.",
     )(function)  # fmt: skip
-
-
-def _print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    ctx.meta[_SHOWS_ALL] = True
-    click.echo(ctx.get_help(), color=ctx.color)
-    ctx.exit()
 
 
 def examples(*lines: str) -> str:

@@ -11,6 +11,7 @@ import click
 
 _PROGRAMS = ("ls",)  # names of both Windlass commands and common programs
 _WORDS = "windlass.group-words"
+SHOWS_ALL = "windlass.help-all"  # key in the `meta` of a context
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -81,7 +82,8 @@ class LazyGroup(Group):
 
     `sections` maps headings to commands, and command names to one-line descriptions. Help and
     completion use these tables and import no command. `folders` maps headings to the packages in
-    `package` that have the modules.
+    `package` that have the modules. Help fits one screen: it describes the commands of the first
+    section and lists the others by name. `--help-all` describes all.
     """
 
     def __init__(
@@ -122,16 +124,16 @@ class LazyGroup(Group):
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
-    def format_commands(
-        self,
-        ctx: click.Context,  # noqa: ARG002 -- click's signature
-        formatter: click.HelpFormatter,
-    ) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings."""
         width = max(map(len, self._table))
+        first = next(iter(self._sections))
         for heading, table in self._sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), text) for name, text in table.items()])
+                if heading == first or ctx.meta.get(SHOWS_ALL):
+                    formatter.write_dl([(name.ljust(width), text) for name, text in table.items()])
+                else:
+                    formatter.write_text(", ".join(table))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The command names that start with `incomplete`."""
@@ -143,3 +145,12 @@ class LazyGroup(Group):
             if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Print the help with all commands or options, for the flag `--help-all`."""
+    if not value or ctx.resilient_parsing:
+        return
+    ctx.meta[SHOWS_ALL] = True
+    click.echo(ctx.get_help(), color=ctx.color)
+    ctx.exit()

@@ -40,12 +40,12 @@ def note_misplaced(command: click.Command, words: Sequence[str]) -> str:
 
 
 def _find(words: Sequence[str], takes_value: dict[str, bool]) -> Iterator[list[str]]:
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == "--":
             return
         name, has_value, _ = word.partition("=")
         if name in takes_value:
-            value = words[place + 1 : place + 2] if takes_value[name] and not has_value else []
+            value = words[index + 1 : index + 2] if takes_value[name] and not has_value else []
             yield [word, *value]
 
 

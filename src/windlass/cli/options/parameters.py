@@ -49,6 +49,21 @@ class TrialIdType(IntType):
         ]
 
 
+class NumberType(FloatType):
+    """A number of CPUs, which may be a fraction."""
+
+    name = "N"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Convert the text to a number."""
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number; write 1, 4 or 0.5.", param, ctx)
+
+
 class TimeType(FloatType):
     """A duration in seconds, or none."""
 
@@ -264,6 +279,7 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
+NUMBER = NumberType()
 TRIAL_ID = TrialIdType()
 TRIAL_OR_EXPERIMENT = TrialOrExperimentType()
 STATE = StateType()
@@ -276,6 +292,13 @@ def name_or_id(text: str) -> str | int:
     ('cifar10', 7)
     """
     return int(text) if text.isascii() and text.isdecimal() else text
+
+
+def experiment_option(help_text: str) -> Callable[[F], F]:
+    """Add `-e`/`--experiment`, the name or id of an experiment."""
+    return click.option(
+        "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments, help=help_text
+    )
 
 
 def to_option(help_text: str) -> Callable[[F], F]:

@@ -36,14 +36,14 @@ def metadata_option(function: F) -> F:
 
 
 @contextmanager
-def suggest_on_conflict(look: str) -> Iterator[None]:
+def suggest_on_conflict(show_command: str) -> Iterator[None]:
     """Add a hint to a name conflict: the command that shows the existing resource."""
     from windlass.model.errors import Conflict
 
     try:
         yield
     except Conflict as error:
-        error.hint = f"Choose another name. To see the existing one, run: {look}"
+        error.hint = f"Choose another name. To see the existing one, run: {show_command}"
         raise
 
 
@@ -134,9 +134,9 @@ def add_removal(group: click.Group, noun: str, *, about: str) -> None:
         return 0
 
 
-def resource_label(thing: Any) -> str:
+def resource_label(resource: Any) -> str:
     """The name of a resource; for a project, with its workspace."""
-    name: str = getattr(thing, "place", None) or thing.name
+    name: str = getattr(resource, "place", None) or resource.name
     return name
 
 

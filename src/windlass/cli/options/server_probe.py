@@ -85,7 +85,7 @@ def recent_names(nouns: str) -> Sequence[str]:
 
 
 def _newest(path: str, kind: type[T], **query: Any) -> T | None:
-    """The first page of a list, newest first; none if no server responds."""
+    """The first page of a list, newest first; None if no server responds."""
     from windlass.client.connection.transport import Transport
 
     try:

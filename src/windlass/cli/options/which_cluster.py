@@ -73,7 +73,7 @@ def find_namespace_and_account(
     wrong = check.wrong or Finding(
         "account", ERROR, "The cluster does not report the current account"
     )
-    raise KubernetesError(wrong.text, hint=wrong.mend or "Name it: --account NAME")
+    raise KubernetesError(wrong.text, hint=wrong.remedy or "Name it: --account NAME")
 
 
 def preview_manifests(

@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 
 
-def print_packaging_note(place: str | os.PathLike[str]) -> None:
+def print_packaging_note(folder: str | os.PathLike[str]) -> None:
     """Print that a folder inside the current one will be packaged, and how to exclude it."""
     from windlass.cli.output.text import clean, print_message
 
-    inside = os.path.relpath(os.path.realpath(place))
+    inside = os.path.relpath(os.path.realpath(folder))
     if inside.partition(os.sep)[0] in (os.curdir, os.pardir):
         return
     line = f"/{inside.replace(os.sep, '/')}/"
     if line not in _ignored():
         unless = f"unless .windlassignore has a line: {clean(line)}"
-        print_message(f"It is packaged with what you run here, {unless}")
+        print_message(f"It becomes part of the code that you run here, {unless}")
 
 
 def _ignored() -> list[str]:

@@ -44,7 +44,7 @@ def print_finding(finding: Finding) -> None:
         mark = _PLAIN_MARKS[finding.level]
     first, *others = _lines(clean(finding.text))
     print(f"{paint(mark, colour, bold=True)} {finding.check.ljust(_WIDTH)} {first}")
-    for advice in clean_lines(finding.mend).splitlines():
+    for advice in clean_lines(finding.remedy).splitlines():
         others += _lines(advice)
     for line in others:
         print(f"{' ' * _INDENT}{line}")

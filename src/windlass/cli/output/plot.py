@@ -75,10 +75,10 @@ class _Canvas:
     def line(self, points: Sequence[tuple[float, float]]) -> None:
         """Draw a line through points with coordinates from 0 to 1, upwards."""
         self._curves.append([])
-        places = [
+        corners = [
             (round(x * (self._columns - 1)), round((1 - y) * (self._lines - 1))) for x, y in points
         ]
-        for (x, y), (to_x, to_y) in zip(places, [*places[1:], *places[-1:]], strict=True):
+        for (x, y), (to_x, to_y) in zip(corners, [*corners[1:], *corners[-1:]], strict=True):
             length = max(abs(to_x - x), abs(to_y - y), 1)
             for n in range(length + 1):
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))

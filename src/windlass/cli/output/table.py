@@ -33,12 +33,12 @@ Row = Sequence[str | Cell]
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Print a table on stdout, in a terminal at most as wide as the terminal."""
-    room = _terminal_width()
-    if room is None:
+    terminal_width = _terminal_width()
+    if terminal_width is None:
         for line in align(columns, rows):
             print(line)
         return
-    widths = fit(columns, rows, room)
+    widths = fit(columns, rows, terminal_width)
     shown = [i for i, width in enumerate(widths) if width > 0]
     heads = [Cell(column.head, "dim") for column in columns]
     for row in [heads, *rows]:
@@ -53,11 +53,11 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
     """Return whether the terminal fits all columns, with fixed columns in full width."""
-    room = _terminal_width()
-    if room is None:
+    terminal_width = _terminal_width()
+    if terminal_width is None:
         return True
-    widths = fit(columns, rows, room)
-    return all(widths) and _total(widths) <= room
+    widths = fit(columns, rows, terminal_width)
+    return all(widths) and _total(widths) <= terminal_width
 
 
 def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
@@ -71,7 +71,7 @@ def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     return [_GAP.join(map(_pad, row, widths, columns)).rstrip() for row in texts]
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
+def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> list[int]:
     """Compute column widths. Shrinking columns share the space that fixed columns leave.
 
     Columns that still do not fit are dropped from the right: their width is 0.
@@ -84,7 +84,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], room: int) -> list[int]:
     widths = _natural_widths(columns, rows)
     flexible = [i for i, column in enumerate(columns) if column.shrinks]
     least = {i: min(widths[i], _NARROWEST) for i in flexible}
-    while _total(widths) > room:
+    while _total(widths) > terminal_width:
         wide = [i for i in flexible if widths[i] > least[i]]
         if wide:
             widths[max(wide, key=widths.__getitem__)] -= 1

@@ -60,7 +60,7 @@ class Mark(Enum):
         return str(self.value[1 if plain else 0])
 
 
-class Moment(NamedTuple):
+class TimelineEvent(NamedTuple):
     """An event with its time; no time means now."""
 
     time: float | None
@@ -68,7 +68,7 @@ class Moment(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class TimelineLine(NamedTuple):
     """A line of the timeline, in parts with separate styles."""
 
     when: str
@@ -78,41 +78,50 @@ class Line(NamedTuple):
     goes_on: bool = False  # continues the text of the line above
 
 
-def draw(moments: Sequence[Moment], *, width: int | None = None, plain: bool = False) -> list[Line]:
+def draw(
+    moments: Sequence[TimelineEvent], *, width: int | None = None, plain: bool = False
+) -> list[TimelineLine]:
     """Draw a timeline: the start time, then times relative to it.
 
-    >>> moments = [Moment(0.0, Mark.CREATED, "created"), Moment(1.5, Mark.DONE, "succeeded")]
+    >>> moments = [
+    ...     TimelineEvent(0.0, Mark.CREATED, "created"),
+    ...     TimelineEvent(1.5, Mark.DONE, "succeeded"),
+    ... ]
     >>> for line in draw(moments)[1:]:
     ...     print(line.when, line.sign, line.text)
     +1.5s    ✓ succeeded
     """
     whens = _whens(moments)
     column = max(map(len, whens), default=0)
-    room = max(width - column - 4, _SHORTEST_LINE) if width is not None else None
+    text_width = max(width - column - 4, _SHORTEST_LINE) if width is not None else None
     lines = []
-    for place, (when, moment) in enumerate(zip(whens, moments, strict=True)):
+    for position, (when, moment) in enumerate(zip(whens, moments, strict=True)):
         text = moment.text.replace("…", "...") if plain else moment.text
-        wrapped = textwrap.wrap(text, room) if room else [text]
+        wrapped = textwrap.wrap(text, text_width) if text_width else [text]
         sign = moment.mark.sign(plain=plain)
-        lines.append(Line(when.ljust(column), sign, wrapped[0] if wrapped else "", moment.mark))
-        is_last = place == len(moments) - 1
+        lines.append(
+            TimelineLine(when.ljust(column), sign, wrapped[0] if wrapped else "", moment.mark)
+        )
+        is_last = position == len(moments) - 1
         below = " " if is_last else Mark.NOTE.sign(plain=plain)
-        lines += [Line(" " * column, below, more, moment.mark, True) for more in wrapped[1:]]
+        lines += [
+            TimelineLine(" " * column, below, more, moment.mark, True) for more in wrapped[1:]
+        ]
     return lines
 
 
-def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[Moment]:
+def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[TimelineEvent]:
     """Build the timeline of a trial, oldest moment first."""
     history = _History(record, events)
     moments = [moment for moment, _ in _merge_similar(history.entries())]
     if not record.state.is_final:
-        moments.append(Moment(None, Mark.NOW, _at_present(record)))
+        moments.append(TimelineEvent(None, Mark.NOW, _at_present(record)))
     if len(moments) <= _LONGEST:
         return moments
     last = moments[_FIRST - _LONGEST + 1 :]
     left_out = len(moments) - _FIRST - len(last)
     gap = f"{left_out} more; all of them: windlass show {record.id} --json"
-    return [*moments[:_FIRST], Moment(last[0].time, Mark.GAP, gap), *last]
+    return [*moments[:_FIRST], TimelineEvent(last[0].time, Mark.GAP, gap), *last]
 
 
 def describe_end(attempt: Attempt | Replica) -> str:
@@ -287,7 +296,7 @@ class _History:
         return Mark.FAILED, f"failed: {event.message}" if event.message else "failed"
 
 
-def _merge_similar(entries: Iterable[_HistoryEntry]) -> Iterator[tuple[Moment, int]]:
+def _merge_similar(entries: Iterable[_HistoryEntry]) -> Iterator[tuple[TimelineEvent, int]]:
     """Merge adjacent similar entries of replicas. Yields each moment and its entry count."""
     group: list[_HistoryEntry] = []
     for entry in entries:
@@ -304,15 +313,15 @@ def _is_alike(one: _HistoryEntry, other: _HistoryEntry) -> bool:
     return have_names and (one.mark, one.what) == (other.mark, other.what)
 
 
-def _merge(group: Sequence[_HistoryEntry]) -> Moment:
+def _merge(group: Sequence[_HistoryEntry]) -> TimelineEvent:
     first, last = group[0], group[-1]
     keys = [entry.who for entry in group if entry.who]
     if not keys:
-        return Moment(first.time, first.mark, first.what)
+        return TimelineEvent(first.time, first.mark, first.what)
     names = spell_names((key.role, key.number) for key in keys)
     if first.mark is Mark.STARTED:  # all run when the last one runs
-        return Moment(last.time, first.mark, f"{first.what}: {names}{_which_attempts(keys)}")
-    return Moment(first.time, first.mark, f"{names} {first.what}")
+        return TimelineEvent(last.time, first.mark, f"{first.what}: {names}{_which_attempts(keys)}")
+    return TimelineEvent(first.time, first.mark, f"{names} {first.what}")
 
 
 def _which_attempts(keys: Iterable[_Key]) -> str:
@@ -354,7 +363,7 @@ def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
             start = position
 
 
-def _whens(moments: Sequence[Moment]) -> list[str]:
+def _whens(moments: Sequence[TimelineEvent]) -> list[str]:
     """Format times: the first absolute, others relative, empty if equal to the one before."""
     if not moments:
         return []

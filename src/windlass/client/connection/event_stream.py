@@ -20,12 +20,12 @@ T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd
 N = TypeVar("N")
 
-_PATIENCE = 60.0  # how long a server may stay away before the wait gives up
-_PAUSE = 0.2  # a server that is away is tried again, not hammered
+_PATIENCE = 60.0  # time without a server after which the wait gives up
+_PAUSE = 0.2  # pause between two requests to a server that does not answer
 
 
 def insist(ask: Callable[[], T]) -> T:
-    """Ask for news of a trial, again and again while the server is away, but not for ever."""
+    """Request events of a trial, and retry for a limited time while the server does not answer."""
     give_up = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -33,7 +33,7 @@ def insist(ask: Callable[[], T]) -> T:
         except ServerUnreachable:
             if time.monotonic() > give_up:
                 raise
-        time.sleep(_PAUSE)  # a server that is away tells nobody when it is back
+        time.sleep(_PAUSE)  # no notification arrives when a server returns
 
 
 class Stream(ABC, Generic[N]):

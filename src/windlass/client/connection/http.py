@@ -16,20 +16,20 @@ class Connection(http.client.HTTPConnection):
 
     def __init__(self, host: str, port: int | None, *, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)
-        self.hold = False
-        self._held: list[bytes] = []
+        self.buffers = False
+        self._buffered: list[bytes] = []
 
     def send(self, data: Any) -> None:
-        if self.hold:
-            self._held.append(data)
+        if self.buffers:
+            self._buffered.append(data)
         else:
             super().send(data)
 
     def send_held(self) -> None:
         """Send the data that was held back."""
-        held, self._held, self.hold = b"".join(self._held), [], False
-        if held:
-            super().send(held)
+        buffered, self._buffered, self.buffers = b"".join(self._buffered), [], False
+        if buffered:
+            super().send(buffered)
 
 
 class SecureConnection(Connection, http.client.HTTPSConnection):

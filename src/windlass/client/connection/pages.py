@@ -113,9 +113,9 @@ class Listing(Iterator[T], Generic[T]):
         self._is_over = page.next is None
 
 
-def in_memory_listing(things: Sequence[T]) -> Listing[T]:
+def in_memory_listing(records: Sequence[T]) -> Listing[T]:
     """Return a listing of items in memory."""
-    return Listing(lambda _cursor, _size: _All(tuple(things)), None, _itself)
+    return Listing(lambda _cursor, _size: _All(tuple(records)), None, _itself)
 
 
 class _All(NamedTuple):

@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     """Output of a shell."""
 
     data: bytes
-    place: int  # the position after the last byte
+    position: int  # the position after the last byte
     skipped: int = 0  # earlier bytes that are no longer stored
 
 
@@ -54,28 +54,28 @@ class ShellStream(Stream[News]):
         self,
         transport: Transport,
         shell_id: int,
-        place: int | None = None,
+        position: int | None = None,
         *,
         follows: bool = True,
         timeout: float | None = None,
     ) -> None:
         super().__init__(transport, timeout=timeout)
         self._id = shell_id
-        self._place = place
+        self._position = position
         self._follows = follows
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        query = {"offset": self._place, "follow": None if self._follows else "false"}
+        query = {"offset": self._position, "follow": None if self._follows else "false"}
         return self._transport.stream(
             "GET", request_path("shells", self._id, "output"), query=query
         )
 
     def _decode(self, event: StreamEvent) -> News | None:
         if event.name == "output":
-            data, before, place = base64.b64decode(event.data), self._place, int(event.id)
-            self._place = place
-            skipped = 0 if before is None else place - len(data) - before
-            return Shown(data, place, skipped)
+            data, before, position = base64.b64decode(event.data), self._position, int(event.id)
+            self._position = position
+            skipped = 0 if before is None else position - len(data) - before
+            return Shown(data, position, skipped)
         record = decode(event.data, TrialRecord)
         return Over(record) if event.name == "end" else record
 
@@ -96,19 +96,19 @@ class ShellInput:
         self._transport = transport
         self._id = shell_id
         self._writer = secrets.token_hex(8)
-        self._place = 0
+        self._position = 0
 
     def send(self, data: bytes, *, is_last: bool = False) -> int:
         """Send input; return the number of bytes that the shell accepted, 0 if it reads none."""
         data = data[:_AT_ONCE]
         query = {
             "writer": self._writer,
-            "offset": self._place,
+            "offset": self._position,
             "last": "true" if is_last else None,
         }
         path = request_path("shells", self._id, "input")
         answer = self._transport.ask("POST", path, ShellTaken, body=data, query=query)
-        self._place += answer.taken
+        self._position += answer.taken
         return answer.taken
 
     def resize(self, rows: int, columns: int) -> None:

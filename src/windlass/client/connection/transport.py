@@ -230,7 +230,7 @@ class Transport:
     ) -> tuple[Connection, http.client.HTTPResponse]:
         connection = self._take()
         try:
-            connection.hold = isinstance(content, bytes)
+            connection.buffers = isinstance(content, bytes)
             connection.request(
                 method,
                 target,

@@ -97,12 +97,12 @@ class DryClient(Client):
         """
         key = draft.request.key
         if key not in self.trials:
-            trial = self.look(draft)
+            trial = self.preview(draft)
             trial.show(self._shown)
             self.trials[key] = self._shown = trial
         return self.trials[key]
 
-    def look(self, draft: Draft) -> DryTrial[Any]:
+    def preview(self, draft: Draft) -> DryTrial[Any]:
         """Return what would run, without printing it."""
         return DryTrial(self.transport, draft, self._check(draft.request))
 
@@ -157,10 +157,10 @@ class DryTrial(Trial[R]):
     Properties that need an execution, such as a log or a value, raise `wl.Unsupported`.
     """
 
-    def __init__(self, transport: Transport, draft: Draft, room: str = "") -> None:
+    def __init__(self, transport: Transport, draft: Draft, capacity_note: str = "") -> None:
         super().__init__(transport, _record_of(draft.request))
         self._draft = draft
-        self._room = room
+        self._capacity_note = capacity_note
 
     @property
     def state(self) -> str:
@@ -182,7 +182,7 @@ class DryTrial(Trial[R]):
         """The printed preview."""
         from windlass.client.dry_run.preview import format_preview
 
-        return self._masked(format_preview(self._draft, self._room))
+        return self._masked(format_preview(self._draft, self._capacity_note))
 
     @property
     def commands(self) -> dict[str, str]:
@@ -200,7 +200,7 @@ class DryTrial(Trial[R]):
             return  # stdout was closed before Python started
         coloured = may_colour(sys.stdout)
         if before is None:
-            text = format_preview(self._draft, self._room, coloured=coloured)
+            text = format_preview(self._draft, self._capacity_note, coloured=coloured)
         else:
             text = format_difference(self._draft, before._draft, coloured=coloured)
         write(sys.stdout, self._masked(text) + "\n")

@@ -1,4 +1,4 @@
-"""Dry experiments: they print the added trials and build what generators build. Nothing runs."""
+"""Dry experiments: they print the added trials and those of generators. Nothing runs."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ _WIDTH = 11  # of the labels
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def format_preview(draft: Draft, room: str, *, coloured: bool = False) -> str:
-    """Format a draft for a person; `room` describes the capacity for it."""
+def format_preview(draft: Draft, capacity_note: str, *, coloured: bool = False) -> str:
+    """Format a draft for a person; `capacity_note` describes the capacity for it."""
     lines = [_title(draft, coloured, "nothing was started")]
-    for title, section in _sections(draft, room):
+    for title, section in _sections(draft, capacity_note):
         lines += ["", _painted(title, _BOLD, coloured)] if title else [""]
         lines += _drawn(section, coloured)
     return "\n".join(lines)
@@ -111,14 +111,14 @@ def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
-def _sections(draft: Draft, room: str) -> Iterator[tuple[str, Lines]]:
+def _sections(draft: Draft, capacity_note: str) -> Iterator[tuple[str, Lines]]:
     spec, commands = draft.request.spec, commands_of(draft)
     if len(spec.roles) == 1:
-        yield "", _chain(_of_role(spec, spec.roles[0], commands), _of_whole(draft, room))
+        yield "", _chain(_of_role(spec, spec.roles[0], commands), _of_whole(draft, capacity_note))
         return
     for role in spec.roles:
         yield role.name, _of_role(spec, role, commands)
-    yield "all of it", _of_whole(draft, room)
+    yield "all of it", _of_whole(draft, capacity_note)
 
 
 def _chain(*parts: Lines) -> Lines:
@@ -180,7 +180,7 @@ def _restarts(spec: JobSpec, role: Role) -> str:
     return f"{role.restart_policy.value}, up to {spec.backoff_limit}{together}"
 
 
-def _of_whole(draft: Draft, room: str) -> Lines:
+def _of_whole(draft: Draft, capacity_note: str) -> Lines:
     request, spec = draft.request, draft.request.spec
     yield "backend", "" if spec.backend == LOCAL else spec.backend
     yield "experiment", request.experiment
@@ -198,7 +198,7 @@ def _of_whole(draft: Draft, room: str) -> Lines:
     yield "packages", _packages(draft)
     yield "Python", f"{spec.python.version} {spec.python.executable}".rstrip()
     yield from _of_code(spec, draft)
-    yield "room", room
+    yield "room", capacity_note
 
 
 def _of_code(spec: JobSpec, draft: Draft) -> Lines:
@@ -257,7 +257,7 @@ def _without(secrets: Collection[str], arguments: Any) -> Any:
 
     if isinstance(arguments, Mapping):
         return mask(describe_params(arguments), secrets)
-    named = {str(place): value for place, value in enumerate(arguments)}
+    named = {str(index): value for index, value in enumerate(arguments)}
     return tuple(mask(describe_params(named), secrets).values())
 
 

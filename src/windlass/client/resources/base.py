@@ -63,7 +63,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def created(self) -> float:
-        """The time of its creation, in seconds since the epoch."""
+        """The time of creation, in seconds since the epoch."""
         return self._record.created
 
     @property
@@ -76,7 +76,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("GET", self._path, self._record_type))
 
     def delete(self) -> None:
-        """Delete it for good. Deleting it twice is not an error."""
+        """Delete the resource for ever. A second deletion is not an error."""
         self._transport.fetch("DELETE", self._path)
 
     def _change(self, **changes: Any) -> Self:
@@ -93,7 +93,7 @@ class Resource(Generic[RecordT]):
         return request_path(self._collection, self.id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the record. The copy asks the default server of the process that loads it."""
+        """Pickle the record. The copy uses the default server of the process that loads it."""
         return _revive, (type(self), self._record)
 
 
@@ -102,15 +102,15 @@ class Archivable(Resource[ArchivableT]):
 
     @property
     def archived(self) -> bool:
-        """Whether lists leave it out."""
+        """Whether the resource is archived. Lists omit archived resources."""
         return self._record.archived
 
     def archive(self) -> Self:
-        """Leave it, and what belongs to it, out of lists from now on. No data is deleted."""
+        """Archive the resource: lists omit it and its contents. No data is deleted."""
         return self._change(archived=True)
 
     def unarchive(self) -> Self:
-        """Include it in lists again."""
+        """Undo `archive`: lists include the resource again."""
         return self._change(archived=False)
 
 

@@ -36,7 +36,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def transport(self) -> Transport:
-        """The connection to its server."""
+        """The connection to the server."""
         return self._transport
 
     @property
@@ -58,7 +58,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def number(self) -> int:
-        """Its number within its trial: the highest is the newest."""
+        """The number within the trial: the highest is the newest."""
         return self._record.number
 
     @property
@@ -83,7 +83,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def files(self) -> int:
-        """The number of its files."""
+        """The number of files."""
         return self._record.files
 
     @property
@@ -93,12 +93,12 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Its metadata: JSON values by name."""
+        """The metadata: JSON values by name."""
         return self._record.metadata
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of its trial at its step: the values at that step, or the last before."""
+        """The metrics of the trial at the step of the checkpoint, or the last values before it."""
         return {name: float(value) for name, value in self._record.metrics.items()}
 
     @property
@@ -123,7 +123,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return [entry.path for entry in fetch_files(self._transport, self._record)]
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write its files to a folder, which is created if needed; returns the path of the copy.
+        """Write the files to a folder, which is created if needed; return the path of the copy.
 
         For a saved file, the result is the file in the folder; for a saved folder, it is the
         folder. A folder with other files is refused; one with the same files is left as it is.
@@ -155,7 +155,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return self._change(remove_metadata=names)
 
     def delete(self) -> None:
-        """Delete it. Refused while a model version or a trial that started from it needs it.
+        """Delete the checkpoint, unless a model version or a trial that started from it needs it.
 
         ```python
         wl.get_checkpoint(1).delete()

@@ -26,12 +26,12 @@ class CommandRun(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """Its words."""
+        """The words of the command."""
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ProcessCall) else []
 
     def output(self) -> str:
-        """Return its output so far, with stdout and stderr in the order of writing."""
+        """Return the output so far, with stdout and stderr in the order of writing."""
         return "".join(f"{line}\n" for line in self.logs())
 
 

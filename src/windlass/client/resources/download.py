@@ -70,10 +70,10 @@ def download_experiment(
     if len(versions) == 1:
         _write_layout(transport, root, dict(next(iter(versions))))
         return root
-    places = {_version_name(version): dict(version) for version in versions}
-    _refuse_others(root, {*places, NOTE})
-    for place, layout in places.items():
-        _write_layout(transport, root, layout, place)
+    layouts = {_version_name(version): dict(version) for version in versions}
+    _refuse_others(root, {*layouts, NOTE})
+    for prefix, layout in layouts.items():
+        _write_layout(transport, root, layout, prefix)
     note = "".join(
         f"{_version_name(version)}  trial{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}\n"
         for version, ids in versions.items()
@@ -112,13 +112,13 @@ def named_folder(folder: object, example: str) -> Path:
 
 
 def _write_layout(
-    transport: Transport, root: Path, layout: Mapping[str, str], place: str = ""
+    transport: Transport, root: Path, layout: Mapping[str, str], prefix: str = ""
 ) -> None:
     """Write trees to a folder, or a place in it. All conflicts are found before any write."""
     trees = {role: fetch_tree(transport, digest, "code") for role, digest in layout.items()}
     if "" not in trees:
-        _refuse_others(root / place, set(trees))
-    inner = {os.fsencode("/".join(filter(None, (place, role)))): trees[role] for role in trees}
+        _refuse_others(root / prefix, set(trees))
+    inner = {os.fsencode("/".join(filter(None, (prefix, role)))): trees[role] for role in trees}
     write_trees(transport, root, inner, "code")
 
 

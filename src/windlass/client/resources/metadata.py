@@ -50,7 +50,7 @@ class Labelled(Resource[LabelledT]):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Words to find it by, in the order in which they were added.
+        """Labels for searches, in the order in which they were added.
 
         ```python
         trial = train.submit(0.1)
@@ -135,7 +135,7 @@ class HasMetadata(Resource[MetadataT]):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Its metadata: JSON values by name."""
+        """The metadata: JSON values by name."""
         return self._record.metadata
 
     def add_metadata(self, **metadata: Any) -> Self:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRecord]):
-    """A named line of versions in the model registry, each of them a checkpoint.
+    """A named series of versions in the model registry. Each version is a checkpoint.
 
     ```python
     model = wl.create_model("classifier", description="Cats or dogs.", exist_ok=True)
@@ -64,22 +64,22 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def project(self) -> str:
-        """The project it belongs to."""
+        """The project of the model."""
         return self._record.project
 
     @property
     def user(self) -> str:
-        """The user who created it."""
+        """The user who created the model."""
         return self._record.user
 
     @property
     def versions(self) -> int:
-        """The number of its versions."""
+        """The number of versions."""
         return self._record.versions
 
     @property
     def latest(self) -> int | None:
-        """The number of its latest version, or None if it has none."""
+        """The number of the latest version; None without versions."""
         return self._record.latest
 
     @property
@@ -88,7 +88,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
-        """Rename it. Names of models are unique.
+        """Rename the model. Model names are unique.
 
         ```python
         wl.create_model("clasifier", exist_ok=True).set_name("cats-or-dogs").delete()
@@ -98,7 +98,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self._change(name=name)
 
     def move_to(self, project: Project | str) -> Self:
-        """Move it to another project, which is created if none has that name.
+        """Move the model to another project, which is created if it does not exist.
 
         ```python
         wl.create_model("classifier", exist_ok=True).move_to("vision")
@@ -176,7 +176,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         sort_by: str = "version",
         limit: int | None = None,
     ) -> Listing[ModelVersion]:
-        """List its versions, lazily; with `labels`, only versions that have all these labels.
+        """List the versions, lazily; with `labels`, only versions that have all these labels.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -218,7 +218,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self
 
     def delete(self) -> None:
-        """Delete it with all its versions. The checkpoints stay, and can be deleted afterwards."""
+        """Delete the model with all its versions. The checkpoints stay, and can then be deleted."""
         super().delete()
 
     def __repr__(self) -> str:
@@ -242,34 +242,34 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def model(self) -> str:
-        """The name of its model."""
+        """The name of the model."""
         return self._record.model
 
     @property
     def version(self) -> int:
-        """Its number: the first is 1, and numbers are never reused."""
+        """The number of the version: the first is 1, and numbers are never reused."""
         return self._record.version
 
     @property
     def checkpoint_id(self) -> int:
-        """The id of its checkpoint."""
+        """The id of the checkpoint."""
         return self._record.checkpoint_id
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Its checkpoint, fetched now."""
+        """The checkpoint, fetched now."""
         from windlass.client.resources.checkpoint import get_checkpoint
 
         return get_checkpoint(self._transport, self.checkpoint_id)
 
     @property
     def trial_id(self) -> int:
-        """The id of the trial that saved its checkpoint."""
+        """The id of the trial that saved the checkpoint."""
         return self._record.trial_id
 
     @property
     def trial(self) -> Trial[Any]:
-        """The trial that saved its checkpoint, fetched now."""
+        """The trial that saved the checkpoint, fetched now."""
         from windlass.client.resources.trial.trial import get_trial
 
         return get_trial(self._transport, self.trial_id)
@@ -281,29 +281,29 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def user(self) -> str:
-        """The user who registered it."""
+        """The user who registered the version."""
         return self._record.user
 
     @property
     def notes(self) -> str:
-        """Its notes: any text."""
+        """The notes, any text."""
         return self._record.notes
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The aliases that point to it."""
+        """The aliases that point to this version."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
-        """Name it, beside its number. An empty text removes the name."""
+        """Set a name in addition to the number. An empty string removes the name."""
         return self._change(name=_check_name(name))
 
     def set_notes(self, text: str) -> Self:
-        """Replace its notes."""
+        """Replace the notes."""
         return self._change(notes=check_text("notes", text))
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write its files to a folder, as `Checkpoint.download` does; returns their path.
+        """Write the files to a folder, as `Checkpoint.download` does; return their path.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -313,7 +313,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
         return self.checkpoint.download(folder)
 
     def delete(self) -> None:
-        """Delete it. Its number is not reused, and its checkpoint stays.
+        """Delete the version. The number is not reused, and the checkpoint stays.
 
         A version with an alias is refused: point the alias to another version first.
         """

@@ -23,9 +23,9 @@ _NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 
 
 class Shell(Trial[None]):
-    """A shell that was opened with `wl.open_shell`: attach to it, type to it, read it, kill it.
+    """A shell that was opened with `wl.open_shell`, with methods to attach, send, read and kill.
 
-    It continues while no client is attached, until it is killed, exits, or reaches its time limit.
+    A shell continues while no client is attached, until it exits, is killed or times out.
 
     ```python
     shell = wl.open_shell(["/bin/sh"])
@@ -40,12 +40,12 @@ class Shell(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """Its command; empty for the user's own shell."""
+        """The command of the shell; empty for the user's own shell."""
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ShellCall) else []
 
     def attach(self) -> int | None:
-        """Attach this program's terminal to it until it exits; returns its exit code.
+        """Attach this program's terminal until the shell exits, and return the exit code.
 
         Ctrl-] pressed twice detaches: the result is None, and the shell continues. Several clients
         can be attached at once: all see the same output, and all can type.
@@ -101,22 +101,22 @@ class Shell(Trial[None]):
         shell.kill()
         ```
         """
-        shown, place = b"", self._read_to
+        shown, position = b"", self._read_to
         seconds = parse_timeout(timeout)
-        for news in ShellStream(self._transport, self.id, place, timeout=seconds):
+        for news in ShellStream(self._transport, self.id, position, timeout=seconds):
             if isinstance(news, Shown):
-                shown, place = shown + news.data, news.place
+                shown, position = shown + news.data, news.position
                 if until is None or until in plain_text(shown):
                     break
             elif isinstance(news, Over):
                 self._replace(news.record)
-        self._read_to = place
+        self._read_to = position
         return plain_text(shown)
 
     def output(self, *, follow: bool = False) -> Iterator[bytes]:
-        """Yield its output as raw bytes, at most the last 16 MB.
+        """Yield the output as raw bytes, at most the last 16 MB.
 
-        `follow` continues until it ends.
+        `follow` continues until the shell ends.
 
         ```python
         shell = wl.open_shell(["/bin/echo", "hello"])
@@ -128,12 +128,12 @@ class Shell(Trial[None]):
                 yield news.data
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize its terminal. Its programs get the usual signal."""
+        """Resize the terminal. The programs in it get the usual signal."""
         self._keys = self._keys or ShellInput(self._transport, self.id)
         self._keys.resize(rows, columns)
 
     def kill(self, *, grace: float | str = 2.0) -> Self:
-        """End it and all its processes: they get a hangup, and are killed after `grace`."""
+        """End all processes of the shell: they get SIGHUP, and SIGKILL after `grace`."""
         self.stop(grace=grace, reason="killed")
         return self.wait()
 

@@ -48,21 +48,21 @@ class Template(Resource[TemplateRecord]):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields it gives to jobs, by name."""
+        """The job fields of the template, by name."""
         return self._record.fields
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property
     def user(self) -> str:
-        """The user who created it."""
+        """The user who created the template."""
         return self._record.user
 
     def set_name(self, name: str) -> Self:
-        """Rename it. Names of templates are unique."""
+        """Rename the template. Template names are unique."""
         names.check(names.proper_flaw(name, "template"))
         return self._change(name=name)
 

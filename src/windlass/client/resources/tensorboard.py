@@ -84,7 +84,7 @@ class TensorBoard:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def attend(self) -> int:
-        """Wait until it ends by itself or by Ctrl-C; return the exit code."""
+        """Wait until TensorBoard ends, also after Ctrl-C, and return the exit code."""
         try:
             if not self._is_here:
                 threading.Thread(target=self._keep_up, daemon=True).start()
@@ -170,7 +170,7 @@ def _run_name(trial: Trial[Any]) -> str:
 
 
 def _program() -> list[str]:
-    """Return the command that starts TensorBoard: of this environment, else of the path."""
+    """Return the command that starts TensorBoard, from this environment or else from the PATH."""
     if importlib.util.find_spec("tensorboard") is not None:
         return [sys.executable, "-m", "tensorboard.main"]
     program = shutil.which("tensorboard")

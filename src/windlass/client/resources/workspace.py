@@ -47,16 +47,16 @@ class Workspace(Archivable[WorkspaceRecord]):
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property
     def project_count(self) -> int:
-        """The number of its projects."""
+        """The number of projects in the workspace."""
         return self._record.projects
 
     def set_name(self, name: str) -> Self:
-        """Rename it. Names of workspaces are unique. References to its projects change as well."""
+        """Rename the workspace. Names are unique. References to its projects change too."""
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(name=name)
 
@@ -68,7 +68,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def create_project(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Project:
-        """Create a project in it; with `exist_ok`, return an existing project of that name.
+        """Create a project in the workspace; with `exist_ok`, return an existing project.
 
         ```python
         wl.get_workspace("default").create_project("vision", "Whatever has eyes.", exist_ok=True)
@@ -88,7 +88,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """List its projects, lazily, without archived ones unless `archived` is True or None."""
+        """List the projects, lazily. `archived=True` lists archived projects, None lists all."""
         return list_projects(
             self._transport, workspace=self, archived=archived, sort_by=sort_by, limit=limit
         )
@@ -117,31 +117,31 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def place(self) -> str:
-        """The text that refers to it: `vision`, or `lab/vision` outside the default workspace."""
+        """The reference to the project: `vision`, or `lab/vision` outside the default workspace."""
         return self._record.place
 
     @property
     def workspace(self) -> str:
-        """The name of the workspace it is in."""
+        """The name of the project's workspace."""
         return self._record.workspace
 
     @property
     def description(self) -> str:
-        """Its description."""
+        """The description."""
         return self._record.description
 
     @property
     def experiment_count(self) -> int:
-        """The number of its experiments, including archived ones."""
+        """The number of experiments, including archived experiments."""
         return self._record.experiments
 
     @property
     def model_count(self) -> int:
-        """The number of its models, including archived ones."""
+        """The number of models, including archived models."""
         return self._record.models
 
     def set_name(self, name: str) -> Self:
-        """Rename it. Names of projects are unique within a workspace.
+        """Rename the project. Project names are unique within a workspace.
 
         Experiments, trials and models show the new name from now on.
 
@@ -157,17 +157,17 @@ class Project(Archivable[ProjectRecord]):
         return self._change(description=check_text("description", text))
 
     def move_to(self, workspace: Workspace | str) -> Self:
-        """Move it, with all its experiments and models, to another workspace, which must exist."""
+        """Move the project with its experiments and models to another, existing workspace."""
         name: Any = workspace.refresh().name if isinstance(workspace, Workspace) else workspace
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(workspace=name)
 
     def delete(self) -> None:
-        """Delete it if it is empty; else `wl.Conflict` reports how much it contains."""
+        """Delete an empty project. For any other project, `wl.Conflict` reports its contents."""
         super().delete()
 
     def list_experiments(self, **filters: Any) -> Listing[Experiment]:
-        """Its experiments, lazily; the filters are those of `wl.list_experiments`."""
+        """The experiments, lazily, with the filters of `wl.list_experiments`."""
         from windlass.client.client import Client
 
         return Client.over(self._transport).list_experiments(project=self, **filters)

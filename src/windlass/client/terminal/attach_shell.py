@@ -88,7 +88,7 @@ class _Attachment:
             finally:
                 self._typist.finish(0 if self._is_over else _LAST_KEYS)
                 self._stream.cut()
-                reader.join(_LAST_KEYS)  # it may be at a window that takes nothing
+                reader.join(_LAST_KEYS)  # the terminal may not accept output
                 self._write(self._modes.left())
         os.close(hears)
         os.close(tells)
@@ -102,10 +102,10 @@ class _Attachment:
             return None
         return self._conclude()
 
-    # -- what is typed ------------------------------------------------------------------
+    # -- typed keys ---------------------------------------------------------------------
 
     def _attend(self, hears: int) -> bool:
-        """Take what is typed until it is over; whether the shell was left before that."""
+        """Send typed keys until the shell ends; return whether the user left it earlier."""
         waiting = select.poll()
         waiting.register(self._stdin, select.POLLIN)
         waiting.register(hears, select.POLLIN)
@@ -156,13 +156,13 @@ class _Attachment:
         return self._has_shown or not is_waiting
 
     def _handle_ready(self, came: set[int]) -> bool:
-        """See to signals; whether one was to leave."""
+        """Handle signals; return whether one of them asks to leave."""
         if signal.SIGWINCH in came and self._has_terminal:
             self._send_size()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number in came:
                 self._left_by = number
-                if not self._has_terminal:  # nobody else could go on with it
+                if not self._has_terminal:  # no terminal: no other client can continue this shell
                     self._kill(signal.Signals(number).name)
                 return True
         return False
@@ -213,7 +213,7 @@ class _Attachment:
         write_all(self._stdout, data)
 
     def _say(self, text: str) -> None:
-        """Tell a person something, whatever mode the terminal is in."""
+        """Print a message above the shell, also while the terminal is in raw mode."""
         sys.stderr.write(text.replace("\n", "\r\n") + "\r\n" if self._is_raw else f"{text}\n")
         sys.stderr.flush()
 
@@ -241,7 +241,7 @@ class _Attachment:
 
     @contextlib.contextmanager
     def _raw(self) -> Iterator[None]:
-        """Have every key as it is typed; and the terminal as it was, afterwards."""
+        """Read each key at once inside the block; restore the terminal's settings afterwards."""
         if not self._is_typed:
             yield
             return
@@ -256,7 +256,7 @@ class _Attachment:
 
 
 class _DetachKeys:
-    """Ctrl-] pressed twice, at once one after the other; once is a key like any other.
+    """Detects Ctrl-] pressed twice in quick succession. A single Ctrl-] goes to the shell.
 
     >>> keys = _DetachKeys()
     >>> keys.feed(b"ls\\r"), keys.feed(b"a\\x1d"), keys.feed(b"\\x1d")

@@ -37,7 +37,7 @@ class ChangeNotices:
         called = f"trial {trial.id} ({trial.name})"
         if trial.restarts > self._restarts and (events := self._fetch_events()) is not None:
             messages = [event.message for event in events if event.reason == _RESTART]
-            # Of one that came since, the last lines are yet to come.
+            # The last lines of a later restart may still arrive.
             for message in messages[self._restarts : trial.restarts]:
                 yield message if has_several(trial) else f"{called}: {message}"
             self._restarts = trial.restarts

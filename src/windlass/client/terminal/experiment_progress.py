@@ -38,24 +38,24 @@ class Progress:
 
     @property
     def ordinary(self) -> list[TrialRecord]:
-        """The trials that count."""
+        """The ordinary trials, without auxiliary ones."""
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property
     def is_over(self) -> bool:
-        """Whether every trial that counts has ended, and how each of them did is known."""
+        """Whether every ordinary trial has ended and its outcome is known."""
         goes_on = any(
             number and not TrialState(name).is_final
             for name, number in self.experiment.states.items()
         )
         ordinary = self.ordinary
-        # A trial may end between the two that a round tells of: those at work, and how many are.
+        # A trial may end between the list of active trials and the count of trials.
         all_ended = all(trial.state.is_final for trial in ordinary)
         return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 
     @property
     def failed(self) -> list[TrialRecord]:
-        """Those that ended without success."""
+        """The trials that did not succeed."""
         return [
             trial
             for trial in self.ordinary
@@ -63,7 +63,7 @@ class Progress:
         ]
 
     def table(self) -> list[Line]:
-        """The lines while it goes on: how many are in which state, and those at work."""
+        """The lines during the run: the number of trials by state, and the active trials."""
         now = time.time()
         going = [
             trial
@@ -99,7 +99,7 @@ class Progress:
         return lines
 
     def _trials_now(self) -> list[TrialRecord]:
-        """All trials, as they stand at one moment: others learn of more meanwhile."""
+        """A copy of all trials. Another thread adds trials meanwhile."""
         return list(self.trials.values())
 
     def _head(self, now: float) -> Line:
@@ -114,8 +114,8 @@ class Progress:
         ]
         order = list(TrialState)
         states = sorted(record.states, key=lambda name: order.index(TrialState(name)))
-        for place, name in enumerate(states):
-            comma = ", " if place else ""
+        for position, name in enumerate(states):
+            comma = ", " if position else ""
             line.append((comma, ""))
             line.append((f"{record.states[name]} {name.lower()}", STATE_COLOURS[TrialState(name)]))
         line.append((f"  {passed}", "dim"))
@@ -123,12 +123,12 @@ class Progress:
 
 
 def failure_reason(trial: TrialRecord) -> str:
-    """Why a trial did not succeed, in a few words."""
+    """A short reason why a trial did not succeed."""
     return what_it_raised(trial) or how_it_ended(trial)
 
 
 def what_it_raised(trial: TrialRecord) -> str:
-    """The error that failed a trial, as Python tells it; empty if there is none."""
+    """The exception of a failed trial, as Python prints it; empty without an exception."""
     if trial.error is None or not trial.error.type or trial.state is not TrialState.FAILED:
         return ""
     kind = trial.error.type.rpartition(".")[2]
@@ -150,7 +150,7 @@ def differing(trials: Iterable[TrialRecord]) -> list[str]:
             if name not in seen:
                 seen[name] = text
                 if number:
-                    vary[name] = None  # those before have it not
+                    vary[name] = None  # earlier trials lack the parameter
             elif seen[name] != text:
                 vary[name] = None
         for name in seen:

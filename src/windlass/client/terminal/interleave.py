@@ -1,7 +1,7 @@
 """Merges the output of several replicas: whole lines, each with the name of its replica.
 
 An unfinished line is held back until its end, so the output of two replicas never mixes within a
-line. Of a progress bar only the newest state is kept.
+line. For a progress bar, only the newest state is kept.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Line(NamedTuple):
-    """A line of one replica, as it is to be printed."""
+class OutputLine(NamedTuple):
+    """A printable line of one replica."""
 
     name: str
     stream: str
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 class Lanes:
-    """Puts the lines of several replicas together, each in a lane of its own.
+    """Merges the lines of several replicas, each with its own lane.
 
     >>> lanes = Lanes(["worker-0", "worker-1"])
     >>> begun = LogPart(time=1, stream="stdout", text="10%", end=False, role="worker")
@@ -59,7 +59,7 @@ class Lanes:
         colour = _PALETTE[self._positions.get(name, len(self._positions)) % len(_PALETTE)]
         return f"\x1b[{colour}m{text}\x1b[0m "
 
-    def feed(self, part: LogPart, now: float = 0.0) -> Iterator[Line]:
+    def feed(self, part: LogPart, now: float = 0.0) -> Iterator[OutputLine]:
         """Yield the lines that this part completes."""
         lane = (f"{part.role}-{part.index}", part.stream)
         held = self._held.get(lane)
@@ -67,7 +67,7 @@ class Lanes:
             yield self._take(lane)  # its writer has ended and will not finish the line
             held = None
         if held is None and part.end:
-            yield Line(*lane, _as_it_stands(part.text))
+            yield OutputLine(*lane, _as_it_stands(part.text))
             return
         if held is None:
             held = self._held[lane] = _Held(part.attempt, now)
@@ -75,12 +75,12 @@ class Lanes:
         if part.end or held.size > _LONGEST:
             yield self._take(lane)
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[OutputLine]:
         """Yield the unfinished lines, after the last part."""
         for lane in list(self._held):
             yield self._take(lane)
 
-    def unended(self, before: float) -> Line | None:
+    def unended(self, before: float) -> OutputLine | None:
         """Return an unfinished line older than a time, of the first replica with such a line."""
         waiting = [lane for lane, held in self._held.items() if held.since <= before]
         if not waiting:
@@ -89,14 +89,14 @@ class Lanes:
             waiting,
             key=lambda lane: self._positions.get(lane[0], len(self._positions)),
         )
-        return Line(*lane, _as_it_stands(self._held[lane].text))
+        return OutputLine(*lane, _as_it_stands(self._held[lane].text))
 
-    def _take(self, lane: tuple[str, str]) -> Line:
-        return Line(*lane, _as_it_stands(self._held.pop(lane).text))
+    def _take(self, lane: tuple[str, str]) -> OutputLine:
+        return OutputLine(*lane, _as_it_stands(self._held.pop(lane).text))
 
 
 class _Held:
-    """A line that has begun; a progress bar may come in a million pieces."""
+    """An unfinished line. A progress bar may arrive in a million pieces."""
 
     def __init__(self, attempt: int, since: float) -> None:
         self.attempt = attempt
@@ -117,7 +117,7 @@ class _Held:
 
 
 def contained(text: str) -> str:
-    r"""A text with its colours that stays within its line.
+    r"""A text with its colours, without characters that leave the line.
 
     >>> contained("\x1b[31mred\x1b[K up\x1b[A")
     '\x1b[31mred up\x1b[0m'
@@ -132,7 +132,7 @@ def uncoloured(text: str) -> str:
 
 
 def _as_it_stands(text: str) -> str:
-    """A line as it was last drawn over itself.
+    """The last state of a line that redraws itself.
 
     >>> _as_it_stands("10%\\r20%\\r")
     '20%'

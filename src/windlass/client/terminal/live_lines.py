@@ -25,7 +25,7 @@ from windlass.client.terminal.screen import (
 _TICK = 0.2
 _STYLES = {
     "bold": 1,
-    "name": 1,  # of any length: it gives way to what stands beside it
+    "name": 1,  # of any length: it is shortened before its neighbours
     "dim": 2,
     "red": 31,
     "green": 32,
@@ -40,9 +40,9 @@ Line = Sequence[Span]
 
 
 class Live:
-    """Draws what `render` says, a few times a second, until it is left.
+    """Draws the lines that `render` returns, a few times a second, inside a `with` block.
 
-    `render` is called in a thread of this class. What `say` is given stays above.
+    `render` is called in a thread of this class. Lines printed by `say` stay above.
 
     ```python
     with Live(lambda: [[("3 running", "bold")]]) as live:
@@ -103,19 +103,19 @@ class Live:
             self._out.flush()
             self._drawn = []
 
-    def _painted(self, line: Line, room: int | None) -> str:
-        """A line in its colours, as much of it as there is room for."""
+    def _painted(self, line: Line, width: int | None) -> str:
+        """A line in its colours, shortened to the width of the terminal."""
         painted = ""
         ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
         spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
-        if room is not None:
-            spans = _giving_way(spans, room, ellipsis)
+        if width is not None:
+            spans = _giving_way(spans, width, ellipsis)
         for shown, style in spans:
-            if room is not None:
-                if room <= 0:
+            if width is not None:
+                if width <= 0:
                     break
-                cut = fit(shown, room, ellipsis)
-                room = 0 if cut != shown else room - cells(shown)
+                cut = fit(shown, width, ellipsis)
+                width = 0 if cut != shown else width - cells(shown)
                 shown = cut
             code = _STYLES.get(style)
             is_painted = self._is_coloured and code is not None
@@ -123,7 +123,7 @@ class Live:
         return painted
 
 
-def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
+def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
     """Shorten the name in a line that is too long: a little for dim spans, more for others.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
@@ -136,14 +136,14 @@ def _giving_way(spans: list[Span], room: int, ellipsis: str) -> list[Span]:
     """
     others = sum(cells(text) for text, style in spans if style != "name")
     dim = sum(cells(text) for text, style in spans if style == "dim")
-    left = max(room - others, min(_SHORTEST_NAME, room - others + dim))
+    left = max(width - others, min(_SHORTEST_NAME, width - others + dim))
     return [
         (fit(text, left, ellipsis) if style == "name" else text, style) for text, style in spans
     ]
 
 
 def _one_line(text: str) -> str:
-    """A text of unknown origin on one line, without what steers a terminal."""
+    """An untrusted text on one line, without control characters."""
     if text.isprintable():
         return text
     spaced = "".join(" " if c.isspace() else c for c in text)

@@ -23,7 +23,7 @@ STATE_COLOURS = {
 
 
 class Redraw:
-    """Calls a function a few times a second in a thread of its own, between `start` and `stop`."""
+    """Calls a function a few times a second in its own thread, between `start` and `stop`."""
 
     def __init__(self, draw: Callable[[], None], seconds: float, name: str) -> None:
         self._draw = draw
@@ -36,14 +36,14 @@ class Redraw:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait until the function is not called any more."""
+        """End the calls, and wait for the last one."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a call that is under way should draw nothing."""
+        """Whether a call that has already begun should draw nothing."""
         return self._stop.is_set()
 
     def _run(self) -> None:
@@ -99,15 +99,15 @@ def encodable(stream: TextIO, text: str) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def fit(text: str, room: int, ellipsis: str) -> str:
-    """Cut a text to so many cells of a terminal; its first character always stays.
+def fit(text: str, width: int, ellipsis: str) -> str:
+    """Cut a text to a number of terminal cells; its first character always stays.
 
     >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
     ('* que…', '* 训…', '*')
     """
-    if cells(text) <= room:
+    if cells(text) <= width:
         return text
-    left = room - len(ellipsis)
+    left = width - len(ellipsis)
     end = 0
     while end < len(text) and (left := left - cells(text[end])) >= 0:
         end += 1

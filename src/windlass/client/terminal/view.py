@@ -36,11 +36,11 @@ from windlass.model.text.quantities import format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from windlass.client.terminal.interleave import Lanes, Line
+    from windlass.client.terminal.interleave import Lanes, OutputLine
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
-_DELAY = 0.15  # what is over sooner is not worth a line
+_DELAY = 0.15  # seconds; a shorter wait needs no status line
 _TICK = 0.1
 _CLOCK = 12  # cells that a status line has besides its text: "⠋ ", " 59m 59s"
 _PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
@@ -69,8 +69,8 @@ class View:
         self._progress: float | None = None
         self._since = time.monotonic()
         self._is_drawn = False
-        self._coloured: set[TextIO] = set()  # terminals that would go on in a program's colour
-        self._open_line: TextIO | None = None  # where a line was begun and not ended
+        self._coloured: set[TextIO] = set()  # terminals with a colour of the program
+        self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
         self._lanes: Lanes | None = None  # of a trial of several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
@@ -89,13 +89,13 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
-            for terminal in self._coloured:  # what comes after is not the program's
+            for terminal in self._coloured:  # later output does not come from the program
                 terminal.write(RESET)
                 terminal.flush()
 
     def status(self, text: str, progress: float | None = None) -> None:
-        """Say what is being waited for, and how far that is, from 0 to 1, if it is known."""
-        # A cluster's words, or a program's, may be in it.
+        """Set the status line, and the progress from 0 to 1 if it is known."""
+        # The text may contain messages of a cluster or a program.
         text = " ".join(tame(text, Reach.LINE).split())
         with self._lock:
             self._progress = progress
@@ -104,15 +104,15 @@ class View:
                 self._since = time.monotonic()
 
     def shows(self, text: str) -> bool:
-        """Whether a status can be read to its end, a clock beside it."""
+        """Whether a status fits into one line, together with the elapsed time."""
         return self.is_live and cells(text) <= terminal_size()[0] - _CLOCK
 
     def show(self, part: LogPart) -> None:
-        """Print a piece of output where it belongs."""
+        """Print a piece of output to the stream it was written to."""
         self.show_all((part,))
 
     def show_all(self, parts: Iterable[LogPart]) -> None:
-        """Print pieces of output where they belong; what goes to one place in a row, at once."""
+        """Print pieces of output to their streams; write successive pieces of a stream at once."""
         if self._lanes is not None:
             for part in parts:
                 with self._lock:
@@ -135,7 +135,7 @@ class View:
                 self._open_line = None if pieces[-1].end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
-        """From now on say which replica wrote a line; nothing if there are no names to say."""
+        """Start each line with the name of its replica from now on, if there are names."""
         if not names:
             return
         from windlass.client.terminal.interleave import Lanes
@@ -148,19 +148,19 @@ class View:
                 self._lanes.rename(names)
 
     def end_lines(self) -> None:
-        """Print what was held of lines that will not end."""
+        """Print the unfinished lines."""
         if self._lanes is not None:
             with self._lock:
                 self._print(self._lanes, self._lanes.rest())
 
     def flush(self) -> None:
-        """Let what was printed be seen."""
+        """Flush the streams."""
         with self._lock:
             self._out.flush()
             self._err.flush()
 
     def say(self, text: str) -> None:
-        """Print a line of ours, on stderr."""
+        """Print a message of Windlass to stderr."""
         with self._lock:
             self._wipe()
             self._end_open_line()
@@ -168,12 +168,12 @@ class View:
             self._err.flush()
 
     def note(self, text: str) -> None:
-        """Print a line of ours only a person at a terminal wants."""
+        """Print a message of Windlass, in a terminal only."""
         if self.is_live:
             text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
-    def _print(self, lanes: Lanes, lines: Iterable[Line]) -> None:
+    def _print(self, lanes: Lanes, lines: Iterable[OutputLine]) -> None:
         """Print whole lines of several replicas, each with its name."""
         from windlass.client.terminal.interleave import contained
 
@@ -199,7 +199,7 @@ class View:
             (self._coloured.add if left else self._coloured.discard)(target)
 
     def _end_open_line(self) -> None:
-        # On separate destinations a line that is still open is nobody else's business.
+        # An unfinished line matters only if both streams lead to the same terminal.
         if self._open_line is not None and self._shares_screen:
             write(self._open_line, "\n")
         if self._open_line is not None:
@@ -223,21 +223,21 @@ class View:
         clock = "" if self._progress is None else f" {self._progress:.0%}"
         clock += f" {format_duration(passed)}" if passed else ""
         line = f"{self._frames[frame % len(self._frames)]} {self._text}"
-        room = terminal_size()[0] - 4 - len(clock)
-        line = fit(encodable(self._err, line), room, self._ellipsis) + clock
+        width = terminal_size()[0] - 4 - len(clock)
+        line = fit(encodable(self._err, line), width, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]
         write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
         self._is_drawn = True
 
-    def _draw_begun(self, lanes: Lanes, line: Line) -> None:
-        """A line that has not ended, as much as there is room for."""
+    def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
+        """Draw an unfinished line, cut to the width of the terminal."""
         from windlass.client.terminal.interleave import uncoloured
 
-        room = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
+        width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
         text = encodable(self._err, tame(uncoloured(line.text)))
         prefix = lanes.prefix(line.name, coloured=self._is_coloured)
-        write(self._err, f"\r\x1b[K{prefix}{fit(text, room, self._ellipsis)}")
+        write(self._err, f"\r\x1b[K{prefix}{fit(text, width, self._ellipsis)}")
         self._err.flush()
         self._is_drawn = True
 
@@ -249,5 +249,5 @@ class View:
 
 
 def _nowhere() -> TextIO:
-    """In place of a stream that was closed before Python started."""
+    """Return a stream that discards output, for a stream that was closed before Python started."""
     return open(os.devnull, "w")

@@ -15,14 +15,14 @@ from windlass.client.terminal.view import View
 from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds before a wait is reported
-_TROUBLED = 3.0  # for a trial that should start: its obstacle may never go away
+_TROUBLED = 3.0  # for a trial that should start: its obstacle may be permanent
 _SOON = 1.0  # on a live terminal that does not show the whole line
 _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class WaitNotice:
-    """Says what a trial has waited for so long already; each thing once."""
+    """Reports the reason of a long wait, each reason once."""
 
     def __init__(self, view: View, patience: float | None = None) -> None:
         self._view = view
@@ -38,7 +38,7 @@ class WaitNotice:
         self._end()
 
     def update(self, trial: TrialRecord) -> None:
-        """Take the newest record of the trial."""
+        """Process the newest record of the trial."""
         message = trial.message if self._is_concerned(trial.state) else ""
         if message.rpartition(": ")[2] == trial.state.value.lower():
             message = ""  # the message only repeats the state

@@ -25,7 +25,7 @@ class ExperimentWait:
         self.cut = self._following.cut
 
     def run(self) -> Progress:
-        """Wait until every trial that counts has ended; how it stands then."""
+        """Wait until every ordinary trial has ended, and return the progress."""
         with Live(self.progress.table) as live:
             try:
                 for news in self._following:
@@ -50,7 +50,7 @@ class ExperimentWait:
 
 
 def experiment_error(progress: Progress, transport: Transport) -> ExperimentFailed | None:
-    """The error that says which trials did not succeed, if there are any."""
+    """The error that lists the failed trials; None if all succeeded."""
     failed = progress.failed
     if not failed:
         return None

@@ -53,7 +53,7 @@ def watch(
     *,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    """Watch a trial that was submitted before, from its first line on.
+    """Watch a submitted trial from its first line on.
 
     `before_stop` is called when Ctrl-C is about to stop the trial, to prevent new trials.
     """
@@ -126,7 +126,7 @@ class _Watcher:
             raise KeyboardInterrupt from None
 
     def _ask_to_stop(self) -> None:
-        """Even an impatient Ctrl-C does not keep the request from being sent."""
+        """Send the stop request, even if the user presses Ctrl-C again."""
         path = request_path("trials", self._following.trial_id, "stop")
         body = StopTrial(reason="Ctrl-C")
         try:
@@ -157,7 +157,7 @@ class _Watcher:
         return None
 
     def _show_changes(self, trial: TrialRecord) -> None:
-        """A person at a terminal is to see what became of the trial, when it is over too."""
+        """Print notices of changes in a terminal, also after the trial has ended."""
         if not self._view.is_live:
             return
         if self._notices is None:
@@ -168,16 +168,16 @@ class _Watcher:
             self._view.note(turn)
 
     def _announce_wait(self, trial: TrialRecord) -> None:
-        """A trial that waits for another may wait for its own room: its log is to say so, once."""
+        """A trial that waits for another may also wait for capacity: its log states this once."""
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
-            return  # it has no room
+            return  # external trials reserve no capacity
         is_waiting = trial.state is TrialState.QUEUED and trial.message
         if me is None or not is_waiting or self._has_announced_wait or self._view.is_live:
             return
         self._has_announced_wait = True
-        room = f"Trial {me}, which waits for it, keeps its own resources meanwhile."
-        self._view.say(f"T{status_text(trial)[1:]}. {room}")
+        advice = f"Trial {me}, which waits for it, keeps its own resources meanwhile."
+        self._view.say(f"T{status_text(trial)[1:]}. {advice}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
         """Warn that all checkpoints were kept, although only the best were requested."""
@@ -204,7 +204,7 @@ class _Watcher:
 
 
 def _stop_unseen(client: Client, key: str) -> None:
-    """Ctrl-C came before the answer: if the trial was made, it is stopped all the same."""
+    """Stop a trial that was perhaps submitted before Ctrl-C cut off the response."""
     page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
     for record in page.items:
         Trial(client.transport, record).stop(reason="Ctrl-C")

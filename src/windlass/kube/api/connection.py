@@ -41,7 +41,7 @@ from windlass.model.errors import KubernetesError
 CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
 READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
 
-NO_CLUSTER = "NoCluster"  # the reason where nothing says which one is meant
+NO_CLUSTER = "NoCluster"  # the reason if no cluster is configured
 _AS_IT_WAS = (
     "The server uses the value of KUBECONFIG from its start. After a change, "
     "restart it: windlass server stop"
@@ -80,7 +80,7 @@ class Connection:
     ) -> Any:
         """Send a request and return the response as plain JSON; a refusal is a `KubernetesError`.
 
-        A server that is busy is asked again, unless it is to be asked `once`.
+        If the server is busy, the request is repeated, except with `once`.
 
         `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
         """
@@ -107,7 +107,10 @@ class Connection:
         content_type: str = "application/json",
         timeout: float | None = READ_TIMEOUT,
     ) -> Any:
-        """The answer with its body unread: `.response.stream()`, `.read()`. None waits for ever."""
+        """Return the response before its body: `.response.stream()`, `.read()`.
+
+        A timeout of None waits for ever.
+        """
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -131,7 +134,7 @@ class Connection:
         return response
 
     @cached_property
-    def place(self) -> str:
+    def address(self) -> str:
         """The identity of the cluster, which differs from other clusters at the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
@@ -196,7 +199,7 @@ def connect(
 
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:
-    """A connection by a login that need not be anybody's yet."""
+    """A connection with a login that was not verified."""
     files = _stamps(_config_files(login))
     return _connected(login, None, namespace, Home.find(), None, files, login_seconds())
 
@@ -265,7 +268,7 @@ def _configured(
     files: Sequence[str],
     login_within: float,
 ) -> _ConfigurationSource:
-    """Fill a configuration from the first that there is."""
+    """Fill a configuration from the first source that exists."""
     if isinstance(login, TokenLogin):
         configuration.host = login.server.rstrip("/")
         configuration.api_key["BearerToken"] = f"Bearer {login.token}"

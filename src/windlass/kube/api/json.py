@@ -1,7 +1,7 @@
 """Parses JSON responses of any depth.
 
-Objects hold what their users put there. One that is nested more deeply than Python reads must not
-keep all others from being seen, so what is that deep in it is left out.
+Users can put any data into objects. Python cannot read data that is nested too deeply. Such data is
+omitted, so that one object does not hide all others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-DEEPEST = 100  # levels, of which no pod has a quarter
+DEEPEST = 100  # levels; no pod has a quarter of that
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 
 

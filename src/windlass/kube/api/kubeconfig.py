@@ -50,7 +50,9 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
         section = self._user["exec"]
         program = ExecProvider(section, base, self._cluster)
         try:
-            self._take(_answer_of(program, section.safe_get("interactiveMode"), self._within), base)
+            self._take(
+                _run_exec_plugin(program, section.safe_get("interactiveMode"), self._within), base
+            )
         except LoginFailed as error:
             raise KubernetesError(
                 f"The login program of {self._paths} failed: {program.args[0]} {error}",
@@ -70,7 +72,7 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
             self.expiry = parse_rfc3339(status["expirationTimestamp"])
 
 
-def _answer_of(program: Any, mode: str | None, within: float) -> dict[str, Any]:
+def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str, Any]:
     """The status of the `ExecCredential` that a program answers with."""
     is_interactive = mode != _NEVER and _has_terminal()
     spec: dict[str, Any] = {"interactive": is_interactive}
@@ -85,7 +87,7 @@ def _answer_of(program: Any, mode: str | None, within: float) -> dict[str, Any]:
         answer = json.loads(output)
         version, status = answer["apiVersion"], dict(answer["status"])
     except (ValueError, KeyError, TypeError):
-        # Not what it output: there may be a token in it.
+        # Without the output, which may contain a token.
         raise LoginFailed("gave no ExecCredential") from None
     if version != program.api_version:
         raise LoginFailed(f"speaks {version}, and the file says {program.api_version}")

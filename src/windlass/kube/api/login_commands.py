@@ -81,7 +81,7 @@ def run_login_command(
             cwd=cwd,
             text=True,
             errors="replace",
-            # One of its own may not read from our terminal.
+            # In its own process group it cannot read from our terminal.
             start_new_session=not is_interactive,
         )
     except (OSError, ValueError) as error:
@@ -104,7 +104,7 @@ def run_login_command(
 
 @atexit.register
 def end_logins() -> None:
-    """End all programs that are logging in: nobody is left who would wait for them."""
+    """End all login programs: no caller waits for them any longer."""
     with _lock:
         running = list(_running)
     for program in running:

@@ -40,15 +40,15 @@ class Kind(msgspec.Struct, frozen=True):
         steps += [self.plural, quote(name, safe=""), part]
         return "/".join(step for step in steps if step)
 
-    def named(self, thing: Object) -> Object:
+    def named(self, obj: Object) -> Object:
         """Add `apiVersion` and `kind` to an object: lists and responses omit them.
 
         >>> PODS.named({})
         {'apiVersion': 'v1', 'kind': 'Pod'}
         """
-        thing.setdefault("apiVersion", self.api_version)
-        thing.setdefault("kind", self.name)
-        return thing
+        obj.setdefault("apiVersion", self.api_version)
+        obj.setdefault("kind", self.name)
+        return obj
 
 
 PODS = Kind("", "v1", "pods", "Pod")
@@ -57,29 +57,29 @@ EVENTS = Kind("", "v1", "events", "Event")
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 
 
-def uid_of(thing: Object) -> str:
+def uid_of(obj: Object) -> str:
     """Return the uid, which is unique for ever."""
-    return str(thing["metadata"]["uid"])
+    return str(obj["metadata"]["uid"])
 
 
-def location_of(thing: Object) -> tuple[str, str]:
+def location_of(obj: Object) -> tuple[str, str]:
     """Return the namespace and the name, which a later object may have again."""
-    return str(thing["metadata"].get("namespace", "")), str(thing["metadata"]["name"])
+    return str(obj["metadata"].get("namespace", "")), str(obj["metadata"]["name"])
 
 
-def labels_of(thing: Object) -> dict[str, str]:
+def labels_of(obj: Object) -> dict[str, str]:
     """Return the labels, which may be empty."""
-    return thing["metadata"].get("labels") or {}
+    return obj["metadata"].get("labels") or {}
 
 
-def version_of(thing: Object) -> int:
+def version_of(obj: Object) -> int:
     """Return the version of an object: a higher one is newer."""
-    return int(thing["metadata"]["resourceVersion"])
+    return int(obj["metadata"]["resourceVersion"])
 
 
-def controller_of(thing: Object) -> Object | None:
+def controller_of(obj: Object) -> Object | None:
     """Return the reference to the controlling owner, if there is one."""
-    for owner in thing["metadata"].get("ownerReferences") or ():
+    for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return dict(owner)
     return None

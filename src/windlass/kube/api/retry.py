@@ -28,7 +28,7 @@ def without_busy_retries() -> Iterator[None]:
 
 def retries() -> Retry:
     """Return the policy: retry closed connections once, and busy servers within a short wait."""
-    # What a busy server says at last is an answer, and no error of the way to it.
+    # The last response of a busy server is a response, not a connection error.
     return _Patience(
         total=4, connect=0, read=1, redirect=0, status=3, other=0, raise_on_status=False
     )

@@ -61,19 +61,19 @@ def read_login(home: Home) -> Login | None:
 
 
 def write_login(home: Home, login: Login) -> None:
-    """Keep it for all who connect from now on."""
+    """Store a login for all later connections."""
     _write(home, home.kubernetes_login, msgspec.json.encode(login))
     forget_strays(home)
 
 
 def forget_login(home: Home) -> None:
-    """As if nobody had said how."""
+    """Delete the stored login."""
     home.kubernetes_login.unlink(missing_ok=True)
     forget_strays(home)
 
 
 def authority_file(home: Home, login: TokenLogin) -> str:
-    """The certificates of a login as a file: web sockets take no others."""
+    """Write the certificates of a login to a file, because web sockets accept only files."""
     path = _authority_path(home, login)
     if not path.exists():
         _write(home, path, login.ca_cert.encode())
@@ -81,7 +81,7 @@ def authority_file(home: Home, login: TokenLogin) -> str:
 
 
 def forget_strays(home: Home) -> None:
-    """Remove the certificates that are of no login any more."""
+    """Remove the certificates of logins that no longer exist."""
     login = read_login(home)
     kept = _authority_path(home, login) if isinstance(login, TokenLogin) else None
     for path in home.path.glob(f"{home.kubernetes_login.stem}-*.crt"):
@@ -95,7 +95,7 @@ def login_stamp(home: Home) -> Stamp | None:
 
 
 def file_stamp(path: str | Path) -> Stamp | None:
-    """Another one whenever a file was written or replaced; none if it is not there.
+    """A value that changes whenever the file is written or replaced; None if the file is missing.
 
     >>> file_stamp("/no/such/file") is None
     True
@@ -104,7 +104,7 @@ def file_stamp(path: str | Path) -> Stamp | None:
         stat = os.stat(path)
     except OSError:
         return None
-    # With its size: of two writes in one tick of the kernel's clock only that may differ.
+    # With its size: two writes in one tick of the kernel's clock may differ only in size.
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 

@@ -39,10 +39,10 @@ _log = logging.getLogger(__name__)
 class Watcher:
     """A cache of all objects of a kind; see `start`, `synced` and `stop`.
 
-    `on_change(before, after)` is called, from one thread at a time, for whatever came (`before` is
-    none), changed, or went (`after` is none), and `on_open()` whenever it sees again, for however
-    short it did not. `selector` and `name` choose objects by label or by name. `keys` returns the
-    index keys of an object, for `matching(key)`. All methods are thread-safe.
+    `on_change(before, after)` is called, from one thread at a time, for each created (`before` is
+    None), changed or deleted (`after` is None) object, and `on_open()` after each reconnection.
+    `selector` and `name` choose objects by label or by name. `keys` returns the index keys of an
+    object, for `matching(key)`. All methods are thread-safe.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Watcher:
         namespace: str = "",
         selector: str = "",
         name: str = "",
-        keys: Callable[[Object], Iterable[str]] = lambda _thing: (),
+        keys: Callable[[Object], Iterable[str]] = lambda _obj: (),
         on_change: Change = lambda _before, _after: None,
         on_trouble: Callable[[WindlassError | None], None] = lambda _error: None,
         on_open: Callable[[], None] = lambda: None,
@@ -152,13 +152,13 @@ class Watcher:
             matching = [self._objects[uid] for uid in self._index.get(key, ())]
         return sorted(matching, key=location_of)
 
-    def observe(self, thing: Object) -> None:
+    def observe(self, obj: Object) -> None:
         """Add an object of an API response before the watch reports it, unless it is older."""
-        self._put(thing)
+        self._put(obj)
 
-    def observe_deleted(self, thing: Object) -> None:
+    def observe_deleted(self, obj: Object) -> None:
         """Remove an object that the API reported as deleted."""
-        self._remove(thing)
+        self._remove(obj)
 
     def _run(self) -> None:
         failures = 0
@@ -190,17 +190,17 @@ class Watcher:
                 query["continue"] = more
             page = self._connection.request("GET", self._path(), query=query)
             self._note_activity()
-            for thing in page.get("items") or ():
-                seen.add(uid_of(thing))
-                self._put(self.kind.named(thing))
+            for obj in page.get("items") or ():
+                seen.add(uid_of(obj))
+                self._put(self.kind.named(obj))
             version = page["metadata"]["resourceVersion"]
             more = page["metadata"].get("continue", "")
             if not more:
                 break
-        for thing in self.items():
+        for obj in self.items():
             # Objects that arrived meanwhile are newer than the list.
-            if uid_of(thing) not in seen and version_of(thing) <= int(version):
-                self._remove(thing)
+            if uid_of(obj) not in seen and version_of(obj) <= int(version):
+                self._remove(obj)
         self._version = version
         with self._lock:
             if not self._is_stale:  # else it was asked for once more, meanwhile
@@ -219,7 +219,7 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._note_activity()
         if not self._cannot_parse:
-            self._recovered()  # not before: one that goes on from where it was asked for no list
+            self._recovered()  # not before: a watch that continues from a version needs no list
         self._on_open()
         response = opened.response
         with self._lock:
@@ -240,42 +240,42 @@ class Watcher:
         return has_events
 
     def _take(self, event: dict[str, Any]) -> None:
-        what, thing = event["type"], event["object"]
+        what, obj = event["type"], event["object"]
         if what == "ERROR":
-            if thing.get("code") == _GONE:
+            if obj.get("code") == _GONE:
                 self._version = ""
-            raise WatchEnded(str(thing.get("message") or thing.get("reason") or "it failed"))
+            raise WatchEnded(str(obj.get("message") or obj.get("reason") or "it failed"))
         if what == "DELETED":
-            self._remove(thing)
+            self._remove(obj)
         elif what != "BOOKMARK":
-            self._put(thing)
-        self._version = thing["metadata"]["resourceVersion"]
+            self._put(obj)
+        self._version = obj["metadata"]["resourceVersion"]
 
-    def _put(self, thing: Object) -> None:
-        uid, location = uid_of(thing), location_of(thing)
+    def _put(self, obj: Object) -> None:
+        uid, location = uid_of(obj), location_of(obj)
         with self._lock:
-            if version_of(thing) <= self._deleted.get(uid, -1):
+            if version_of(obj) <= self._deleted.get(uid, -1):
                 return
             before = self._objects.get(uid)
-            if before is not None and version_of(before) >= version_of(thing):
+            if before is not None and version_of(before) >= version_of(obj):
                 return
             predecessor = self._objects.get(self._locations.get(location, ""))
             if predecessor is not None and uid_of(predecessor) != uid:
-                if version_of(predecessor) > version_of(thing):
-                    return  # word of one that another has already taken the place of
+                if version_of(predecessor) > version_of(obj):
+                    return  # an event of a watch that was replaced
                 self._remove(predecessor)
             if before is not None:
                 self._unindex(before)
-            self._objects[uid] = thing
+            self._objects[uid] = obj
             self._locations[location] = uid
-            for key in self._keys(thing):
+            for key in self._keys(obj):
                 self._index.setdefault(key, set()).add(uid)
-            self._on_change(before, thing)
+            self._on_change(before, obj)
 
-    def _remove(self, thing: Object) -> None:
-        uid = uid_of(thing)
+    def _remove(self, obj: Object) -> None:
+        uid = uid_of(obj)
         with self._lock:
-            self._deleted[uid] = max(version_of(thing), self._deleted.get(uid, -1))
+            self._deleted[uid] = max(version_of(obj), self._deleted.get(uid, -1))
             self._deleted.move_to_end(uid)
             while len(self._deleted) > _MOST_DELETED:
                 self._deleted.popitem(last=False)
@@ -287,10 +287,10 @@ class Watcher:
             self._unindex(before)
             self._on_change(before, None)
 
-    def _unindex(self, thing: Object) -> None:
-        for key in self._keys(thing):
+    def _unindex(self, obj: Object) -> None:
+        for key in self._keys(obj):
             uids = self._index.get(key, set())
-            uids.discard(uid_of(thing))
+            uids.discard(uid_of(obj))
             if not uids:
                 self._index.pop(key, None)
 
@@ -312,7 +312,7 @@ class Watcher:
             self._on_trouble(failure)
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
-        """Convert an error of a watch: of the transport, or of the response."""
+        """Convert an error of a watch, from the transport or the response."""
         # A read from a connection that another thread closes may raise anything.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))

@@ -13,7 +13,7 @@ _QUICK = 20.0  # seconds that an answer may take
 
 
 def check_queue(connection: Connection, namespace: str, queue: str) -> None:
-    """Raise an error if a queue does not exist. A queue that may not be read counts as existing."""
+    """Raise an error if a queue does not exist. A queue without read access counts as existing."""
     group = _seen(connection, f"/apis/{GROUP}")
     if group is None:
         raise KubernetesError(
@@ -39,7 +39,7 @@ def check_queue(connection: Connection, namespace: str, queue: str) -> None:
 
 
 def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
-    """Return an object; none if it does not exist, empty if the account may not read it."""
+    """Return an object; None if it does not exist, empty if the account may not read it."""
     try:
         response = connection.request("GET", path, timeout=_QUICK)
     except KubernetesError as error:

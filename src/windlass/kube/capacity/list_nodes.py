@@ -11,7 +11,7 @@ _QUICK = 20.0  # seconds that an answer may take
 
 
 def list_nodes(connection: Connection) -> list[Node] | None:
-    """Return the nodes; none if the account may not list them."""
+    """Return the nodes; None if the account may not list them."""
     nodes: list[Node] = []
     more = ""
     while True:

@@ -67,7 +67,7 @@ them: node_selector= of wl.Kubernetes.
     if any(cpus >= requested.cpus and memory >= requested.memory for cpus, memory in sizes):
         return
     most_cpus, most_memory = max(cpus for cpus, _ in sizes), max(memory for _, memory in sizes)
-    too_much = []  # what is, and how much there is at most
+    too_much = []  # the resource, and its largest amount
     if requested.cpus > most_cpus:
         too_much.append((f"cpus={requested.cpus:g}", _cpus(most_cpus)))
     if requested.memory > most_memory:

@@ -1,8 +1,8 @@
 """The accelerators of nodes, and the pod fields that select them.
 
-Pure: nodes are dicts, as the API lists them. Clusters label their nodes differently, so what is
-asked for follows from the labels that the nodes really have; where nodes may not be looked at,
-from the labels that are in common use.
+Pure: nodes are dicts, as the API lists them. Clusters label their nodes differently, so the
+selectors use the labels that the nodes have. If the account may not list nodes, they use common
+labels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCT = "nvidia.com/gpu.product"  # by NVIDIA's GPU operator
 _GPU_LABELS = (PRODUCT, GKE_GPU, "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator")
 GKE_TPU = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY = "cloud.google.com/gke-tpu-topology"
-GKE_POOL = "cloud.google.com/gke-nodepool"  # of several machines with TPUs: one slice, wired up
+GKE_POOL = "cloud.google.com/gke-nodepool"  # label of the machines of one TPU slice
 
 _TPU_KINDS = {
     "tpu-v3-device": "v3",
@@ -38,7 +38,7 @@ _TPU_KINDS = {
     "tpu-v6e-slice": "v6e",
 }
 
-# How nodes of a kind are labelled, for where they may not be looked at: by GKE, by the operator.
+# Node labels by GKE and by the GPU operator, for accounts that may not list nodes.
 _USUAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "t4": (("nvidia-tesla-t4",), ("Tesla-T4",)),
     "v100": (
@@ -78,7 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The kind of its accelerators; empty if it has none."""
+        """The kind of the node's accelerators; empty without accelerators."""
         if self.count == 0:
             return ""
         if _amount(self.allocatable, TPU):
@@ -179,7 +179,7 @@ def _gpu(
 def _fitting(
     accelerator: Accelerator, nodes: Sequence[Node], tolerations: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
-    """The nodes that could run it once they are free; that there is none is an error."""
+    """Return the nodes that can run it once they are free; raise an error if no node can."""
     of_kind = [
         node
         for node in nodes
@@ -363,7 +363,7 @@ def _untolerated(node: Node, tolerations: Sequence[Mapping[str, Any]]) -> list[d
         taint
         for taint in node.taints
         if taint["effect"] in ("NoSchedule", "NoExecute")
-        and not taint["key"].startswith("node.kubernetes.io/")  # of a node that is ill: it passes
+        and not taint["key"].startswith("node.kubernetes.io/")  # temporary: unhealthy nodes
         and not any(_tolerates(toleration, taint) for toleration in tolerations)
     ]
 

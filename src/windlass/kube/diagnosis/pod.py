@@ -18,7 +18,7 @@ from windlass.kube.explanation import Explanation, to_sentence
 from windlass.kube.quantity import parse_quantity
 from windlass.model.text.quantities import format_duration, format_size
 
-_PATIENCE = 10.0  # seconds until it is worth saying that something still goes on
+_PATIENCE = 10.0  # seconds before an unfinished step is reported
 
 
 Pod = Mapping[str, Any]
@@ -26,10 +26,10 @@ Event = Mapping[str, Any]
 
 
 def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> Explanation | None:
-    """Why a pod does not run, or ran no more; none if there is nothing to say.
+    """Explain why a pod does not run or stopped; None without a reason.
 
-    `events` are those of the pod, `log` what its container wrote, if that is known and our own
-    part of it had not begun.
+    `events` are the events of the pod. `log` is the output of its container, if known and if the
+    program had not started.
     """
     status = pod.get("status") or {}
     ended = _ended(pod, log)
@@ -49,9 +49,9 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
 
 
 def needs_events(pod: Pod) -> bool:
-    """Return whether there may be more to say of a pod that waits than the pod itself does.
+    """Return whether events may explain more about a pending pod than its status does.
 
-    Whether it gets a machine, and why not, is in the pod; what that machine does for it is not.
+    The status shows whether the pod has a node. It does not show the node's work for the pod.
 
     >>> needs_events({"spec": {}}), needs_events({"spec": {"nodeName": "node-1"}})
     (False, True)
@@ -301,7 +301,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """As its author wrote it; nodes have longer names for it."""
+    """The image name as the user wrote it. Nodes use longer names."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 

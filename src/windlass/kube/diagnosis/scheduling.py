@@ -1,6 +1,6 @@
 """Explains why no node takes a pod, from the message of the scheduler.
 
-The scheduler says how many nodes there are and what each of them lacks:
+The message has the number of nodes and the reasons why they do not fit:
 `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
 """
 
@@ -28,7 +28,7 @@ _UNITS = {
     "google.com/tpu": "TPU chip",
     "cpu": "CPU",
 }
-_UNDIVIDED = ("1 GPU", "1 TPU chip")  # of which nobody has a part
+_UNDIVIDED = ("1 GPU", "1 TPU chip")  # which cannot be divided
 
 
 def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
@@ -50,7 +50,7 @@ windlass kubernetes check
     total = int(head["all"])
     reasons = dict(_reasons(head["reasons"]))
     if any(what.endswith("affinity rules") for what in reasons):
-        reasons.pop(_AFFINITY, None)  # older schedulers say it twice of a node
+        reasons.pop(_AFFINITY, None)  # older schedulers repeat it for a node
     if not reasons:
         return _verbatim(message)
     parts = [_part(count, what, total, pod) for what, count in reasons.items()]
@@ -68,15 +68,15 @@ def _verbatim(message: str) -> Explanation:
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
-    """Each of the reasons, and how many nodes it is of."""
+    """Return each reason with its number of nodes."""
     text = text.partition(" preemption:")[0].strip().rstrip(".")
     for match in _ONE.finditer(text):
         yield match["what"].strip().rstrip("."), int(match["count"])
 
 
 def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
-    """Its weight (the lightest is what to do something about), a reason, a sentence, a remedy."""
-    of = _of(count, total)
+    """Return a weight (the lightest can best be fixed), a reason, a sentence and a remedy."""
+    of = _nodes_text(count, total)
     if what.startswith("Insufficient "):
         resource = what.removeprefix("Insufficient ")
         need = _need(resource, pod)
@@ -106,9 +106,9 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
             f'tolerations=[{{"key": "{key}", {operator}}}] of wl.Kubernetes.',
         )
     if "node affinity" in what or "node selector" in what:
-        whose = f"none of the {total} machines is" if count >= total > 1 else f"{of} not"
-        weight = 0 if count >= total else 6  # else it is about those that are
-        return weight, "NoSuchNode", f"{whose} what was asked for ({_wanted(pod)})", _SEE_NODES
+        has_none = f"none of the {total} machines has" if count >= total > 1 else f"{of} without"
+        weight = 0 if count >= total else 6  # else the message concerns existing nodes
+        return weight, "NoSuchNode", f"{has_none} the requested labels ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
         return 5, "NodesClosed", f"{of} closed to new pods", "It starts when they are uncordoned."
     if "Too many pods" in what:
@@ -131,10 +131,10 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
 _SEE_NODES = "See the labels of the nodes: kubectl get nodes --show-labels"
 
 
-def _of(count: int, total: int) -> str:
+def _nodes_text(count: int, total: int) -> str:
     """Return the affected nodes of a reason, with the verb.
 
-    >>> _of(1, 1), _of(3, 3), _of(2, 3), _of(1, 3)
+    >>> _nodes_text(1, 1), _nodes_text(3, 3), _nodes_text(2, 3), _nodes_text(1, 3)
     ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
     """
     if count >= total:

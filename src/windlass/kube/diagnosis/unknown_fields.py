@@ -113,7 +113,7 @@ def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tupl
 
 
 def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Count the equal values of two objects; none if a value differs.
+    """Count the equal values of two objects; 0 if a value differs.
 
     >>> _likeness({"key": "gpu", "efect": "NoSchedule"}, {"key": "gpu", "operator": "Equal"})
     1

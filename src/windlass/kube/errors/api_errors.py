@@ -52,7 +52,7 @@ def raised_from_transport(server: str) -> Iterator[None]:
 
     try:
         yield
-    except ApiException as error:  # the client's way to tell of TLS that failed
+    except ApiException as error:  # the client's message for a TLS failure
         raise unanswered(server, str(error.reason or error)) from None
     except urllib3.exceptions.HTTPError as error:
         cause: BaseException = error
@@ -126,8 +126,8 @@ def raised_from_answer(
 ) -> KubernetesError:
     """Return the error of a response with status 300 and above.
 
-    That something is not there is believed only of the API itself: a proxy that does not know the
-    way says the same, and nothing of ours may be taken for gone because of it.
+    Only a response of the API itself means that an object does not exist. A proxy without a route
+    also responds with 404, and objects must not count as deleted because of it.
 
     >>> ours = {"method": "GET", "account": "ada", "server": "https://lab:6443"}
     >>> path = "/api/v1/namespaces/lab/pods/train-0"
@@ -227,7 +227,7 @@ def _in_a_line(data: bytes | str | None) -> str:
 
 
 def _plain(why: str) -> str:
-    """Without what is of Python: numbers of errors, objects, places in C files."""
+    """Remove details of Python: error numbers, objects, positions in C files."""
     text = why.rpartition(">: ")[2] if ">: " in why else why
     for sign in ("HTTPSConnectionPool", "HTTPConnectionPool"):
         if text.startswith(sign):

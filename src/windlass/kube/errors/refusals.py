@@ -76,8 +76,9 @@ def refusal(
 def not_allowed(permission: Permission, account: str) -> Explanation:
     """Explain that an account lacks a permission, with the command that grants it.
 
-    >>> told = not_allowed(Permission(verb="create", resource="pods", namespace="lab"), "ada")
-    >>> print(told.sentence, told.remedy, sep="\\n")
+    >>> create_pods = Permission(verb="create", resource="pods", namespace="lab")
+    >>> explanation = not_allowed(create_pods, "ada")
+    >>> print(explanation.sentence, explanation.remedy, sep="\\n")
     ada may not create pods in namespace lab.
     An administrator of the cluster can grant it:
       kubectl -n lab create role windlass-create-pods --verb=create --resource=pods
@@ -245,7 +246,7 @@ def _account_new(match: re.Match[str]) -> Explanation:
     )
 
 
-# What a webhook says comes first: it may quote any of the others.
+# The webhook's message comes first: it may contain the text of any other pattern.
 _REFUSALS: tuple[tuple[re.Pattern[str], Explainer], ...] = (
     (
         re.compile(

@@ -36,7 +36,7 @@ def account_name(connection: Connection) -> str:
         try:
             response = connection.request("POST", path, body, timeout=_QUICK)
         except KubernetesError as error:
-            if error.status in (403, 404):  # before 1.27 there is none
+            if error.status in (403, 404):  # versions before 1.27 lack it
                 continue
             raise
         return str(response["status"]["userInfo"].get("username") or connection.account)

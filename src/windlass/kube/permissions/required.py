@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.kube.permission import Permission
 
-ROLE = "windlass"  # what the role is called in manifests of ours
+ROLE = "windlass"  # the name of the role in our manifests
 
 
 class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):

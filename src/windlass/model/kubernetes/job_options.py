@@ -68,7 +68,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     is_read_only: bool = False
 
 
-KINDS = {
+_VOLUME_SOURCES = {
     "claim": "claim:NAME, a persistent volume claim (claim:NAME/FOLDER for a part of it)",
     "config": "config:NAME, a config map",
     "secret": "secret:NAME, a secret",
@@ -94,9 +94,9 @@ def read_source(text: str) -> PodSource:
 scratch:SIZE, memory:SIZE
     """
     kind, colon, rest = text.partition(":")
-    if not colon or kind not in KINDS:
+    if not colon or kind not in _VOLUME_SOURCES:
         raise ValueError(
-            f"{shown(text)} is not a volume source; write {KINDS['claim']}; "
+            f"{shown(text)} is not a volume source; write {_VOLUME_SOURCES['claim']}; "
             "or config:NAME, secret:NAME, host:/PATH, scratch:SIZE, memory:SIZE"
         )
     is_read_only = rest.endswith(":ro")
@@ -111,7 +111,7 @@ scratch:SIZE, memory:SIZE
         return PodSource(kind=kind, name=posixpath.normpath(rest), is_read_only=is_read_only)
     name, _, inside = rest.partition("/")
     if not _NAME.fullmatch(name) or ".." in inside.split("/"):
-        raise ValueError(f"{shown(text)} does not name an object; write {KINDS[kind]}")
+        raise ValueError(f"{shown(text)} does not name an object; write {_VOLUME_SOURCES[kind]}")
     return PodSource(kind=kind, name=name, inside=inside.strip("/"), is_read_only=is_read_only)
 
 

@@ -18,7 +18,7 @@ KEYS: dict[str, tuple[str, type]] = {
 }
 
 
-def identity(field: str, thing: Any) -> Hashable | None:
+def identity(field: str, obj: Any) -> Hashable | None:
     """Return the key of a list entry, or None if the list has no key field.
 
     >>> identity("volumeMounts", {"name": "data", "mountPath": "/train"})
@@ -26,10 +26,10 @@ def identity(field: str, thing: Any) -> Hashable | None:
     >>> identity("ports", {"containerPort": 53}), identity("tolerations", {"key": "gpu"})
     ((53, 'TCP'), None)
     """
-    if field not in KEYS or not isinstance(thing, Mapping):
+    if field not in KEYS or not isinstance(obj, Mapping):
         return None
     name, kind = KEYS[field]
-    value = thing.get(name)
+    value = obj.get(name)
     if not isinstance(value, kind):
         return None
-    return (value, str(thing.get("protocol") or "TCP")) if field == "ports" else value
+    return (value, str(obj.get("protocol") or "TCP")) if field == "ports" else value

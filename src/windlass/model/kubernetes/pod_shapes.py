@@ -50,29 +50,29 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
                 yield f"metadata.{name}: {shown(value)} of {shown(key)} is not a string"
 
 
-def _flaws_of_lists(thing: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
+def _flaws_of_lists(obj: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
     """Check the lists of named entries in a pod or container; None removes a list."""
     for name in names:
-        things = thing.get(name)
-        if things is None:
+        objects = obj.get(name)
+        if objects is None:
             continue
-        if not isinstance(things, list):
-            yield f"{path}.{name}: {shown(things)} is not a list"
-        for number, item in enumerate(things):
+        if not isinstance(objects, list):
+            yield f"{path}.{name}: {shown(objects)} is not a list"
+        for number, item in enumerate(objects):
             where = f"{path}.{name}[{number}]"
             yield from _flaws_of_thing(item, where, name)
             if name in _CONTAINERS:
                 yield from _flaws_of_lists(item, where, _OF_CONTAINER)
 
 
-def _flaws_of_thing(thing: Any, path: str, name: str) -> Iterator[str]:
+def _flaws_of_thing(obj: Any, path: str, name: str) -> Iterator[str]:
     key, kind = KEYS[name]
-    if not isinstance(thing, Mapping):
-        yield f"{path}: {shown(thing)} is not a mapping"
-    elif thing.get(key) is None:
+    if not isinstance(obj, Mapping):
+        yield f"{path}: {shown(obj)} is not a mapping"
+    elif obj.get(key) is None:
         yield f"{path}: it needs a {key}"
-    elif not isinstance(thing[key], kind):
-        yield f"{path}.{key}: {shown(thing[key])} is not a {_KINDS[kind]}"
+    elif not isinstance(obj[key], kind):
+        yield f"{path}.{key}: {shown(obj[key])} is not a {_KINDS[kind]}"
 
 
 def _is_mapping(value: Any) -> bool:

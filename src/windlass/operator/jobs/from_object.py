@@ -81,19 +81,19 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
         return next((name for name in (*_LEADERS, _WORKER) if name in names), "")
 
 
-def is_ours(thing: Object) -> bool:
+def is_ours(obj: Object) -> bool:
     """Return whether an object is for this operator, not for another in its `managedBy`."""
-    policy = (thing.get("spec") or {}).get("runPolicy")
+    policy = (obj.get("spec") or {}).get("runPolicy")
     manager = policy.get("managedBy") if isinstance(policy, Mapping) else ""
     return (manager or "") in OUR_NAMES
 
 
-def translate(thing: Object) -> Translation:
+def translate(obj: Object) -> Translation:
     """Return the job of an object, or raise `InvalidArgument` with all invalid fields."""
-    kind = BY_NAME[thing["kind"]]
-    namespace, name = location_of(thing)
+    kind = BY_NAME[obj["kind"]]
+    namespace, name = location_of(obj)
     reader = _Reader()
-    spec = reader.mapping(thing, "spec")
+    spec = reader.mapping(obj, "spec")
     policy = reader.mapping(spec, "runPolicy", "spec.")
     scheduling = reader.mapping(policy, "schedulingPolicy", "spec.runPolicy.")
     read = _read_roles(kind, spec, reader)
@@ -120,7 +120,7 @@ def translate(thing: Object) -> Translation:
         raise InvalidArgument.of(problems)
     return Translation(
         kind=kind,
-        job=Job(uid=uid_of(thing), trial_id=0, name=name, spec=job_spec),
+        job=Job(uid=uid_of(obj), trial_id=0, name=name, spec=job_spec),
         namespace=namespace,
         templates={role.name: template for role, template, _ in read},
         ports={role.name: port for role, _, port in read},
@@ -131,13 +131,13 @@ def translate(thing: Object) -> Translation:
     )
 
 
-def invalid_job(thing: Object) -> Job:
+def invalid_job(obj: Object) -> Job:
     """Return the job of an invalid object: it has no replicas, only a time to live."""
     reader = _Reader()  # its problems were reported before
-    policy = reader.mapping(reader.mapping(thing, "spec"), "runPolicy")
+    policy = reader.mapping(reader.mapping(obj, "spec"), "runPolicy")
     ttl = _seconds(reader, policy, "ttlSecondsAfterFinished", least=0)
     spec = JobSpec(roles=(), clean_policy=CleanPolicy.RUNNING, ttl_after_finished=ttl)
-    return Job(uid=uid_of(thing), trial_id=0, name=location_of(thing)[1], spec=spec)
+    return Job(uid=uid_of(obj), trial_id=0, name=location_of(obj)[1], spec=spec)
 
 
 class _Reader:
@@ -158,7 +158,7 @@ class _Reader:
     def shaped(
         self, of: Mapping[str, Any], field: str, shape: Any, where: str
     ) -> Mapping[str, Any] | None:
-        """Return the value of a field; none if it does not match the schema."""
+        """Return the value of a field; None if it does not match the schema."""
         value = of.get(field)
         problems = [] if value is None else list(misshapen(value, shape, f"{where}{field}"))
         self.problems += problems

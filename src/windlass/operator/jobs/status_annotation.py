@@ -29,18 +29,18 @@ class _Memory(msgspec.Struct, frozen=True, kw_only=True):
     status: JobStatus
 
 
-def stored_status(thing: Object) -> JobStatus | None:
+def stored_status(obj: Object) -> JobStatus | None:
     """Return the stored status of an object's job, if there is any."""
-    text = (thing["metadata"].get("annotations") or {}).get(MEMORY)
+    text = (obj["metadata"].get("annotations") or {}).get(MEMORY)
     if not text:
         return None
     try:
         memory = msgspec.json.decode(text, type=learned(_Memory))
         _check_times(memory.status)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        _log.warning("%s: its memory cannot be read: %s", thing["metadata"]["name"], error)
+        _log.warning("%s: its memory cannot be read: %s", obj["metadata"]["name"], error)
         return None
-    return memory.status if memory.uid == uid_of(thing) else None
+    return memory.status if memory.uid == uid_of(obj) else None
 
 
 def annotation_text(uid: str, status: JobStatus) -> str:
@@ -71,9 +71,9 @@ def _check_times(status: JobStatus) -> None:
         raise msgspec.ValidationError("it has invalid times")
 
 
-def status_from_object(thing: Object) -> JobStatus:
+def status_from_object(obj: Object) -> JobStatus:
     """Return the status of an object that another operator has reconciled so far."""
-    status: Mapping[str, Any] = thing.get("status") or {}
+    status: Mapping[str, Any] = obj.get("status") or {}
     conditions = []
     for condition in status.get("conditions") or ():
         kind = _TYPES.get(condition.get("type"))

@@ -83,25 +83,25 @@ class JobObjectStore:
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status; none if it is deleted or another operator's."""
-        thing = self.find(uid)
-        if thing is None or not _is_to_act_on(thing):
+        """Return a job and its status; None if it is deleted or another operator's."""
+        resource = self.find(uid)
+        if resource is None or not _is_to_act_on(resource):
             self._forget(uid)
             return None
-        status = stored_status(thing)
+        status = stored_status(resource)
         has_status = status is not None
         if status is None:
-            status = status_from_object(thing)
-        translation = self._translated(thing)
+            status = status_from_object(resource)
+        translation = self._translated(resource)
         problem = (
             translation if isinstance(translation, InvalidArgument) else self.problem(translation)
         )
         if problem is not None and not status.is_finished:
-            status = self._refuse(thing, status, problem)
+            status = self._refuse(resource, status, problem)
         elif has_status:
-            self._repair_status(thing, status)
+            self._repair_status(resource, status)
         if isinstance(translation, InvalidArgument):
-            return invalid_job(thing), status
+            return invalid_job(resource), status
         return translation.job, msgspec.structs.replace(status, addresses=translation.addresses)
 
     def save(
@@ -113,46 +113,48 @@ class JobObjectStore:
         replicas: Sequence[Replica],
     ) -> bool:
         """Store the status if it changed, then write the object's status if that differs."""
-        thing = self.find(uid)
-        if thing is None:
+        resource = self.find(uid)
+        if resource is None:
             return False
         before, after = annotation_text(uid, old), annotation_text(uid, new)
-        stored = stored_status(thing)
+        stored = stored_status(resource)
         is_first = stored is None
         if (
-            annotation_text(uid, stored if stored is not None else status_from_object(thing))
+            annotation_text(uid, stored if stored is not None else status_from_object(resource))
             != before
         ):
             return False
         if before != after or is_first:
-            swapped = self._swap(thing, after)
+            swapped = self._swap(resource, after)
             if swapped is None:
                 return False
-            thing = swapped
-        self._count(thing, old, new, is_first=is_first)
-        self._project(thing, self._spec_of(thing), new, replicas)
+            resource = swapped
+        self._count(resource, old, new, is_first=is_first)
+        self._project(resource, self._spec_of(resource), new, replicas)
         failed = new.condition(ConditionType.FAILED)
         for event in events:
             if event.reason not in _INTENTIONS:
                 is_end = failed is not None and event.message == failed.message
                 message = failure_message(new, event.message) if is_end else event.message
-                self._recorder.record(thing, event.reason, message, kind=event.kind, at=event.time)
+                self._recorder.record(
+                    resource, event.reason, message, kind=event.kind, at=event.time
+                )
         return True
 
     def unfinished(self) -> Iterable[str]:
         """Yield the jobs that are not settled or have an outdated status, oldest first."""
         objects = self.cache.items()
         objects.sort(key=lambda obj: (obj["metadata"]["creationTimestamp"], location_of(obj)))
-        for thing in objects:
-            if self._is_open(thing):
-                yield uid_of(thing)
+        for resource in objects:
+            if self._is_open(resource):
+                yield uid_of(resource)
 
-    def _is_open(self, thing: Object) -> bool:
+    def _is_open(self, resource: Object) -> bool:
         try:
-            status = stored_status(thing)
-            return status is None or not status.settled or self._is_unfinished(thing, status)
+            status = stored_status(resource)
+            return status is None or not status.settled or self._is_unfinished(resource, status)
         except Exception:  # noqa: BLE001 -- whatever is in one object, the others are looked after
-            _log.exception("%s/%s cannot be understood", *location_of(thing))
+            _log.exception("%s/%s cannot be understood", *location_of(resource))
             return False
 
     def find(self, uid: str) -> Object | None:
@@ -160,11 +162,11 @@ class JobObjectStore:
         return self.cache.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
-        """Return the translation of a job; none if the job is deleted or invalid."""
-        thing = self.find(uid)
-        if thing is None or not _is_to_act_on(thing):
+        """Return the translation of a job; None if the job is deleted or invalid."""
+        resource = self.find(uid)
+        if resource is None or not _is_to_act_on(resource):
             return None
-        result = self._translated(thing)
+        result = self._translated(resource)
         return None if isinstance(result, InvalidArgument) else result
 
     def refuse(self, made_from: Translation, problem: InvalidArgument) -> None:
@@ -181,48 +183,50 @@ class JobObjectStore:
 
     def status(self, uid: str) -> JobStatus | None:
         """Return the stored status of a job."""
-        thing = self.find(uid)
-        return None if thing is None else stored_status(thing)
+        resource = self.find(uid)
+        return None if resource is None else stored_status(resource)
 
-    def namesakes(self, thing: Object) -> Iterator[str]:
+    def namesakes(self, resource: Object) -> Iterator[str]:
         """Yield the uids of the jobs that the labels of a pod or service name."""
-        labels = labels_of(thing)
-        namespace, name = location_of(thing)[0], labels.get(JOB_NAME, "")
+        labels = labels_of(resource)
+        namespace, name = location_of(resource)[0], labels.get(JOB_NAME, "")
         for watcher in self.cache.watchers:
             job = watcher.at(namespace, name)
             if job is not None and _is_of(job, labels):
                 yield uid_of(job)
 
     def refresh(self, uid: str) -> Object | None:
-        """Read an object from the cluster; none if it is deleted."""
-        thing = self.find(uid)
-        return None if thing is None else self._refresh(thing)
+        """Read an object from the cluster; None if it is deleted."""
+        resource = self.find(uid)
+        return None if resource is None else self._refresh(resource)
 
     def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
-        """Return the spec and the status of a settled job; none if it is not settled."""
-        thing = self.find(uid)
-        status = None if thing is None or not _is_to_act_on(thing) else stored_status(thing)
-        if thing is None or status is None or not status.settled:
+        """Return the spec and the status of a settled job; None if it is not settled."""
+        resource = self.find(uid)
+        status = (
+            None if resource is None or not _is_to_act_on(resource) else stored_status(resource)
+        )
+        if resource is None or status is None or not status.settled:
             return None
-        return self._spec_of(thing), status
+        return self._spec_of(resource), status
 
     def delete(self, uid: str) -> None:
         """Delete the object and everything that it owns."""
-        thing = self.find(uid)
-        if thing is None or "deletionTimestamp" in thing["metadata"]:
+        resource = self.find(uid)
+        if resource is None or "deletionTimestamp" in resource["metadata"]:
             return
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
-            self._connection.request("DELETE", _path(thing), options)
+            self._connection.request("DELETE", _path(resource), options)
         except KubernetesError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise
 
-    def _is_unfinished(self, thing: Object, status: JobStatus) -> bool:
+    def _is_unfinished(self, resource: Object, status: JobStatus) -> bool:
         """Return whether a settled job has an outdated object status or a time to live."""
         return (
-            self._is_status_outdated(thing, status)
-            or self._spec_of(thing).ttl_after_finished is not None
+            self._is_status_outdated(resource, status)
+            or self._spec_of(resource).ttl_after_finished is not None
         )
 
     def _forget(self, uid: str) -> None:
@@ -232,22 +236,22 @@ class JobObjectStore:
             self._written.pop(uid, None)
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
-        thing = after or before
-        if thing is None:
+        resource = after or before
+        if resource is None:
             return
         wake = self._wake
         if wake is None:
             return  # the leader reconciles and counts it
         if after is None:
-            if is_ours(thing):
-                self._counts.add(prometheus.DELETED, location_of(thing)[0], thing["kind"])
+            if is_ours(resource):
+                self._counts.add(prometheus.DELETED, location_of(resource)[0], resource["kind"])
         elif before is not None:
             is_others = is_ours(after) and self._is_written_by_another(before, after)
             if is_others:
                 self._warn_of_other_operator(after)
             if not is_others and not _is_news(before, after):
                 return
-        wake(uid_of(thing))
+        wake(uid_of(resource))
 
     def _is_written_by_another(self, before: Object, after: Object) -> bool:
         """Return whether another process changed the stored status of a job."""
@@ -255,32 +259,32 @@ class JobObjectStore:
         with self._lock:
             return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
 
-    def _warn_of_other_operator(self, thing: Object) -> None:
+    def _warn_of_other_operator(self, resource: Object) -> None:
         """Warn once for each namespace that another operator is active there."""
-        namespace, name = location_of(thing)
+        namespace, name = location_of(resource)
         if namespace in self._shared:
             return
         self._shared.add(namespace)
         _log.warning(
             "another program changed the stored status of %s %s: another operator may "
             "manage namespace %s. Nothing is done twice, but only one operator should run",
-            thing["kind"], name, namespace,
+            resource["kind"], name, namespace,
         )  # fmt: skip
 
-    def _translated(self, thing: Object) -> Translation | InvalidArgument:
-        uid, generation = uid_of(thing), int(thing["metadata"].get("generation") or 0)
+    def _translated(self, resource: Object) -> Translation | InvalidArgument:
+        uid, generation = uid_of(resource), int(resource["metadata"].get("generation") or 0)
         with self._lock:
             cached = self._translations.get(uid)
         if cached is not None and cached[0] == generation:
             return cached[1]
         translation: Translation | InvalidArgument
         try:
-            translation = translate(thing)
+            translation = translate(resource)
             self._check(translation)
         except InvalidArgument as error:
             translation = error
         except Exception as error:  # noqa: BLE001 -- templates hold anything
-            _log.exception("%s/%s cannot be translated", *location_of(thing))
+            _log.exception("%s/%s cannot be translated", *location_of(resource))
             translation = InvalidArgument(
                 f"The object is not valid: {type(error).__name__}: {error}."
             )
@@ -288,13 +292,13 @@ class JobObjectStore:
             self._translations[uid] = (generation, translation)
         return translation
 
-    def _spec_of(self, thing: Object) -> JobSpec:
-        translation = self._translated(thing)
+    def _spec_of(self, resource: Object) -> JobSpec:
+        translation = self._translated(resource)
         return (
-            invalid_job(thing) if isinstance(translation, InvalidArgument) else translation.job
+            invalid_job(resource) if isinstance(translation, InvalidArgument) else translation.job
         ).spec
 
-    def _refuse(self, thing: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
+    def _refuse(self, resource: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
         """Fail the job of an invalid object, with all its problems."""
         now, message = time.time(), str(problem)
         new = set_condition(status, ConditionType.FAILED, INVALID_REASON, message, now)
@@ -309,83 +313,87 @@ class JobObjectStore:
             new, conditions=conditions, completion_time=now, last_reconcile_time=now
         )
         event = Event(time=now, kind=EventKind.WARNING, reason=INVALID_REASON, message=message)
-        if not self.save(uid_of(thing), status, new, (event,), ()):
-            raise KubernetesError(f"{location_of(thing)[1]} changed meanwhile", reason="Conflict")
+        if not self.save(uid_of(resource), status, new, (event,), ()):
+            raise KubernetesError(
+                f"{location_of(resource)[1]} changed meanwhile", reason="Conflict"
+            )
         return new
 
-    def _swap(self, thing: Object, text: str) -> Object | None:
-        """Store the annotation and return the object; none if the object had changed."""
-        uid = uid_of(thing)
+    def _swap(self, resource: Object, text: str) -> Object | None:
+        """Store the annotation and return the object; None if the object had changed."""
+        uid = uid_of(resource)
         with self._lock:
             # Not only the last: if its response was lost, the next write shows that it succeeded.
             self._written.setdefault(uid, deque(maxlen=3)).append(text)
         patch = {
             "metadata": {
                 "annotations": {MEMORY: text},
-                "resourceVersion": thing["metadata"]["resourceVersion"],
+                "resourceVersion": resource["metadata"]["resourceVersion"],
                 "uid": uid,
             }
         }
         try:
             new: Object = self._connection.request(
-                "PATCH", _path(thing), patch, content_type=_MERGE
+                "PATCH", _path(resource), patch, content_type=_MERGE
             )
         except KubernetesError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise
-            self._refresh(thing)
+            self._refresh(resource)
             return None
         self._observe(new)
         return new
 
     def _project(
-        self, thing: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
+        self, resource: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
     ) -> None:
         """Write the stored status as the object's status if it differs.
 
         Without `replicas`, the replica statuses of the object stay.
         """
-        kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
+        kind, (_, name) = BY_NAME[resource["kind"]], location_of(resource)
         projected = build_status(kind, name, spec, status, replicas or ())
         if replicas is None:
-            projected["replicaStatuses"] = (thing.get("status") or {}).get("replicaStatuses") or {}
+            projected["replicaStatuses"] = (resource.get("status") or {}).get(
+                "replicaStatuses"
+            ) or {}
         for _ in range(_PROJECT_TRIES):
-            if is_same_status(projected, thing.get("status") or {}):
+            if is_same_status(projected, resource.get("status") or {}):
                 return
             try:
                 new = self._connection.request(
-                    "PUT", _path(thing, "status"), {**thing, "status": projected}
+                    "PUT", _path(resource, "status"), {**resource, "status": projected}
                 )
             except KubernetesError as error:
                 if error.status == _NOT_FOUND:
-                    self._refresh(thing)
+                    self._refresh(resource)
                     return
                 if error.status != _CONFLICT:
                     raise
-                fresh = self._refresh(thing)
-                if fresh is None or _memory_of(fresh) != _memory_of(thing):
+                fresh = self._refresh(resource)
+                if fresh is None or _memory_of(fresh) != _memory_of(resource):
                     return  # the writer of that change reports it, too
-                thing = fresh
+                resource = fresh
             else:
                 self._observe(new)
                 return
         raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
 
-    def _repair_status(self, thing: Object, status: JobStatus) -> None:
+    def _repair_status(self, resource: Object, status: JobStatus) -> None:
         """Write the object's status that a killed operator did not write."""
-        if self._is_status_outdated(thing, status):
-            self._project(thing, self._spec_of(thing), status, None)
+        if self._is_status_outdated(resource, status):
+            self._project(resource, self._spec_of(resource), status, None)
 
-    def _is_status_outdated(self, thing: Object, status: JobStatus) -> bool:
+    def _is_status_outdated(self, resource: Object, status: JobStatus) -> bool:
         """Return whether an object's status differs from the stored status."""
-        kind, (_, name) = BY_NAME[thing["kind"]], location_of(thing)
+        kind, (_, name) = BY_NAME[resource["kind"]], location_of(resource)
         projected = build_status(kind, name, JobSpec(roles=()), status, ())
         return bool(
-            projected["conditions"] != ((thing.get("status") or {}).get("conditions") or [])
+            projected["conditions"] != ((resource.get("status") or {}).get("conditions") or [])
         )
 
-    def _count(self, thing: Object, old: JobStatus, new: JobStatus, *, is_first: bool) -> None:
-        namespace, kind = location_of(thing)[0], thing["kind"]
+    def _count(self, resource: Object, old: JobStatus, new: JobStatus, *, is_first: bool) -> None:
+        namespace, kind = location_of(resource)[0], resource["kind"]
         if is_first:
             self._counts.add(prometheus.CREATED, namespace, kind)
         if new.restarts > old.restarts:
@@ -396,33 +404,33 @@ class JobObjectStore:
                 prometheus.SUCCEEDED if is_success else prometheus.FAILED, namespace, kind
             )
 
-    def _refresh(self, thing: Object) -> Object | None:
+    def _refresh(self, resource: Object) -> Object | None:
         """Read an object and pass it to its watcher."""
         try:
-            fresh: Object = self._connection.request("GET", _path(thing))
+            fresh: Object = self._connection.request("GET", _path(resource))
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
             fresh = {}
-        if not fresh or uid_of(fresh) != uid_of(thing):
-            self._watcher_of(thing).observe_deleted(thing)
+        if not fresh or uid_of(fresh) != uid_of(resource):
+            self._watcher_of(resource).observe_deleted(resource)
             return None
         self._observe(fresh)
         return fresh
 
-    def _observe(self, thing: Object) -> None:
-        self._watcher_of(thing).observe(thing)
+    def _observe(self, resource: Object) -> None:
+        self._watcher_of(resource).observe(resource)
 
-    def _watcher_of(self, thing: Object) -> Watcher:
-        return self.cache.of(BY_NAME[thing["kind"]].kind, location_of(thing)[0])
-
-
-def _is_to_act_on(thing: Object) -> bool:
-    return "deletionTimestamp" not in thing["metadata"] and is_ours(thing)
+    def _watcher_of(self, resource: Object) -> Watcher:
+        return self.cache.of(BY_NAME[resource["kind"]].kind, location_of(resource)[0])
 
 
-def _is_of(thing: Object, labels: dict[str, str]) -> bool:
-    return labels.get(OPERATOR_NAME) == BY_NAME[thing["kind"]].operator_name
+def _is_to_act_on(resource: Object) -> bool:
+    return "deletionTimestamp" not in resource["metadata"] and is_ours(resource)
+
+
+def _is_of(resource: Object, labels: dict[str, str]) -> bool:
+    return labels.get(OPERATOR_NAME) == BY_NAME[resource["kind"]].operator_name
 
 
 def _is_news(before: Object, after: Object) -> bool:
@@ -434,9 +442,9 @@ def _is_news(before: Object, after: Object) -> bool:
     )
 
 
-def _memory_of(thing: Object) -> Any:
-    return (thing["metadata"].get("annotations") or {}).get(MEMORY)
+def _memory_of(resource: Object) -> Any:
+    return (resource["metadata"].get("annotations") or {}).get(MEMORY)
 
 
-def _path(thing: Object, part: str = "") -> str:
-    return BY_NAME[thing["kind"]].kind.path(*location_of(thing), part)
+def _path(resource: Object, part: str = "") -> str:
+    return BY_NAME[resource["kind"]].kind.path(*location_of(resource), part)

@@ -58,7 +58,7 @@ def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
 
 
 def check_pods(made_from: Translation) -> None:
-    """Raise what building a pod of any role of a job would raise."""
+    """Build a pod of each role, to raise the errors of an invalid job."""
     for role in made_from.job.spec.roles:
         make_pod(made_from, ReplicaId(role.name, 0, 1))
 

@@ -16,7 +16,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import EVENTS, Object, location_of, uid_of
 from windlass.model.errors import KubernetesError, WindlassError
 
-FIRST_PAUSE = 5.0  # most pods have started by then, and nobody need ask
+FIRST_PAUSE = 5.0  # most pods have started by then, which saves the request
 LONGEST_PAUSE = 120.0
 _PAGE = 500
 _FORBIDDEN = 403
@@ -121,7 +121,7 @@ class PodEvents:
     def _events_by_pod(
         self, namespace: str, pods: Container[str]
     ) -> dict[str, list[Object]] | None:
-        """Return the events of some pods by uid; none if they cannot be listed."""
+        """Return the events of some pods by uid; None if they cannot be listed."""
         by_pod: dict[str, list[Object]] = {}
         try:
             for event in self._events(namespace):

@@ -47,5 +47,5 @@ def _as_written(match: re.Match[str], pod: Object, template: Object) -> str:
         variable = pod["spec"]["containers"][container]["env"][position]
         written = template["spec"]["containers"][container]["env"].index(variable)
     except (LookupError, ValueError):
-        return match[0]  # a variable of ours, or of an admission webhook
+        return match[0]  # a variable of Windlass or of an admission webhook
     return f"spec.containers[{container}].env[{written}]"

@@ -35,10 +35,10 @@ RecordEvent = Callable[
 ]  # the job, the reason, the action, the object
 
 
-def ownership_keys(thing: Object) -> list[str]:
+def ownership_keys(obj: Object) -> list[str]:
     """Return the index keys of a pod or service: its job by labels, and its owner's uid."""
-    owner, labels = controller_of(thing), labels_of(thing)
-    keys = [_job_key(location_of(thing)[0], labels)]
+    owner, labels = controller_of(obj), labels_of(obj)
+    keys = [_job_key(location_of(obj)[0], labels)]
     return keys if owner is None else [*keys, f"uid:{owner['uid']}"]
 
 
@@ -59,49 +59,49 @@ class Ownership:
         self._record = record
 
     def reconcile(self, made_from: Translation) -> None:
-        """Adopt what is the job's by its labels and nobody's by its owner; release the reverse."""
+        """Adopt pods with the job's labels and no owner; release owned pods with other labels."""
         job = made_from.job
         wanted = job_labels(made_from.kind, job.name)
         key = _job_key(made_from.namespace, wanted)
         for watcher in (self._cache.of(kind, made_from.namespace) for kind in (PODS, SERVICES)):
-            for thing in watcher.matching(key):
-                is_going = "deletionTimestamp" in thing["metadata"]
-                if controller_of(thing) is None and not is_going and replica_of(labels_of(thing)):
-                    self.adopt(watcher.kind, thing, made_from)
-            for thing in watcher.matching(f"uid:{job.uid}"):
-                if not wanted.items() <= labels_of(thing).items():
-                    self.disown(watcher.kind, thing, made_from)
+            for obj in watcher.matching(key):
+                is_going = "deletionTimestamp" in obj["metadata"]
+                if controller_of(obj) is None and not is_going and replica_of(labels_of(obj)):
+                    self.adopt(watcher.kind, obj, made_from)
+            for obj in watcher.matching(f"uid:{job.uid}"):
+                if not wanted.items() <= labels_of(obj).items():
+                    self.disown(watcher.kind, obj, made_from)
 
-    def adopt(self, kind: Kind, thing: Object, made_from: Translation) -> Object | None:
+    def adopt(self, kind: Kind, obj: Object, made_from: Translation) -> Object | None:
         """Make it the job's, if the job is still the one we think it is."""
         job = self._jobs.refresh(made_from.job.uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
             return None
-        owners = [*(thing["metadata"].get("ownerReferences") or ()), owner_reference(made_from)]
-        adopted = self._patch_owners(kind, thing, owners)
+        owners = [*(obj["metadata"].get("ownerReferences") or ()), owner_reference(made_from)]
+        adopted = self._patch_owners(kind, obj, owners)
         if adopted is not None:
-            name = location_of(thing)[1]
+            name = location_of(obj)[1]
             self._record(made_from, f"Adopted{kind.name}", f"Adopted {kind.name.lower()}", name)
         return adopted
 
-    def disown(self, kind: Kind, thing: Object, made_from: Translation) -> None:
-        """Its labels are another's: it is no longer the job's."""
+    def disown(self, kind: Kind, obj: Object, made_from: Translation) -> None:
+        """Release a pod whose labels belong to another job."""
         owners = [
             owner
-            for owner in thing["metadata"].get("ownerReferences") or ()
+            for owner in obj["metadata"].get("ownerReferences") or ()
             if owner.get("uid") != made_from.job.uid
         ]
-        if self._patch_owners(kind, thing, owners) is not None:
-            name = location_of(thing)[1]
+        if self._patch_owners(kind, obj, owners) is not None:
+            name = location_of(obj)[1]
             self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
 
-    def _patch_owners(self, kind: Kind, thing: Object, owners: Sequence[Object]) -> Object | None:
-        """Give it these owners, if it is unchanged; none if it is not."""
-        namespace, name = location_of(thing)
+    def _patch_owners(self, kind: Kind, obj: Object, owners: Sequence[Object]) -> Object | None:
+        """Set the owners of an unchanged object; None if the object had changed."""
+        namespace, name = location_of(obj)
         body = {
             "metadata": {
-                "uid": uid_of(thing),
-                "resourceVersion": thing["metadata"]["resourceVersion"],
+                "uid": uid_of(obj),
+                "resourceVersion": obj["metadata"]["resourceVersion"],
                 "ownerReferences": owners,
             }
         }
@@ -114,7 +114,7 @@ class Ownership:
                 raise
             return None  # it changed: another look will see it as it is
         new = kind.named(new)
-        if JOB_NAME in labels_of(new):  # else no watch of ours would ever tell of its end
+        if JOB_NAME in labels_of(new):  # else no watch of Windlass would report its end
             self._cache.of(kind, namespace).observe(new)
         return new
 

@@ -31,7 +31,7 @@ class PendingPods:
         self._events = events
         self._lock = threading.Lock()
         self._reported: dict[str, frozenset[str]] = {}  # by the uid of a job
-        self._causes: dict[str, dict[str, Explanation]] = {}  # of its pods, as last said
+        self._causes: dict[str, dict[str, Explanation]] = {}  # of its pods, as last reported
 
     def report(self, job: Object, uid: str, pending: list[Object]) -> None:
         """Record an event for each new reason why pending pods of a job do not start.
@@ -44,7 +44,9 @@ class PendingPods:
         for pod in pending:
             why = self._explain(pod, uid)
             if why is not None and why.reason == BACKING_OFF:
-                why = self._causes.get(uid, {}).get(uid_of(pod), why)  # it says less than before
+                why = self._causes.get(uid, {}).get(
+                    uid_of(pod), why
+                )  # the new reason has less detail
             if why is not None:
                 causes[uid_of(pod)] = why
             if why is not None and why.reason not in _NO_TROUBLE:

@@ -180,15 +180,15 @@ class PodRuntime:
         self.cache.stop()
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
-        for thing in (before, after):
-            if thing is None:
+        for obj in (before, after):
+            if obj is None:
                 continue
-            owner = controller_of(thing)
+            owner = controller_of(obj)
             if owner is not None:
                 self._wake(str(owner["uid"]))
             if owner is None or after is None or before is None:
                 # An orphan may be adopted, and a job may wait for a name to be free.
-                for uid in self._jobs.namesakes(thing):
+                for uid in self._jobs.namesakes(obj):
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
@@ -233,9 +233,9 @@ class PodRuntime:
         self._record(
             made_from, f"SuccessfulCreate{kind.name}", f"Created {kind.name.lower()}", name
         )
-        thing = self._jobs.find(made_from.job.uid)
-        if kind is PODS and thing is not None:
-            self._dropped_fields.report(thing, body, new)
+        obj = self._jobs.find(made_from.job.uid)
+        if kind is PODS and obj is not None:
+            self._dropped_fields.report(obj, body, new)
 
     def _take_over(
         self, kind: Kind, namespace: str, name: str, made_from: Translation, replica: ReplicaId
@@ -326,10 +326,10 @@ class PodRuntime:
         reported = self._unserved.pop(uid, frozenset())
         if unserved:
             self._unserved[uid] = unserved
-        thing = self._jobs.find(uid)
+        obj = self._jobs.find(uid)
         for message in sorted(unserved - reported):
-            if thing is not None:
-                self._recorder.record(thing, "CreateFailed", message, kind=EventKind.WARNING)
+            if obj is not None:
+                self._recorder.record(obj, "CreateFailed", message, kind=EventKind.WARNING)
 
     def _delete_stale_services(self, uid: str) -> None:
         """Delete the services of replicas that have no pod and will not start again."""
@@ -345,26 +345,26 @@ class PodRuntime:
 
     def _report_pending(self, job_uid: str) -> None:
         """Record events on the job's object that explain its pending pods."""
-        thing = self._jobs.find(job_uid)
-        if thing is not None:
+        obj = self._jobs.find(job_uid)
+        if obj is not None:
             pending = [pod for pod in self._owned(PODS, job_uid) if is_waiting(pod)]
-            self._pending.report(thing, job_uid, pending)
+            self._pending.report(obj, job_uid, pending)
 
     def _waits_for_its_node(self, uid: str) -> bool:
         pod = self.cache.get(uid)
         return pod is not None and is_waiting(pod) and has_node(pod)
 
-    def _delete(self, kind: Kind, thing: Object, job_uid: str) -> None:
+    def _delete(self, kind: Kind, obj: Object, job_uid: str) -> None:
         """Delete an object by its uid, never a successor of the same name."""
-        namespace, name = location_of(thing)
-        options = {"preconditions": {"uid": uid_of(thing)}}
+        namespace, name = location_of(obj)
+        options = {"preconditions": {"uid": uid_of(obj)}}
         watcher = self.cache.of(kind, namespace)
         try:
             answer = self._connection.request("DELETE", kind.path(namespace, name), options)
         except KubernetesError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise
-            watcher.observe_deleted(thing)
+            watcher.observe_deleted(obj)
             return
         if answer.get("metadata", {}).get("deletionTimestamp"):
             watcher.observe(kind.named(answer))
@@ -377,9 +377,9 @@ class PodRuntime:
         return self.cache.matching(kind, f"uid:{uid}")
 
     def _record(self, made_from: Translation, reason: str, message: str, name: str) -> None:
-        thing = self._jobs.find(made_from.job.uid)
-        if thing is not None:
-            self._recorder.record(thing, reason, message, name=name, kind=EventKind.NORMAL)
+        obj = self._jobs.find(made_from.job.uid)
+        if obj is not None:
+            self._recorder.record(obj, reason, message, name=name, kind=EventKind.NORMAL)
 
 
 def _seen(pod: Object, replica: ReplicaId) -> Replica:
@@ -412,20 +412,20 @@ def _is_refusal(error: WindlassError) -> bool:
     return is_forbidden or isinstance(error, NotOurs | InvalidObject)
 
 
-def _is_owned_by(thing: Object, uid: str) -> bool:
-    owner = controller_of(thing)
+def _is_owned_by(obj: Object, uid: str) -> bool:
+    owner = controller_of(obj)
     return owner is not None and owner["uid"] == uid
 
 
-def _is_end_observed(thing: Object, made_from: Translation) -> bool:
+def _is_end_observed(obj: Object, made_from: Translation) -> bool:
     """Whether the deletion of an object wakes the job: its labels or its owner name the job."""
     wanted = job_labels(made_from.kind, made_from.job.name)
-    return wanted.items() <= labels_of(thing).items() or _is_owned_by(thing, made_from.job.uid)
+    return wanted.items() <= labels_of(obj).items() or _is_owned_by(obj, made_from.job.uid)
 
 
-def _not_ours(kind: Kind, thing: Object) -> NotOurs:
-    namespace, name = location_of(thing)
-    owner = controller_of(thing)
+def _not_ours(kind: Kind, obj: Object) -> NotOurs:
+    namespace, name = location_of(obj)
+    owner = controller_of(obj)
     whose = (
         f"it belongs to {owner['kind']} {owner['name']}"
         if owner

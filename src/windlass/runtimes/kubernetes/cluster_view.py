@@ -22,7 +22,7 @@ from windlass.runtimes.kubernetes.other_cluster import (
     OtherClusters,
     elsewhere_message,
 )
-from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, Failure, RetryQueue, to_failure
+from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, RetryQueue, TaskFailure, to_failure
 
 _SOON = 2.0  # seconds that a connection may take for callers that serve other jobs as well
 _SHARED = 1.0  # seconds in which a slow failed login is not repeated
@@ -143,7 +143,7 @@ class ClusterView:
             return None
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
-    def trouble(self, record: JobRecord) -> Failure:
+    def trouble(self, record: JobRecord) -> TaskFailure:
         """Return why the state of a job is outdated, if an attempt to read it failed."""
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
@@ -152,7 +152,7 @@ class ClusterView:
         if watcher is None:
             keys += [("abroad", record.uid), ("watch", record.namespace)]
         failures = map(self._retries.failure, keys)
-        return _shortened(next((failure for failure in failures if failure.message), Failure()))
+        return _shortened(next((failure for failure in failures if failure.message), TaskFailure()))
 
     def reach(self, record: JobRecord) -> None:
         """Check that the cluster of a job responds: a watch is silent for long before it fails."""
@@ -177,7 +177,7 @@ class ClusterView:
             return True
         # From now on this address identifies the job's cluster, without a request.
         if record.is_begun:
-            self._records.change(record.uid, server=connection.place)
+            self._records.change(record.uid, server=connection.address)
         return False
 
     def now(self, namespace: str) -> Watcher | None:
@@ -239,5 +239,5 @@ class ClusterView:
                 self._notify(record.uid)
 
 
-def _shortened(failure: Failure) -> Failure:
+def _shortened(failure: TaskFailure) -> TaskFailure:
     return failure._replace(message=failure.message[:_LONGEST].rstrip("."))

@@ -37,8 +37,8 @@ class NameConflicts:
             )
             self._watchers[key] = watcher
         watcher.start()
-        look = partial(self._see_if_gone, key, watcher, name)
-        self._retries.do(("obstacle", key), look)
+        check = partial(self._see_if_gone, key, watcher, name)
+        self._retries.do(("obstacle", key), check)
 
     def forget(self, key: Hashable) -> None:
         """Stop the watch of a task."""

@@ -35,10 +35,10 @@ class OtherClusters:
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
         """Return whether a job is in another cluster than this one; None before the first check."""
-        if not record.is_begun or record.server == connection.place:
+        if not record.is_begun or record.server == connection.address:
             return False
         with self._lock:
-            is_elsewhere, until = self._cache.get((record.uid, connection.place), (None, 0.0))
+            is_elsewhere, until = self._cache.get((record.uid, connection.address), (None, 0.0))
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
@@ -57,7 +57,7 @@ class OtherClusters:
                 until = time.monotonic() + _FRESH
         is_elsewhere = owner is None or labels_of(owner).get(pod_names.UID) != record.uid
         with self._lock:
-            self._cache[record.uid, connection.place] = (is_elsewhere, until)
+            self._cache[record.uid, connection.address] = (is_elsewhere, until)
         return is_elsewhere
 
 

@@ -217,7 +217,7 @@ class PodActions:
         if is_first:
             # If this request fails, nothing is created: the job has no objects in the cluster yet.
             api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
-            self._records.change(record.uid, is_begun=True, server=connection.place)
+            self._records.change(record.uid, is_begun=True, server=connection.address)
         try:
             return api_objects.make(connection, api_objects.SECRETS, secret)
         except KubernetesError as error:

@@ -21,7 +21,7 @@ TOO_MANY = 429  # the status of a busy API server
 _log = logging.getLogger(__name__)
 
 
-class Failure(NamedTuple):
+class TaskFailure(NamedTuple):
     """The message of a failed task, without and with its hint."""
 
     message: str = ""
@@ -45,7 +45,7 @@ class RetryQueue:
         self._changed = threading.Condition()
         self._due: list[tuple[float, int, Hashable]] = []
         self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
-        self._failures: dict[Hashable, tuple[int, Failure]] = {}
+        self._failures: dict[Hashable, tuple[int, TaskFailure]] = {}
         self._busy: set[Hashable] = set()
         self._parked: set[Hashable] = set()  # due as soon as the running task of that key ends
         self._woken: set[Hashable] = set()  # running, and to be repeated at once after a failure
@@ -90,10 +90,10 @@ class RetryQueue:
         with self._changed:
             return key in self._wanted or key in self._busy
 
-    def failure(self, key: Hashable) -> Failure:
+    def failure(self, key: Hashable) -> TaskFailure:
         """Return the last failure of an unfinished task, or an empty one."""
         with self._changed:
-            return self._failures.get(key, (0, Failure()))[1]
+            return self._failures.get(key, (0, TaskFailure()))[1]
 
     def close(self, timeout: float = 2.0) -> None:
         """Start no more tasks."""
@@ -115,7 +115,7 @@ class RetryQueue:
             if task is None:
                 return
             key, act = task
-            failure = Failure()
+            failure = TaskFailure()
             try:
                 act()
             except Exception as error:  # noqa: BLE001 -- any error is stored, and the task repeated
@@ -148,7 +148,7 @@ class RetryQueue:
                 self._changed.wait(wait)
         return None
 
-    def _finish(self, key: Hashable, act: Callable[[], object], failure: Failure) -> None:
+    def _finish(self, key: Hashable, act: Callable[[], object], failure: TaskFailure) -> None:
         is_news = False
         with self._changed:
             self._busy.discard(key)
@@ -157,7 +157,7 @@ class RetryQueue:
             if not failure.message:
                 self._failures.pop(key, None)
             else:
-                count, before = self._failures.get(key, (0, Failure()))
+                count, before = self._failures.get(key, (0, TaskFailure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
                 if key not in self._wanted:  # else a newer task replaces this one
@@ -175,10 +175,10 @@ class RetryQueue:
             self._on_failure(key)
 
 
-def to_failure(error: Exception) -> Failure:
-    """Convert an error into a `Failure`."""
+def to_failure(error: Exception) -> TaskFailure:
+    """Convert an error into a `TaskFailure`."""
     if isinstance(error, WindlassError):
         is_busy = isinstance(error, KubernetesError) and error.status == TOO_MANY
-        return Failure(error.message or type(error).__name__, one_line_error(error), is_busy)
+        return TaskFailure(error.message or type(error).__name__, one_line_error(error), is_busy)
     message = f"{type(error).__name__}: {error}"
-    return Failure(message, message)
+    return TaskFailure(message, message)

@@ -29,8 +29,8 @@ from windlass.server.services import Services
 from windlass.server.stores.agent_uploads import (
     GROWING,
     LEFT_BEHIND,
+    LogPiece,
     Part,
-    Piece,
     RemoteAttemptFiles,
 )
 from windlass.server.stores.blobs.upload import CHECK_EVERY, IncomingFile
@@ -52,12 +52,12 @@ _log = logging.getLogger("windlass")
 
 Count = Annotated[int, Meta(ge=0, lt=10**9)]
 _Line = Annotated[str, Meta(max_length=300)]
-_Place = Annotated[int, Meta(ge=0, le=2**62)]
+_Position = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class _PartHead(msgspec.Struct, array_like=True):
     name: Annotated[str, Meta(max_length=40)]
-    start: _Place
+    start: _Position
     length: Annotated[int, Meta(ge=0, le=_LARGEST_SHIPMENT)]
 
 
@@ -85,22 +85,24 @@ async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
     """Return the launch file, the secrets and the newest checkpoint for an attempt."""
-    away = _away(services, uid, role, index, attempt)
-    launch = away.check()
-    await asyncio.to_thread(away.note_taken_up, msgspec.to_builtins(data))
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    launch = attempt_files.check()
+    await asyncio.to_thread(attempt_files.note_taken_up, msgspec.to_builtins(data))
     job, _ = await asyncio.to_thread(_load, services, uid)
     private = read_json(str(services.private.path(uid))) or {}
-    await asyncio.to_thread(_note, services, away, data)
-    _log.info("trial %d: an agent has %s, with Python %s", job.trial_id, away.name, data.python)
+    await asyncio.to_thread(_note, services, attempt_files, data)
+    _log.info(
+        "trial %d: an agent has %s, with Python %s", job.trial_id, attempt_files.name, data.python
+    )
     return {
         "launch": launch,
         "private": {"secrets": private.get("secrets") or {}},
         "python_version": job.spec.python.version,
-        "checkpoint": await asyncio.to_thread(away.newest_checkpoint),
+        "checkpoint": await asyncio.to_thread(attempt_files.newest_checkpoint),
     }
 
 
-def _note(services: Services, away: RemoteAttemptFiles, facts: Facts) -> None:
+def _note(services: Services, attempt_files: RemoteAttemptFiles, facts: Facts) -> None:
     """Store the facts of the agent's machine in the directory of the attempt."""
     listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
     stored = {
@@ -108,27 +110,27 @@ def _note(services: Services, away: RemoteAttemptFiles, facts: Facts) -> None:
         "platform": facts.platform,
         "packages": services.blobs.put(listed) if listed else None,
     }
-    write_json(str(away.path / paths.FACTS), stored)
+    write_json(str(attempt_files.path / paths.FACTS), stored)
 
 
 async def ship(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int
 ) -> dict[str, dict[str, int]]:
     """Append new data to the files of an attempt, and return the stored size of each file."""
-    away = _away(services, uid, role, index, attempt)
-    away.check()
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
     parts = _parts(await request.body())
-    return {"sizes": await asyncio.to_thread(away.take, parts)}
+    return {"sizes": await asyncio.to_thread(attempt_files.take, parts)}
 
 
-def _parts(body: bytes) -> list[Piece]:
+def _parts(body: bytes) -> list[LogPiece]:
     head, _, data = body.partition(b"\n")
     listed = msgspec.json.decode(head, type=learned(list[_PartHead]))
     parts, at = [], 0
     for entry in listed:
         if entry.name not in GROWING and entry.name != paths.STATE:
             raise InvalidArgument(f"{entry.name!r} is not a growing file.")
-        parts.append(Piece(entry.name, entry.start, data[at : at + entry.length]))
+        parts.append(LogPiece(entry.name, entry.start, data[at : at + entry.length]))
         at += entry.length
     if at != len(data):
         raise InvalidArgument("The upload does not have the announced length.")
@@ -141,10 +143,10 @@ async def put_file(
     """Store a complete file of an attempt, such as its result."""
     if name not in LEFT_BEHIND:
         raise NotFound(f"An attempt does not write {name[:80]!r}.")
-    away = _away(services, uid, role, index, attempt)
-    away.check()
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
     # Accept small files even on a full disk: they record how a trial ended.
-    keep = partial(away.put_file, name)
+    keep = partial(attempt_files.put_file, name)
     return await _receive(request, services, keep, room_from=_SMALL)
 
 
@@ -158,25 +160,27 @@ async def put_output(
     path: Annotated[str, Meta(min_length=1, max_length=20_000)],
 ) -> dict[str, int]:
     """Store a file of the attempt's output folder."""
-    away = _away(services, uid, role, index, attempt)
-    away.check()
-    return await _receive(request, services, lambda coming: away.put_output(path, coming))
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
+    return await _receive(
+        request, services, lambda incoming: attempt_files.put_output(path, incoming)
+    )
 
 
 async def put_blob(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> dict[str, int]:
     """Store a blob of a checkpoint."""
-    away = _away(services, uid, role, index, attempt)
-    away.check()
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
     if not is_digest(digest):
         raise InvalidArgument(f"{digest[:100]!r} is not a digest.")
     hasher = kind_of(digest).hasher()
 
-    def keep(coming: Path) -> None:
+    def keep(incoming: Path) -> None:
         if kind_of(digest).digest(hasher) != digest:
             raise InvalidArgument("A blob was damaged during the upload.")
-        services.blobs.put_upload(coming, digest)
+        services.blobs.put_upload(incoming, digest)
 
     return await _receive(request, services, keep, hasher)
 
@@ -190,7 +194,7 @@ async def room(
     size: Annotated[int, Meta(ge=0, le=2**62)],
 ) -> dict[str, bool]:
     """Check whether an upload of this size fits, before the agent sends the data."""
-    _away(services, uid, role, index, attempt).check()
+    _attempt_files(services, uid, role, index, attempt).check()
     services.blobs.check_space(size)
     return {"has_room": True}
 
@@ -210,20 +214,20 @@ async def _receive(
         services.blobs.check_space(expected)
     path = services.blobs.upload_path()
     try:
-        with IncomingFile(path, hasher) as coming:
+        with IncomingFile(path, hasher) as incoming:
             waiting, size = [], 0
             async for piece in request.stream():
                 waiting.append(piece)
                 size += len(piece)
                 if size >= _AT_ONCE:  # hash and sync in a thread, without blocking other requests
-                    await asyncio.to_thread(coming.add, b"".join(waiting))
+                    await asyncio.to_thread(incoming.add, b"".join(waiting))
                     waiting, size = [], 0
-            await asyncio.to_thread(coming.add, b"".join(waiting))
-            await asyncio.to_thread(coming.settle)
+            await asyncio.to_thread(incoming.add, b"".join(waiting))
+            await asyncio.to_thread(incoming.settle)
         await asyncio.to_thread(keep, path)
     finally:
         remove_if_there(str(path))
-    return {"size": coming.size}
+    return {"size": incoming.size}
 
 
 class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +240,7 @@ async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
     """Return the digests of the blobs that the server does not have."""
-    _away(services, uid, role, index, attempt).check()
+    _attempt_files(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))
 
@@ -245,13 +249,13 @@ async def put_checkpoint(
     services: Services, uid: str, role: str, index: int, attempt: int, data: dict[str, Any]
 ) -> dict[str, int]:
     """Record a checkpoint whose blobs are all stored."""
-    away = _away(services, uid, role, index, attempt)
-    away.check()
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
     saved = msgspec.convert(data, learned(SavedRecord))
     if saved.name in (".", ".."):
         raise InvalidArgument(f"{saved.name[:200]!r} is not a valid checkpoint name.")
     record = {name: data[name] for name in SavedRecord.__struct_fields__ if name in data}
-    number, lacking = await asyncio.to_thread(away.put_checkpoint, record, services.blobs)
+    number, lacking = await asyncio.to_thread(attempt_files.put_checkpoint, record, services.blobs)
     if lacking:
         raise MissingBlobs(lacking)
     return {"number": number}
@@ -261,9 +265,9 @@ async def put_part(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Part
 ) -> dict[str, bool]:
     """Record one rank's part of a checkpoint whose blobs are all stored."""
-    away = _away(services, uid, role, index, attempt)
-    away.check()
-    lacking = await asyncio.to_thread(away.put_part, data, services.blobs)
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check()
+    lacking = await asyncio.to_thread(attempt_files.put_part, data, services.blobs)
     if lacking:
         raise MissingBlobs(lacking)
     return {"taken": True}
@@ -273,11 +277,11 @@ async def end(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Ended
 ) -> dict[str, bool]:
     """Record the end of an attempt. This is the last request about the attempt."""
-    away = _away(services, uid, role, index, attempt)
-    away.check(may_have_ended=True)
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
+    attempt_files.check(may_have_ended=True)
     record = msgspec.to_builtins(data)
     taken_away = record.pop("taken_away", False)
-    await asyncio.to_thread(away.end, record, is_taken_away=taken_away)
+    await asyncio.to_thread(attempt_files.end, record, is_taken_away=taken_away)
     return {"taken": True}
 
 
@@ -285,7 +289,7 @@ async def orders(
     services: Services, uid: str, role: str, index: int, attempt: int, seen: str = ""
 ) -> dict[str, Any]:
     """Return the orders for an attempt once they differ from `seen`, or after a timeout."""
-    away = _away(services, uid, role, index, attempt)
+    attempt_files = _attempt_files(services, uid, role, index, attempt)
     job, _ = await asyncio.to_thread(_load, services, uid)
     news = services.hub.subscribe(job.trial_id)
     loop = asyncio.get_running_loop()
@@ -293,8 +297,8 @@ async def orders(
     try:
         while True:
             news.clear()
-            away.check(may_have_ended=True)
-            current = away.orders()
+            attempt_files.check(may_have_ended=True)
+            current = attempt_files.orders()
             left = until - loop.time()
             if current["seen"] != seen or left <= 0 or services.hub.is_closing:
                 return current
@@ -310,7 +314,7 @@ async def fetch(
     services: Services, uid: str, role: str, index: int, attempt: int, data: FetchBlobs
 ) -> Answer:
     """Return a pack of blobs, such as code and call. Knowing a digest grants access to its blob."""
-    _away(services, uid, role, index, attempt).check()
+    _attempt_files(services, uid, role, index, attempt).check()
     return await fetch_blobs(data, services)
 
 
@@ -318,7 +322,7 @@ async def fetch_one(
     services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> Answer:
     """Return the bytes of a large blob."""
-    _away(services, uid, role, index, attempt).check()
+    _attempt_files(services, uid, role, index, attempt).check()
     return await get_blob(services, digest)
 
 
@@ -326,11 +330,13 @@ async def package(services: Services, uid: str, role: str, index: int, attempt: 
     """Return the `windlass` package that the program of an attempt imports, as a zip."""
     from windlass.runtimes.worker_zip import package_zip
 
-    _away(services, uid, role, index, attempt).check()
+    _attempt_files(services, uid, role, index, attempt).check()
     return Answer(await asyncio.to_thread(package_zip), media_type=OCTETS)
 
 
-def _away(services: Services, uid: str, role: str, index: int, attempt: int) -> RemoteAttemptFiles:
+def _attempt_files(
+    services: Services, uid: str, role: str, index: int, attempt: int
+) -> RemoteAttemptFiles:
     try:
         msgspec.convert([role, index, attempt], learned(tuple[RoleName, Count, Count]))
     except msgspec.ValidationError as error:

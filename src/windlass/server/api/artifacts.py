@@ -49,7 +49,7 @@ async def list_outputs(
     """List the output files of a trial by role, index and path, also while the trial runs."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
-    after = None if cursor is None else _place(cursor)
+    after = None if cursor is None else _location(cursor)
     items, last = await asyncio.to_thread(
         services.outputs.page, trial_id, ArtifactQuery(role, index, pattern), after, limit
     )
@@ -123,13 +123,13 @@ def _check_role(record: TrialRecord, role: str | None) -> None:
         )
 
 
-def _cursor(place: ArtifactLocation) -> str:
-    role, index = place.replica
-    text = f"{role}/{index}/".encode() + place.path
+def _cursor(location: ArtifactLocation) -> str:
+    role, index = location.replica
+    text = f"{role}/{index}/".encode() + location.path
     return cursor_text(text)
 
 
-def _place(cursor: str) -> ArtifactLocation:
+def _location(cursor: str) -> ArtifactLocation:
     try:
         role, index, path = cursor_bytes(cursor).split(b"/", 2)
         return ArtifactLocation((role.decode("ascii"), int(index)), path)

@@ -26,9 +26,9 @@ async def check_cluster(
     from windlass.kube.check_cluster import examine  # loaded only with a cluster
 
     url = services.urls[0] if services.urls else services.url
-    look = partial(examine, services.home, namespace=namespace, url=url, within=within)
+    check = partial(examine, services.home, namespace=namespace, url=url, within=within)
     async with _AT_ONCE:  # each check occupies a thread until the cluster answers
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(check)
 
 
 async def show_manifests(services: Services, data: ShowManifests) -> ClusterManifests:

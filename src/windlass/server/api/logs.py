@@ -59,7 +59,7 @@ async def read_logs(
     until: float | None = None,
     limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogPage:
-    """Read a page of what a trial wrote so far.
+    """Read a page of the log of a trial.
 
     An empty page with a cursor is not the end: a search returns after a while with the position
     that it reached. `since` and `until` are seconds since the epoch.
@@ -88,8 +88,8 @@ async def stream_trial(
 ) -> Answer:
     """Follow a trial: its states and the matching lines of its log, until it ends.
 
-    The stream also ends once `until` has passed. A page of the log that is empty only has the
-    cursor to go on from.
+    The stream also ends once `until` has passed. An empty page of the log has only the next
+    cursor.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
@@ -111,7 +111,7 @@ def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: i
 
 
 def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
-    """Refuse to wait for the lines of a replica that is none of this trial's."""
+    """Refuse to wait for lines of a replica that the trial does not have."""
     sizes = {role.name: role.replicas for role in record.spec.roles}
     for attempt in record.attempts:  # some may be gone since
         sizes[attempt.role] = max(sizes.get(attempt.role, 0), attempt.index + 1)
@@ -215,9 +215,9 @@ class _SearchPage:
         return self._time.is_over or len(self.hits) >= self._query.limit
 
     def run(self, rows: list[Row], cursor: str | None) -> str | None:
-        """Look at some trials, the first of them from a place on; where to go on, if not done."""
+        """Search some trials, the first from a position on; return the next position or None."""
         for row in rows:
-            cursor, has_more = self._look(row, cursor)
+            cursor, has_more = self._search(row, cursor)
             if has_more:
                 return f"{row['id']}/{cursor}"
             cursor = None
@@ -225,7 +225,7 @@ class _SearchPage:
                 return str(row["id"] + 1)
         return None
 
-    def _look(self, row: Row, cursor: str | None) -> tuple[str, bool]:
+    def _search(self, row: Row, cursor: str | None) -> tuple[str, bool]:
         if self._counts:
             count, after, has_more = self._logs.count(
                 row["id"],
@@ -259,7 +259,7 @@ def _ids(text: str | None) -> list[int]:
 
 
 def _parse(cursor: str | None) -> tuple[int, str | None]:
-    """The trial to go on with, and the place in its log."""
+    """The trial to continue with, and the position in its log."""
     if cursor is None:
         return 0, None
     match = _CURSOR.fullmatch(cursor)

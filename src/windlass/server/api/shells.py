@@ -14,12 +14,12 @@ from windlass.server.web.routing import Route
 
 _MOST_TYPED = 64 * 1024  # bytes in one request
 
-Place = Annotated[int, Meta(ge=0, le=2**62)]
+Position = Annotated[int, Meta(ge=0, le=2**62)]
 Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 
 
 async def stream_output(
-    services: Services, trial_id: int, offset: Place | None = None, follow: bool = True
+    services: Services, trial_id: int, offset: Position | None = None, follow: bool = True
 ) -> Answer:
     """Stream the output of a shell from a position, or from the current screen."""
     await shells.shell_record(services, trial_id)
@@ -35,7 +35,7 @@ async def take_input(
     services: Services,
     trial_id: int,
     writer: Writer,
-    offset: Place = 0,
+    offset: Position = 0,
     last: bool = False,
 ) -> ShellTaken:
     """Type the bytes of the body into a shell. A repeated request types them once."""

@@ -61,15 +61,6 @@ def _version(connection: Connection, path: Path, newest: int) -> int:
                 hint=f"Use that version, {_ANOTHER_HOME}",
             )
         return int(version)
-    if "alembic_version" in tables:
-        revision = connection.value("SELECT version_num FROM alembic_version")
-        raise VersionMismatch(
-            f"{path} was written by a development version of Windlass from before its first "
-            f"release (revision {revision}). Windlass {__version__} cannot upgrade it, because "
-            "the schema has been rewritten since. The file was not changed.",
-            hint=f"Move {path.parent} away to start with an empty home, {_ANOTHER_HOME} "
-            "To read its data, use the development version that wrote it.",
-        )
     if tables:
         raise WindlassError(
             f"{path} is not a database of Windlass. It has the tables of another program: "

@@ -42,9 +42,9 @@ def not_found(noun: str, name: object, names: list[str]) -> NotFound:
     by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    hint = (
-        f"The names are: {some}. See: windlass {noun} ls" if names else f"There is no {noun} yet."
-    )
+    hint = f"The names are: {some}. See: windlass {noun} ls"
+    if not names:
+        hint = f"Create one: windlass {noun} create NAME"
     if near:
         hint = f"Did you mean {by_lower[near[0]]!r}?"
     return NotFound(f"There is no {noun} {name!r}.", hint=hint)

@@ -99,7 +99,7 @@ class SqliteConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit the block as a whole, or undo all of it."""
+        """Commit all changes of a block, or none of them."""
         self.run("BEGIN IMMEDIATE")
         try:
             yield
@@ -111,7 +111,7 @@ class SqliteConnection:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Inside a transaction, keep the block as a whole, or undo all of it."""
+        """Store all changes of a block inside a transaction, or none of them."""
         self.run("SAVEPOINT change")
         try:
             yield

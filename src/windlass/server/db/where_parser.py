@@ -56,11 +56,11 @@ class Duration(float):
     """A number of seconds."""
 
 
-class Moment(float):
+class DateLiteral(float):
     """A point in time, in seconds since the epoch."""
 
 
-Value = float | str | bool | Duration | Moment | None
+Value = float | str | bool | Duration | DateLiteral | None
 
 
 class Name(NamedTuple):
@@ -299,9 +299,9 @@ class _Parser:
         if token.kind == "duration":
             is_zero = not re.search("[1-9]", token.text)
             seconds = 0.0 if is_zero else self._read(parse_duration, token)
-            return Moment(self._now - seconds) if self._take_word("ago") else Duration(seconds)
+            return DateLiteral(self._now - seconds) if self._take_word("ago") else Duration(seconds)
         if token.kind == "date":
-            return Moment(self._read(parse_time, token))
+            return DateLiteral(self._read(parse_time, token))
         if token.kind == "word" and token.text.lower() in _CONSTANTS:
             return _CONSTANTS[token.text.lower()]
         if token.text == "-inf":

@@ -18,9 +18,9 @@ from windlass.server.db.where_parser import (
     METRIC,
     PARAMETER,
     Comparison,
+    DateLiteral,
     Duration,
     Junction,
-    Moment,
     Name,
     Not,
     Tree,
@@ -257,12 +257,12 @@ class WhereCompiler:
         )
 
     def _number(self, comparison: Comparison, value: Value) -> float:
-        if isinstance(value, float) and not isinstance(value, (Duration, Moment)):
+        if isinstance(value, float) and not isinstance(value, (Duration, DateLiteral)):
             return value
         raise self._error(comparison, f"{comparison.source} is a number.")
 
     def _seconds(self, comparison: Comparison, value: Value) -> float:
-        if isinstance(value, float) and not isinstance(value, Moment):
+        if isinstance(value, float) and not isinstance(value, DateLiteral):
             return float(value)
         raise self._error(
             comparison, f"{comparison.source} is a number, or a duration such as 90s or 4h."

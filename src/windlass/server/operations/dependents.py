@@ -62,7 +62,7 @@ class Dependents:
                 self._is_due.clear()
                 due, self._due = list(self._due), {}
                 for experiment_id in due:
-                    await self._look(services, experiment_id)
+                    await self._check(services, experiment_id)
         finally:
             returning.cancel()
 
@@ -76,7 +76,7 @@ class Dependents:
             self._wake(("left" if was_left else "experiment", experiment_id))
         self._left_early.clear()
 
-    async def _look(self, services: Services, due: Due) -> None:
+    async def _check(self, services: Services, due: Due) -> None:
         kind, number = due
         try:
             if kind == "parent":

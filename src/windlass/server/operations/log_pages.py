@@ -82,7 +82,7 @@ async def log_page(
 
 
 async def in_search_thread(run: Callable[[], T]) -> T:
-    """Run a slice of a search: few go on at a time, and they leave the other threads alone."""
+    """Run a slice of a search. Few run at a time, so that other requests have free threads."""
     return await asyncio.get_running_loop().run_in_executor(_searchers(), run)
 
 
@@ -97,7 +97,7 @@ def _read(
     if tail is not None:
         return services.logs.tail(trial_id, tail, query.stream, query.whose)
     page = services.logs.read(trial_id, cursor, query.stream, query.whose)
-    while page.has_more and not page.parts:  # all of it was of the other stream
+    while page.has_more and not page.parts:  # all lines were of the other stream
         page = services.logs.read(trial_id, page.cursor, query.stream, query.whose)
     return page
 

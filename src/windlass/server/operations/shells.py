@@ -57,10 +57,10 @@ async def follow_shell(
     folder = _folder(services, trial_id)
     sent: TrialRecord | None = None
     try:
-        place = 0 if offset is None else offset
+        position = 0 if offset is None else offset
         if offset is None:
-            data, place = await asyncio.to_thread(_shown_now, folder)
-            yield _output(data, place)
+            data, position = await asyncio.to_thread(_shown_now, folder)
+            yield _output(data, position)
         while not services.hub.is_closing:
             news.clear()
             record = await describe(services, trial_id)
@@ -70,11 +70,11 @@ async def follow_shell(
                 if record.state is not TrialState.QUEUED:
                     services.hub.unsubscribe(news, QUEUE)
             while True:
-                start, data = output_log.read(folder, place, _PIECE)
+                start, data = output_log.read(folder, position, _PIECE)
                 if not data:
                     break
-                place = start + len(data)
-                yield _output(data, place)
+                position = start + len(data)
+                yield _output(data, position)
                 await asyncio.sleep(0)  # endless output must not block other requests
             if record.state.is_final or not follows:
                 yield event("end", msgspec.json.encode(record))
@@ -89,13 +89,13 @@ async def follow_shell(
 
 
 async def type_into(
-    services: Services, trial_id: int, writer: bytes, place: int, data: bytes, *, is_last: bool
+    services: Services, trial_id: int, writer: bytes, position: int, data: bytes, *, is_last: bool
 ) -> int:
     """Forward input to a shell, and return how many bytes it accepted.
 
-    `place` is the number of bytes that the client typed earlier.
+    `position` is the number of bytes that the client typed earlier.
     """
-    frames = [*input_pipe.typed(writer, place, data), *([input_pipe.ended()] if is_last else ())]
+    frames = [*input_pipe.typed(writer, position, data), *([input_pipe.ended()] if is_last else ())]
     return min(await _hand_on(services, trial_id, frames), len(data))
 
 
@@ -184,18 +184,18 @@ def _gone(trial_id: int) -> Conflict:
 def _shown_now(folder: str) -> tuple[bytes, int]:
     """Return an approximation of the current screen, and its position in the output."""
     last = output_log.end(folder)
-    place, pieces = max(last - _SEARCHED, 0), []
-    while place < last:
-        start, data = output_log.read(folder, place, last - place)
+    position, pieces = max(last - _SEARCHED, 0), []
+    while position < last:
+        start, data = output_log.read(folder, position, last - position)
         if not data:
             break
         pieces.append(data)
-        place = start + len(data)
-    return replay(b"".join(pieces), _REPLAYED), place
+        position = start + len(data)
+    return replay(b"".join(pieces), _REPLAYED), position
 
 
-def _output(data: bytes, place: int) -> bytes:
-    return event("output", base64.b64encode(data), str(place))
+def _output(data: bytes, position: int) -> bytes:
+    return event("output", base64.b64encode(data), str(position))
 
 
 def _folder(services: Services, trial_id: int) -> str:

@@ -60,7 +60,9 @@ async def _follow(
     deadline: float | None = None  # for the replicas that are being stopped at the end
     until = query.whose.until
     try:
-        if first is not None:  # sent though it is empty: its cursor is where the log goes on
+        if (
+            first is not None
+        ):  # sent although it is empty: its cursor is the position of the next line
             cursor = first.cursor
             yield _log_event(first)
         while not services.hub.is_closing:
@@ -72,7 +74,7 @@ async def _follow(
                 left = min(deadline - time.monotonic(), left)
             is_over = (record.state.is_final and left <= 0) or _time_left(until) <= 0
             is_news = record != sent and not record.state.is_final
-            # What an attempt wrote comes before the news that another takes its place.
+            # Send the lines of an attempt before the event that replaces it.
             is_restart = is_news and sent is not None and record.restarts > sent.restarts
             if is_news and not is_restart:
                 yield event("trial", msgspec.json.encode(record))

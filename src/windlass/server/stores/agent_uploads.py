@@ -41,7 +41,7 @@ EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
 
 
-class Piece(NamedTuple):
+class LogPiece(NamedTuple):
     """Bytes of one file and their offset."""
 
     name: str
@@ -94,7 +94,7 @@ class RemoteAttemptFiles:
         """Record that an agent runs this attempt, so that no second agent does."""
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
-    def take(self, parts: Sequence[Piece]) -> dict[str, int]:
+    def take(self, parts: Sequence[LogPiece]) -> dict[str, int]:
         """Write new data of files, and return the size of each file."""
         sizes: dict[str, int] = {}
         about = set()
@@ -114,25 +114,25 @@ class RemoteAttemptFiles:
             raise InvalidArgument("The state is too long.")
         write_bytes(str(self.path / paths.STATE), data)
 
-    def put_file(self, name: str, coming: Path) -> None:
+    def put_file(self, name: str, incoming: Path) -> None:
         """Rename an uploaded file to its final name."""
-        os.replace(coming, self.path / name)
+        os.replace(incoming, self.path / name)
 
-    def put_output(self, place: str, coming: Path) -> None:
+    def put_output(self, location: str, incoming: Path) -> None:
         """Store an uploaded file in the output folder, without following links."""
         root = self.path.parent / OUTPUTS
         root.mkdir(mode=0o700, exist_ok=True)
-        raw = os.fsencode(place)
+        raw = os.fsencode(location)
         folder, _, name = raw.rpartition(b"/")
         if not raw or b"\0" in raw or not {b"", b".", b".."}.isdisjoint(raw.split(b"/")):
-            raise InvalidArgument(f"{place[:200]!r} is not a path below the outputs.")
+            raise InvalidArgument(f"{location[:200]!r} is not a path below the outputs.")
         top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             inner = open_folder(top, folder)
             try:
-                os.replace(coming, name, dst_dir_fd=inner)
+                os.replace(incoming, name, dst_dir_fd=inner)
             except OSError as error:
-                raise InvalidArgument(f"{place[:200]!r} cannot be stored: {error}.") from error
+                raise InvalidArgument(f"{location[:200]!r} cannot be stored: {error}.") from error
             finally:
                 os.close(inner)
         finally:

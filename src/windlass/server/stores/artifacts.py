@@ -56,22 +56,22 @@ class ArtifactStore:
         """Return a page of files in order, and the location after which the next page starts."""
         items: list[OutputFile] = []
         last, looked_at = after, 0
-        for place, file in self._files(trial_id, query, after):
+        for location, file in self._files(trial_id, query, after):
             if len(items) == limit or looked_at == _MOST_LOOKED_AT:
                 return items, last
-            last, looked_at = place, looked_at + 1
+            last, looked_at = location, looked_at + 1
             if query.matches(file.name):
                 items.append(file)
         return items, None
 
-    def open(self, trial_id: int, place: ArtifactLocation) -> int:
+    def open(self, trial_id: int, location: ArtifactLocation) -> int:
         """Open a file of the output folder for reading; raise `OSError` if it is not a file."""
-        parts = place.path.split(b"/")
-        if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in place.path:
+        parts = location.path.split(b"/")
+        if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in location.path:
             raise FileNotFoundError(2, "there is no such file")
         trial = os.fsencode(os.path.realpath(trial_dir(self._home, trial_id)))
-        role, index = place.replica
-        return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), place.path)
+        role, index = location.replica
+        return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), location.path)
 
     def _files(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None

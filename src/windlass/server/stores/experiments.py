@@ -242,7 +242,7 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
-    """The condition that `experiment_state` says that of an experiment."""
+    """The SQL condition under which `experiment_state` returns a state."""
     final = [trial_state for trial_state in TrialState if trial_state.is_final]
     going_on = [trial_state for trial_state in TrialState if not trial_state.is_final]
     is_held = f"experiments.id IN ({', '.join(map(str, held))})" if held else "FALSE"

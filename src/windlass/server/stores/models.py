@@ -103,9 +103,11 @@ class ModelStore:
                 if connection.value(query, {"name": columns["name"]}) is not None:
                     raise name_conflict("model", columns["name"])
             if not isinstance(request.project, msgspec.UnsetType):
-                place = request.project
-                if place not in (before.project, row["project_id"]):
-                    columns["project_id"] = get_or_create_project(connection, place, time.time())
+                project_name = request.project
+                if project_name not in (before.project, row["project_id"]):
+                    columns["project_id"] = get_or_create_project(
+                        connection, project_name, time.time()
+                    )
             columns |= _noted(before, request)
             update_row(connection, "model", row["id"], columns)
             return model_records(connection, [find_row(connection, "model", row["id"])])[0]

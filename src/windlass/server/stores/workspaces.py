@@ -143,10 +143,10 @@ class WorkspaceStore:
             made = connection.row(query, {"key": request.key})
             if made is None:
                 workspace = _find_workspace(connection, request.workspace_id)
-                place = join_place(workspace.name, request.name)
-                made = find_project(connection, place)
+                identity = join_place(workspace.name, request.name)
+                made = find_project(connection, identity)
                 if made is not None and not request.exist_ok:
-                    raise name_conflict("project", place, is_new=True)
+                    raise name_conflict("project", identity, is_new=True)
                 if made is None:
                     check_not_archived("workspace", find_workspace(connection, workspace.name))
                     made = insert_project(
@@ -175,12 +175,12 @@ class WorkspaceStore:
             if before.id == DEFAULT_ID:
                 _keep_default("project", columns)
             names.check(proper_flaw(columns.get("name", before.name), "project"))
-            place = {
+            identity = {
                 "workspace_id": columns.get("workspace_id", before.workspace_id),
                 "name": columns.get("name", before.name),
             }
-            if place != {"workspace_id": before.workspace_id, "name": before.name}:
-                _check_free(connection, "project", place)
+            if identity != {"workspace_id": before.workspace_id, "name": before.name}:
+                _check_free(connection, "project", identity)
             update_row(connection, "project", before.id, columns)
             return _find_project(connection, before.id)
 

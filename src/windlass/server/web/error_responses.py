@@ -27,6 +27,7 @@ _STATUS = {
     "no_space": 507,
     "server": 500,
 }
+_SEE_TYPES = "See the types of requests: GET /api/v1/schema/openapi.json"
 
 
 def answer_to(error: Exception, home: Path) -> Answer:
@@ -44,11 +45,13 @@ def to_fault(error: Exception, home: Path) -> Fault:
     if isinstance(error, WindlassError):
         return Fault(code=error.code, message=error.message, hint=error.hint)
     if isinstance(error, msgspec.ValidationError):
-        return Fault(code="invalid_argument", message=_validation_text(error))
+        return Fault(code="invalid_argument", message=_validation_text(error), hint=_SEE_TYPES)
     if isinstance(error, RecursionError):
-        return Fault(code="invalid_argument", message="The request is nested too deeply.")
+        message = "The request is nested too deeply."
+        return Fault(code="invalid_argument", message=message, hint=_SEE_TYPES)
     if isinstance(error, (UnicodeError, msgspec.MsgspecError)):
-        return Fault(code="invalid_argument", message="The request is not valid JSON in UTF-8.")
+        message = "The request is not valid JSON in UTF-8."
+        return Fault(code="invalid_argument", message=message, hint=_SEE_TYPES)
     if is_disk_full(error):
         return Fault(
             code=NoSpace.code,
@@ -72,5 +75,5 @@ def to_fault(error: Exception, home: Path) -> Fault:
 def _validation_text(error: msgspec.ValidationError) -> str:
     """Rewrite msgspec's message about `$.limit` as `limit: Expected `int` >= 1`."""
     what, _, where = str(error).partition(" - at `$")
-    place = where.rstrip("`").lstrip(".")
-    return f"{place}: {what}" if place else what
+    field = where.rstrip("`").lstrip(".")
+    return f"{field}: {what}" if field else what

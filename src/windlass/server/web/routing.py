@@ -131,9 +131,14 @@ class Routes:
                     return Match(route, blanks)
                 allowed.append(route.method)
         if not allowed:
-            raise NotFound(f"There is no path {path[:200]}.")
-        fault = Fault(code="not_found", message=f"{method[:20]} is not allowed for this path.")
-        raise Refused(405, fault, {"Allow": ", ".join(sorted(set(allowed)))})
+            raise NotFound(
+                f"There is no path {path[:200]}.",
+                hint="See the list of paths: GET /api/v1/schema/openapi.json",
+            )
+        methods = ", ".join(sorted(set(allowed)))
+        message = f"Method {method[:20]} is not allowed for this path."
+        fault = Fault(code="not_found", message=message, hint=f"Use: {methods}")
+        raise Refused(405, fault, {"Allow": methods})
 
     def _candidates(self, path: str) -> Iterable[tuple[Route, dict[str, str]]]:
         for route in self._plain.get(path, ()):

@@ -149,19 +149,19 @@ class CheckpointUploads:
     def ship_outputs(self, deadline: float | None = None) -> None:
         """Upload new and changed output files."""
         for path, seen in _files(self._outputs):
-            place = os.path.relpath(path, self._outputs)
+            output = os.path.relpath(path, self._outputs)
             stamp = (seen.st_size, seen.st_mtime_ns)
-            if self._sent.get(place) == stamp:
+            if self._sent.get(output) == stamp:
                 continue
             try:
                 body = FileBody(path)
-                where = f"outputs?path={quote(os.fsencode(place), safe='')}"
+                where = f"outputs?path={quote(os.fsencode(output), safe='')}"
                 self._channel.send(self._base, where, body, deadline=deadline)
             except (FileNotFoundError, Changed):
                 continue  # the file was deleted or changed meanwhile; the next round uploads it
             except Refused as error:
-                _refused(f"the output {place!a}", error)
-            self._sent[place] = stamp
+                _refused(f"the output {output!a}", error)
+            self._sent[output] = stamp
 
 
 def _refused(what: str, error: Refused) -> None:

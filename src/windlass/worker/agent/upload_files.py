@@ -56,16 +56,16 @@ class FileUploads:
     def _ship_some(self, deadline: float | None) -> bool:
         """Send one shipment; return whether more data remains."""
         parts: list[tuple[str, int, bytes]] = []
-        room = _MOST
+        left = _MOST
         # Upload the names of metrics before the values that use them, in the order of their writes.
         until = {name: self._size(name) for name in (METRICS, LOG)}
         until[NAMES] = self._size(NAMES)
         for name in (NAMES, METRICS, LOG):
             start = self._taken.get(name, 0)
-            if until[name] > start and room > 0:
-                data = self._read(name, start, min(until[name] - start, room))
+            if until[name] > start and left > 0:
+                data = self._read(name, start, min(until[name] - start, left))
                 parts.append((name, start, data))
-                room -= len(data)
+                left -= len(data)
         state = self._read_state()
         if state and state != self._state:
             parts.append((STATE, 0, state))

@@ -39,7 +39,7 @@ class PreviousCheckpoint:
 
     def digest(self, file: ScannedFile) -> str | None:
         """The previous digest of a file with a blob of its own, if the file may be unchanged."""
-        digest, size = self.single.get(file.place, ("", -1))
+        digest, size = self.single.get(file.relative_path, ("", -1))
         return digest if size == file.seen.st_size else None
 
 
@@ -107,7 +107,9 @@ class _Taking:
             else:
                 for file, offset, check in held:
                     size = file.seen.st_size
-                    self._entries.append((file.place, file.mode, bundle, size, offset, check))
+                    self._entries.append(
+                        (file.relative_path, file.mode, bundle, size, offset, check)
+                    )
 
     def finish(self) -> list[Entry]:
         self._write()
@@ -115,13 +117,15 @@ class _Taking:
             self._finish_oldest()
         for file, bundle, offset, check in self._bundled:
             size = file.seen.st_size
-            self._entries.append((file.place, file.mode, bundle.digest, size, offset, check))
+            self._entries.append(
+                (file.relative_path, file.mode, bundle.digest, size, offset, check)
+            )
         return self._entries
 
     def _take_new(self, file: ScannedFile, data: bytes, digest: str) -> None:
         if not self._is_crowd or self._before.digest(file) == digest:
             self._keeper.put_small(digest, data)
-            self._entries.append((file.place, file.mode, digest, len(data)))
+            self._entries.append((file.relative_path, file.mode, digest, len(data)))
             return
         check = check_of(digest)
         if (len(data), check) not in self._placed:

@@ -41,7 +41,7 @@ class FileCopy:
             self._free.put(mmap(-1, _PIECE))  # page-aligned memory, as direct I/O requires
 
     def read(self) -> str | None:
-        """Read to the end and return the digest; none if the length has changed."""
+        """Read to the end and return the digest; None if the length has changed."""
         hasher, done = self._kind.hasher(), 0
         piece = self._free.get()
         try:

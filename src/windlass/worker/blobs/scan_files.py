@@ -26,10 +26,10 @@ def changed_while_saved(path: str) -> Exception:
 class ScannedFile:
     """One file or folder to save, with its status when it was scanned."""
 
-    __slots__ = ("path", "place", "seen")
+    __slots__ = ("path", "relative_path", "seen")
 
-    def __init__(self, place: str, path: str, seen: os.stat_result) -> None:
-        self.place = place  # the path relative to the saved folder
+    def __init__(self, relative_path: str, path: str, seen: os.stat_result) -> None:
+        self.relative_path = relative_path  # the path relative to the saved folder
         self.path = path
         self.seen = seen
 
@@ -43,7 +43,7 @@ class ScannedFile:
         return "x" if self.seen.st_mode & stat.S_IXUSR else "f"
 
     @property
-    def look(self) -> tuple[int, ...]:
+    def fingerprint(self) -> tuple[int, ...]:
         """Return values that change when the file is written or replaced, or a folder's entries."""
         seen = self.seen
         if self.is_folder:
@@ -60,7 +60,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> os.mkdir(os.path.join(folder, "empty"))
-    >>> [(file.place, file.is_folder) for file in gather(folder)]
+    >>> [(file.relative_path, file.is_folder) for file in gather(folder)]
     [('empty', True)]
     """
     try:
@@ -74,7 +74,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
     if not stat.S_ISDIR(seen.st_mode):
         return [_file(os.path.basename(os.path.abspath(path)), path, seen)]
     files = list(_below(path, "", [os.path.realpath(path)], os.path.realpath(besides)))
-    return sorted(files, key=lambda file: file.place)
+    return sorted(files, key=lambda file: file.relative_path)
 
 
 def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
@@ -83,7 +83,9 @@ def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> boo
         now = gather(path, besides)
     except OSError:
         return False
-    return [(file.place, file.look) for file in now] == [(file.place, file.look) for file in before]
+    return [(file.relative_path, file.fingerprint) for file in now] == [
+        (file.relative_path, file.fingerprint) for file in before
+    ]
 
 
 def wait_for_the_clock(files: list[ScannedFile]) -> None:
@@ -103,12 +105,14 @@ def _file_time() -> int:
     return time.time_ns() if coarse is None else time.clock_gettime_ns(coarse)
 
 
-def _below(folder: str, place: str, around: list[str], besides: str) -> Iterator[ScannedFile]:
+def _below(
+    folder: str, relative_path: str, around: list[str], besides: str
+) -> Iterator[ScannedFile]:
     is_empty = True
     with os.scandir(folder) as entries:
         listed = list(entries)
     for entry in listed:
-        inner = f"{place}/{entry.name}" if place else entry.name
+        inner = f"{relative_path}/{entry.name}" if relative_path else entry.name
         try:
             seen = entry.stat()
         except OSError:
@@ -125,18 +129,18 @@ def _below(folder: str, place: str, around: list[str], besides: str) -> Iterator
                 continue
             yield from _below(entry.path, inner, [*around, real], besides)
         is_empty = False
-    if is_empty and place:
-        yield ScannedFile(place, folder, os.stat(folder))
+    if is_empty and relative_path:
+        yield ScannedFile(relative_path, folder, os.stat(folder))
 
 
 def _is_in(path: str, folder: str) -> bool:
     return f"{path}{os.sep}".startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
-def _file(place: str, path: str, seen: os.stat_result) -> ScannedFile:
+def _file(relative_path: str, path: str, seen: os.stat_result) -> ScannedFile:
     if not stat.S_ISREG(seen.st_mode):
         raise invalid(
             f"{path} is neither a file nor a folder, so it cannot be saved.",
             "Pipes, sockets and devices have no content to save. Save a folder without it.",
         )
-    return ScannedFile(place, path, seen)
+    return ScannedFile(relative_path, path, seen)

@@ -190,18 +190,18 @@ class BlobWriter:
             os.close(fd)
 
     def _has(self, digest: str) -> bool:
-        return digest in self._staged or os.access(self._place(digest), os.F_OK)
+        return digest in self._staged or os.access(self._blob_path(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
         """Store a manifest at once, and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
-        if not os.path.exists(self._place(digest)):
+        if not os.path.exists(self._blob_path(digest)):
             staged = self._stage()
             write_bytes(staged, data, durable=True)
             self._name(staged, digest)
-            _flush(os.path.dirname(self._place(digest)))
+            _flush(os.path.dirname(self._blob_path(digest)))
         return digest
 
     def settle(self) -> None:
@@ -213,13 +213,13 @@ class BlobWriter:
             self._flush_each(loose)
         for digest, staged in self._staged.items():
             self._name(staged, digest)
-        folders = sorted({os.path.dirname(self._place(digest)) for digest in self._staged})
+        folders = sorted({os.path.dirname(self._blob_path(digest)) for digest in self._staged})
         if len(folders) <= _SYNCED_ONE_BY_ONE or not _flush_file_system(self._staging):
             self._flush_each(folders)
         self._staged.clear()
 
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
-        """Return the digest kind to compare a file with; none if it differs or cannot be compared.
+        """Return the digest kind to compare a file with; None if it differs or cannot be compared.
 
         Most changed files differ in their first piece.
         """
@@ -260,12 +260,12 @@ class BlobWriter:
         self._count += 1
         return f"{self._staging}/{self._count}"
 
-    def _place(self, digest: str) -> str:
+    def _blob_path(self, digest: str) -> str:
         return path_in_store(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
         """Give a blob its name, and create its folder if necessary."""
-        target = self._place(digest)
+        target = self._blob_path(digest)
         try:
             os.replace(staged, target)
         except FileNotFoundError:

@@ -28,7 +28,7 @@ _UNFINISHED = ".unfinished-"
 
 
 def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -> str | None:
-    """Return the path of the newest checkpoint, restored if necessary; none without a checkpoint.
+    """Return the path of the newest checkpoint, restored if necessary; None without a checkpoint.
 
     `restored` is a path that was restored for this attempt before. With `shared`, the copy of a
     live sibling is sufficient, because all siblings started together.

@@ -229,8 +229,8 @@ def _keep_others(
 
 def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
     if file.is_folder:
-        return (file.place, "d", "", 0)
-    return (file.place, file.mode, wait(), file.seen.st_size)
+        return (file.relative_path, "d", "", 0)
+    return (file.relative_path, file.mode, wait(), file.seen.st_size)
 
 
 def _newest(saver: Saver) -> PreviousCheckpoint:

@@ -68,10 +68,10 @@ def add(
 def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the parts to upload, each with the path of its file."""
     parts = []
-    for place in sorted(_places(folder)):
-        for rank, part in sorted(_read(place).items()):
+    for step_folder in sorted(_step_folders(folder)):
+        for rank, part in sorted(_read(step_folder).items()):
             if "uid" in part and rank >= 0:
-                parts.append((os.path.join(place, f"{rank}.json"), part))
+                parts.append((os.path.join(step_folder, f"{rank}.json"), part))
     return parts
 
 
@@ -81,10 +81,10 @@ def _leave(
     """Write a part for the agent, and return the uid that all ranks compute alike."""
     from hashlib import sha256
 
-    place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
-    make_folder(place, 0o700)
+    step_folder = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+    make_folder(step_folder, 0o700)
     with checkpoint_records.locked(saver.folder):
-        counted = os.path.join(place, f"{rank}.count")
+        counted = os.path.join(step_folder, f"{rank}.count")
         times = int((read_json(counted) or {}).get("times") or 0) + 1
         write_bytes(counted, json.dumps({"times": times}).encode())
         # Ranks that restart together save the step again. A rank that restarts alone joins the
@@ -93,7 +93,9 @@ def _leave(
         what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
         uid = sha256(what.encode()).hexdigest()[:32]
         record = {**part, "uid": uid, "step": step, "rank": rank, "ranks": ranks}
-        write_bytes(os.path.join(place, f"{rank}.json"), json.dumps(record).encode(), durable=True)
+        write_bytes(
+            os.path.join(step_folder, f"{rank}.json"), json.dumps(record).encode(), durable=True
+        )
     return uid
 
 
@@ -107,27 +109,27 @@ def _add(
     make_folder(saver.folder, 0o700)
     entries = _entries(saver, part)
     with checkpoint_records.locked(saver.folder):
-        place = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
-        parts = _parts(saver, place)
+        step_folder = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
+        parts = _parts(saver, step_folder)
         stored_uid = str(parts.pop(-1, {}).get("uid") or "")
         if uid and _is_whole(saver, uid):
             return uid
         if uid and stored_uid != uid:
             parts = {}  # parts of an earlier, incomplete save of the step
-            remove_tree(place)
+            remove_tree(step_folder)
         uid = uid or stored_uid
         if not uid or _is_whole(saver, uid):
             uid = os.urandom(16).hex()
         entries_of = {number: _entries(saver, part) for number, part in parts.items()}
         _refuse_clashes(saver.blobs, entries, rank, entries_of)
-        make_folder(place, 0o700)
-        write_bytes(os.path.join(place, "-1.json"), json.dumps({"uid": uid}).encode())
+        make_folder(step_folder, 0o700)
+        write_bytes(os.path.join(step_folder, "-1.json"), json.dumps({"uid": uid}).encode())
         text = json.dumps(part).encode()
-        write_bytes(os.path.join(place, f"{rank}.json"), text, durable=True)
+        write_bytes(os.path.join(step_folder, f"{rank}.json"), text, durable=True)
         parts[rank], entries_of[rank] = dict(part), entries
         if parts.keys() >= set(range(ranks)):
             _make_whole(keeper, saver, uid, step, parts, entries_of)
-            remove_tree(place)
+            remove_tree(step_folder)
             _forget_before(saver.folder, step, ranks)
     return uid
 
@@ -141,14 +143,14 @@ def forget_dead(folder: str, attempt: int) -> None:
     if not is_folder(os.path.join(folder, _SHARDS)):
         return
     with checkpoint_records.locked(folder):
-        for place in _places(folder):
-            for rank, part in _read(place).items():
+        for step_folder in _step_folders(folder):
+            for rank, part in _read(step_folder).items():
                 its = _attempt(folder, part) if rank >= 0 else ""
                 if not its or is_locked(os.path.join(its, "lock")):
                     continue
                 code = (read_json(os.path.join(its, "exit.json")) or {}).get("exit_code")
                 if part["attempt"] < attempt or code != 0:
-                    os.unlink(os.path.join(place, f"{rank}.json"))
+                    os.unlink(os.path.join(step_folder, f"{rank}.json"))
 
 
 def _is_whole(saver: Saver, uid: str) -> bool:
@@ -230,20 +232,20 @@ def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     return decode(manifest)
 
 
-def _parts(saver: Saver, place: str) -> dict[int, dict[str, Any]]:
+def _parts(saver: Saver, step_folder: str) -> dict[int, dict[str, Any]]:
     """Return the valid parts by rank, and at -1 the facts of the whole checkpoint."""
     return {
         rank: part
-        for rank, part in _read(place).items()
+        for rank, part in _read(step_folder).items()
         if rank < 0 or not is_folder(_attempt(saver.folder, part, later=1))
     }
 
 
-def _read(place: str) -> dict[int, dict[str, Any]]:
+def _read(step_folder: str) -> dict[int, dict[str, Any]]:
     parts: dict[int, dict[str, Any]] = {}
-    for name in list_folder(place):
+    for name in list_folder(step_folder):
         text = name[:-5] if name.endswith(".json") else ""
-        part = read_json(os.path.join(place, name)) if text.lstrip("-").isdecimal() else None
+        part = read_json(os.path.join(step_folder, name)) if text.lstrip("-").isdecimal() else None
         if part is not None:
             parts[int(text)] = part
     return parts
@@ -258,12 +260,12 @@ def _forget_before(folder: str, step: int, ranks: int) -> None:
     """Delete parts of earlier steps, which all ranks have passed."""
     from windlass.worker.blobs.writer import remove_tree
 
-    for place in _places(folder):
-        earlier, _, of = os.path.basename(place).rpartition("-")
+    for step_folder in _step_folders(folder):
+        earlier, _, of = os.path.basename(step_folder).rpartition("-")
         if of == str(ranks) and earlier.isdecimal() and int(earlier) < step:
-            remove_tree(place)
+            remove_tree(step_folder)
 
 
-def _places(folder: str) -> list[str]:
+def _step_folders(folder: str) -> list[str]:
     top = os.path.join(folder, _SHARDS)
     return [os.path.join(top, name) for name in list_folder(top)]

@@ -172,7 +172,7 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
 
 
 def take_lock(path: str) -> int | None:
-    """Lock a file with flock and return its descriptor; none if another process holds the lock.
+    """Lock a file with flock and return its descriptor; None if another process holds the lock.
 
     The lock is held until the descriptor is closed.
 

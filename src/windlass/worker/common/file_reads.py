@@ -42,7 +42,7 @@ _ENDED = (errno.ENOENT, errno.ESRCH)
 def read_json(
     path: str, limit: int = SMALL_FILE, *, follow_links: bool = False
 ) -> dict[str, Any] | None:
-    """Return the object in a JSON file; none if the file is missing or holds no object.
+    """Return the object in a JSON file; None if the file is missing or holds no object.
 
     >>> read_json("/nowhere/state.json") is None
     True
@@ -58,7 +58,7 @@ def read_json(
 
 
 def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False) -> bytes | None:
-    """Return the content of a regular file; none if it is missing, or is not such a file.
+    """Return the content of a regular file; None if it is missing, or is not such a file.
 
     Links are not followed by default. A file above the limit is not one of ours.
 
@@ -81,7 +81,7 @@ def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False)
 
 
 def read_part(path: str, start: int, size: int) -> bytes:
-    """Return some bytes of a regular file; none if it is missing, or is not such a file."""
+    """Return some bytes of a regular file; empty if the file is missing or of another kind."""
     fd = _open(path)
     if fd is None:
         return b""
@@ -147,7 +147,7 @@ def list_folder(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_process_file(pid: int | str, name: str) -> bytes | None:
-    """Return a file of a process from /proc; none if the process has ended."""
+    """Return a file of a process from /proc; None if the process has ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()

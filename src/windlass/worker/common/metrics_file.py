@@ -191,10 +191,10 @@ class Sink:
         if records and written:
             records[0] = b"\n" + records[0].lstrip(b"\n")
         self._disown()
-        room = _MOST_UNWRITTEN - sum(map(len, self._unwritten))
+        left = _MOST_UNWRITTEN - sum(map(len, self._unwritten))
         for record in records:
-            room -= len(record)
-            if room >= 0:
+            left -= len(record)
+            if left >= 0:
                 self._unwritten.append(record)
 
     def _complain(self, why: str) -> None:

@@ -10,13 +10,13 @@ OUTPUTS = "outputs"  # in the directory of a replica: output files
 
 
 def replica() -> tuple[str, str, str, str] | None:
-    """Return uid, role, index and attempt of this process's replica; none outside a trial."""
+    """Return uid, role, index and attempt of this process's replica; None outside a trial."""
     parts = tuple(os.environ.get(MARKER, "").split("/"))
     return parts if len(parts) == 4 else None
 
 
 def trial_dir() -> str | None:
-    """Return the directory of the trial; none outside a trial.
+    """Return the directory of the trial; None outside a trial.
 
     Its checkpoints are in this directory, even if the program sets another home.
     """
@@ -25,7 +25,7 @@ def trial_dir() -> str | None:
 
 
 def attempt_dir() -> str | None:
-    """Return the directory of this attempt; none outside a trial."""
+    """Return the directory of this attempt; None outside a trial."""
     trial, own = trial_dir(), replica()
     if trial is None or own is None:
         return None

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _TAIL_BLOCK = 256 * 1024
 _LINE_LIMIT = 1024 * 1024  # bytes of a joined line that are kept
-_LOOK = 4096  # bytes in which to search for the start of a record
+_SEARCHED = 4096  # bytes in which to search for the start of a record
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
-class Line(NamedTuple):
+class SegmentLine(NamedTuple):
     """A line as the program wrote it, joined from its records."""
 
     time: float
@@ -37,14 +37,14 @@ class Line(NamedTuple):
     end: int  # offset right after its last record
 
 
-def join_lines(parts: Iterable[Part]) -> list[Line]:
+def join_lines(parts: Iterable[Part]) -> list[SegmentLine]:
     """Join records into lines, in the order of their starts.
 
     >>> data = b"0000000001.000000\\x1dO 10%\\n0000000002.000000:e oh\\n0000000003.000000:o 20%\\n"
     >>> [(line.stream, line.text) for line in join_lines(read_parts(data))]
     [('stdout', b'10%20%'), ('stderr', b'oh')]
     """
-    done: list[Line] = []
+    done: list[SegmentLine] = []
     begun: dict[str, UnfinishedLine] = {}
     for part in parts:
         line = go_on(begun, part)
@@ -54,14 +54,14 @@ def join_lines(parts: Iterable[Part]) -> list[Line]:
     return sorted([*done, *unended], key=lambda line: line.start)
 
 
-def go_on(begun: dict[str, UnfinishedLine], part: Part) -> Line | None:
+def go_on(begun: dict[str, UnfinishedLine], part: Part) -> SegmentLine | None:
     """Add a record to the unfinished lines, and return the line that it ends, if any."""
     time, stream, text, ended, end = part
     line = begun.get(stream)
     if line is None:
         start = end - len(text) - HEADER_WIDTH - 1
         if ended:
-            return Line(time, stream, text, ended, start, end)
+            return SegmentLine(time, stream, text, ended, start, end)
         line = begun[stream] = UnfinishedLine(time, stream, start)
     line.add(text, end)
     return begun.pop(stream).joined(ended=True) if ended else None
@@ -76,17 +76,17 @@ class UnfinishedLine:
         self.start = start
         self._end = start
         self._pieces: list[bytes] = []
-        self._room = _LINE_LIMIT
+        self._left = _LINE_LIMIT
 
     def add(self, text: bytes, end: int) -> None:
         self._end = end
-        if self._room:
-            self._pieces.append(text[: self._room])
-            self._room -= len(self._pieces[-1])
+        if self._left:
+            self._pieces.append(text[: self._left])
+            self._left -= len(self._pieces[-1])
 
-    def joined(self, *, ended: bool = False) -> Line:
+    def joined(self, *, ended: bool = False) -> SegmentLine:
         text = b"".join(self._pieces)
-        return Line(self._time, self._stream, text, ended, self.start, self._end)
+        return SegmentLine(self._time, self._stream, text, ended, self.start, self._end)
 
 
 def tail(
@@ -97,7 +97,7 @@ def tail(
     limit: int | None = None,
     first_byte: int = 0,
     end_byte: int | None = None,
-) -> tuple[list[Line], int]:
+) -> tuple[list[SegmentLine], int]:
     """Return the last lines of a segment or a part of it, and the offset at the end.
 
     Only the blocks of these lines are read, so a line that started long before may lack its
@@ -165,17 +165,17 @@ def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
     at = max(start - 1, 0)
     is_begin = start == 0  # else the text before the first newline is older
     while at < end:
-        data = os.pread(fd, _LOOK if at == max(start - 1, 0) else _LONGEST_RECORD, at)
+        data = os.pread(fd, _SEARCHED if at == max(start - 1, 0) else _LONGEST_RECORD, at)
         if not data:
             return None
-        place = 0 if is_begin else data.find(b"\n") + 1
-        if not is_begin and not place:
+        skipped = 0 if is_begin else data.find(b"\n") + 1
+        if not is_begin and not skipped:
             at += len(data)
             continue
-        header = os.pread(fd, HEADER_WIDTH, at + place)
-        if at + place >= end or len(header) < HEADER_WIDTH:
+        header = os.pread(fd, HEADER_WIDTH, at + skipped)
+        if at + skipped >= end or len(header) < HEADER_WIDTH:
             return None
         if has_header(header):
-            return at + place, float(header[:TIME_WIDTH])
-        at, is_begin = at + place, False  # skip data that a crash of the machine left
+            return at + skipped, float(header[:TIME_WIDTH])
+        at, is_begin = at + skipped, False  # skip data that a crash of the machine left
     return None

@@ -1,4 +1,4 @@
-"""The call of a function in its own process: load it, call it, leave its value or its exception."""
+"""Calls a function in its own process: loads it, calls it, stores its value or its exception."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LONG_TEXT = 100_000
 
 
 def run_call(attempt_dir: str) -> None:
-    """Do what the launch file says, and leave by the way Python programs leave."""
+    """Run the call of the launch file, and exit as Python programs do."""
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
         sys.exit("windlass: the launch file is gone")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
-    # Taken now: user code may change its environment.
+    # Read now: user code may change its environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
@@ -47,7 +47,7 @@ def run_call(attempt_dir: str) -> None:
     except SystemExit:
         raise
     except KeyboardInterrupt as error:
-        sys.last_value = error  # as Python has it of what nobody caught: exit handlers go by it
+        sys.last_value = error  # as Python does for an uncaught exception: exit handlers read it
         failure.show(error)
         sys.exit(130)
     except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
@@ -56,7 +56,7 @@ def run_call(attempt_dir: str) -> None:
         failure.record(error, dumps_exception)
         sys.exit(1)
     if not launch.get("keeps_value", True):
-        return  # another replica's is the value of the job; this one may not even be picklable
+        return  # the result of another replica is the result of the job
     try:
         store_result(attempt_dir, value, secrets)
     except SerializationFault as fault:
@@ -74,7 +74,7 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
-    if payload is None:  # outside of the handler: what fails now did not come of that
+    if payload is None:  # outside of the handler: a later error was not caused by this one
         load_cloudpickle()
         payload = pickle.loads(raw)  # noqa: S301  # as above
     kind, *where = payload["function"]
@@ -85,15 +85,15 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call that is repeated, some of them with other values now."""
+    """Return the arguments of a repeated call, with the changed values."""
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # one after the other: a repetition of one that was changed
+    with open(path, "rb") as file:  # in order: a repetition of a changed repetition
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author's own, as the call is
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    bound.apply_defaults()  # else what comes behind one that was left out would be lost
+    bound.apply_defaults()  # else the values after an omitted one would be lost
     parameters = bound.signature.parameters
     for name in changes.keys() & parameters.keys():
         is_rest = parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
@@ -105,7 +105,7 @@ def _changed(
 
 
 def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -> None:
-    """Leave a value in `result.pkl`, and a short look at it in `result.json`.
+    """Write a value to `result.pkl`, and its short repr to `result.json`.
 
     >>> import tempfile
     >>> attempt_dir = tempfile.mkdtemp()
@@ -143,7 +143,7 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
     True
     """
     try:
-        # What is cut off in the middle of a secret would not be found any more.
+        # A secret that the limit cuts in the middle would not be found.
         text = _Glance(_LONG_TEXT if secrets else TEXT_LIMIT).repr(value)
     except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
@@ -159,7 +159,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """A function that came by value finds its `__file__` in the restored tree, as modules do."""
+    """Set `__file__` of a function that was pickled by value to its file in the restored tree."""
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):
@@ -173,7 +173,7 @@ def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
     function: Any = sys.modules[module_name]
     for name in qualname.split("."):
         function = getattr(function, name)
-    # What `wl.run` made of the function: the function itself is inside.
+    # `wl.run` replaced the function by an object that contains it.
     return function.__wrapped__ if hasattr(function, "__wrapped__") else function  # type: ignore[no-any-return]
 
 
@@ -187,7 +187,7 @@ class _Glance(reprlib.Repr):
         self.maxstring = self.maxlong = self.maxother = longest
 
     def repr1(self, x: Any, level: int) -> str:
-        # A number of NumPy's is shown as the number that it is.
+        # A NumPy number is shown as a plain number.
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(x, numpy.generic) and x.dtype.kind in "biufc":
             return str(x)
@@ -196,6 +196,6 @@ class _Glance(reprlib.Repr):
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         if level <= 0 or len(x) > self.maxdict:
             return super().repr_dict(x, level)
-        # In its own order, where the base class sorts.
+        # In its own order; the base class sorts.
         items = (f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items())
         return "{" + ", ".join(items) + "}"

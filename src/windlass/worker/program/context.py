@@ -266,7 +266,7 @@ def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
 
 
 def _saver() -> checkpoint_records.Saver | None:
-    """This very attempt, by which what it saves is known; none outside of a trial."""
+    """The identity of this attempt for its checkpoints; None outside of a trial."""
     folder = os.environ.get("WINDLASS_CHECKPOINTS")
     if "WINDLASS_TRIAL_ID" not in os.environ or folder is None:
         return None

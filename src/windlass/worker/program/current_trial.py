@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CurrentTrial:
-    """The trial this program runs in, and which replica and attempt of it this is.
+    """The trial of this program, with its own replica and attempt.
 
     ```python
     trial = wl.current_trial()
@@ -54,10 +54,10 @@ class CurrentTrial:
 
 
 def current_trial() -> CurrentTrial | None:
-    """The trial this program runs in; None outside of one.
+    """The trial of this program; None outside of a trial.
 
     Its `id`, `name`, `experiment`, `params` and `directory`, and of this replica `role`, `index`,
-    `attempt` and `rank`. Nobody is asked: all of it was known when the process was started.
+    `attempt` and `rank`. It sends no request: all values were known when the process started.
 
     ```python
     trial = wl.current_trial()

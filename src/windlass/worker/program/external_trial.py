@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-EXTERNAL = "WINDLASS_EXTERNAL"  # set where a trial has no room of its own
+EXTERNAL = "WINDLASS_EXTERNAL"  # set where trials do not reserve capacity
 
 _LOCK_PATIENCE = 2.0  # seconds; `is_locked` takes a lock for an instant
 
@@ -93,8 +93,8 @@ class Presence:
             when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
         except FileNotFoundError:
             if os.path.isdir(self._dir):
-                raise  # else the trial was stopped, and deleted since: nobody needs to know
-        finally:  # without it the trial is lost, and the program goes on all the same
+                raise  # else the trial was stopped and then deleted: the user need not know
+        finally:  # without it the trial is lost, but the program continues
             self._leave()
             _here = None
             self._nudge()
@@ -136,7 +136,7 @@ class Presence:
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold the lock no longer; in a fork, where the one who forked it still does."""
+        """Release the lock in a fork. The parent process keeps it."""
         if self._lock is not None:
             if _is_at(self._lock, os.path.join(self._dir, "lock")):
                 os.close(self._lock)

@@ -38,11 +38,11 @@ class Failure:
             pass  # user code may have closed it
 
     def note(self, error: BaseException) -> None:
-        """Know the traceback, and leave it to others to show it."""
+        """Store the traceback without printing it."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
-        """Write the error files; the exception itself goes along if it can be pickled."""
+        """Write the error files, with the pickled exception if it can be pickled."""
         try:
             data = dumps(error)
             path = os.path.join(self._dir, "error.pkl")
@@ -73,7 +73,7 @@ class Failure:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """The traceback as the author would have seen it, our own frames left out."""
+        """The traceback without the frames of Windlass."""
         import traceback
 
         _leave_out_own_frames(error)
@@ -133,7 +133,7 @@ def error_message(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An exception and all it came of."""
+    """An exception and its causes."""
     chain: list[BaseException] = []
     to_visit: list[BaseException | None] = [error]
     while to_visit:

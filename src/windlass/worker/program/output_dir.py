@@ -43,9 +43,9 @@ def output_dir() -> Path:
 
 
 def tensorboard_dir() -> Path:
-    """The folder for TensorBoard's files: `tensorboard` in `wl.output_dir()`, made by now.
+    """Create and return the folder for TensorBoard's files: `tensorboard` in `wl.output_dir()`.
 
-    `windlass tensorboard 7` shows what is in it, of every replica, while it is written.
+    `windlass tensorboard 7` shows the files of every replica, also while they are written.
 
     ```python
     print("to be given to SummaryWriter:", wl.tensorboard_dir())

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class SerializationFault(Exception):
-    """A result that cannot be pickled; the text says which part of it."""
+    """A result that cannot be pickled; the message names the part."""
 
 
 def dump_value(value: object, file: BinaryIO) -> None:
-    """Pickle into a file. Plain pickle first: most values need no more, and it costs no import."""
+    """Pickle into a file. Plain pickle first: it suffices for most values and needs no import."""
     try:
         pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
         return
@@ -45,14 +45,14 @@ def dump_value(value: object, file: BinaryIO) -> None:
         ValuePickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     except OSError:
         raise
-    except Exception as error:  # of the user's classes: anything
+    except Exception as error:  # user classes may have any
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
 
 
 def _slotted(obj: object, state: object) -> object:
-    """The state as a class that really has its slots takes it.
+    """Convert the state for a class that really has its slots.
 
-    A class that came by value has them in name only: its instances keep all in `__dict__`.
+    A class that was pickled by value has them in name only: its instances use `__dict__`.
     """
     if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], dict):
         return state
@@ -65,7 +65,7 @@ def _slotted(obj: object, state: object) -> object:
 
 
 def _names(slots: object) -> list[str]:
-    # A text or several: Python refuses other slots.
+    # A string or several strings: Python refuses other slots.
     return [slots] if isinstance(slots, str) else list(slots)  # type: ignore[call-overload]
 
 
@@ -78,12 +78,12 @@ def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Excep
 
 
 def dumps_exception(error: BaseException) -> bytes:
-    """An exception pickled with the exceptions that caused it; whatever goes wrong is raised."""
+    """An exception pickled with its causes. Raises the error if it cannot be pickled."""
     cloudpickle = load_cloudpickle()
 
     # cloudpickle has no types.
     class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Keeps `__cause__`, which pickles of exceptions leave out."""
+        """Keeps `__cause__`, which pickled exceptions lack."""
 
         is_made_anew = True  # by calling the class with `args`, as pickles of exceptions do
 
@@ -97,17 +97,17 @@ def dumps_exception(error: BaseException) -> bytes:
                         state["__cause__"] = obj.__cause__
                     made = reduced[:2]
                     if not self.is_made_anew:
-                        # Typeshed has it not.
+                        # Typeshed lacks it.
                         made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
                     return (*made, state)
             return super().reducer_override(obj)
 
     class PatientPickler(ExceptionPickler):
-        """For classes whose `__init__` wants other arguments than it leaves in `args`."""
+        """For exception classes whose `__init__` needs other arguments than those in `args`."""
 
         is_made_anew = False
 
-    failure: Exception = pickle.PicklingError("it comes back as another type")
+    failure: Exception = pickle.PicklingError("unpickling returns another type")
     for pickler in (ExceptionPickler, PatientPickler, cloudpickle.Pickler):
         file = io.BytesIO()
         try:
@@ -132,14 +132,14 @@ _set_state = BaseException.__setstate__
 
 
 def load_cloudpickle() -> Any:
-    """cloudpickle, the interpreter's own or else the one the launcher names."""
+    """cloudpickle of the interpreter, or else of the launcher."""
     try:
         import cloudpickle
     except ModuleNotFoundError:
         folder = os.environ.get("WINDLASS_CLOUDPICKLE")
         if not folder:
             raise
-        # For this import only: whatever else is in that folder is not the job's.
+        # For this import only: other packages of that folder do not belong to the job.
         sys.path.append(folder)
         try:
             import cloudpickle

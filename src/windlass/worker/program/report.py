@@ -28,18 +28,19 @@ LONGEST_NAME = 200
 MOST_NAMES = 1000
 LONGEST_RECORD = 256 * 1024
 
-_MOST_FORMS = 256  # of names that are reported together; what differs from step to step is JSON
+_MOST_FORMS = 256  # names that are reported together; values that differ from step to step are JSON
 _LAST_STEP = 2**63 - 1
-# What `os.environ` itself looks into: going through it takes longer than all else but the write.
+# The dictionary inside `os.environ`. Access through `os.environ` is slower than all steps of a
+# report except the write.
 _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
 
 
 def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) -> None:
-    """Record values of metrics at a step: live, from any replica. Outside of a trial: nothing.
+    """Record values of metrics at a step, from any replica. Outside of a trial it does nothing.
 
     A value is any number, also NumPy's or PyTorch's; NaN and infinities are kept. A step is a
-    whole number from 0. In another group than "training" a metric is called by both, as
+    whole number from 0. In another group than "training", the name of a metric has both, as
     `validation/loss`.
 
     ```python
@@ -66,9 +67,9 @@ def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) ->
 
 
 def report_progress(progress: SupportsFloat) -> None:
-    """Say how far the program is: a share, from 0 to 1. Outside of a trial: nothing.
+    """Report the progress of the program, from 0 to 1. Outside of a trial it does nothing.
 
-    It is `trial.progress`, and part of what `windlass ls` and `windlass show` tell.
+    It appears as `trial.progress` and in `windlass ls` and `windlass show`.
 
     ```python
     for epoch in range(10):
@@ -142,7 +143,7 @@ def _step(step: SupportsIndex, group: str) -> int:
         number = index(step)
     except TypeError:
         hint = "Count from 0: wl.report(0, loss=0.1)."
-        if isinstance(step, str):  # the name of a metric, as others have it first
+        if isinstance(step, str):  # a metric's name in place of the step, as in other libraries
             named = {step: 0.5 if _is_default(group) else group}
             hint = f"The step comes first, then metrics as keyword arguments: {_written(1, named)}"
         raise wrong_type(f"step: {shown(step)} is not a whole number.", hint) from None
@@ -159,7 +160,7 @@ def _is_default(group: object) -> bool:
 
 
 def _written(step: int, arguments: object) -> str:
-    """The call that was probably meant.
+    """The call that the user probably meant.
 
     >>> _written(1, {"loss": 0.25}), _written(1, None)
     ('wl.report(1, loss=0.25)', 'wl.report(1, loss=0.5)')
@@ -186,7 +187,11 @@ def _number(name: str, value: Any) -> float:
         raise invalid(
             f"{_called(name)}: {shown(value)} is too large for a float.", "Report its logarithm."
         ) from None
-    except (TypeError, ValueError, RuntimeError):  # PyTorch's, of a tensor of many
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # PyTorch raises it for a tensor with many elements
         only = _only_element(value)
         if only is not None:
             return only
@@ -203,7 +208,7 @@ def _only_element(array: Any) -> float | None:
         return None
 
 
-# The names that were reported, by group: checked once, and as they are written; None is the group.
+# The reported names by group, in their encoded form, checked once. None has the groups.
 _names: dict[str, dict[str | None, str]] = {}
 
 

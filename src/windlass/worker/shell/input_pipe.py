@@ -26,11 +26,11 @@ _MOST_WRITERS = 64
 _AHEAD = 64 * 1024  # bytes that are accepted before the program has read the previous ones
 
 
-def typed(writer: bytes, place: int, data: bytes) -> Iterator[bytes]:
+def typed(writer: bytes, position: int, data: bytes) -> Iterator[bytes]:
     """Yield the frames of typed bytes, given the number of bytes that the writer typed before."""
     for start in range(0, len(data), _MOST):
         piece = data[start : start + _MOST]
-        yield _HEAD.pack(TYPED, len(piece), writer, place + start) + piece
+        yield _HEAD.pack(TYPED, len(piece), writer, position + start) + piece
 
 
 def resized(rows: int, columns: int) -> bytes:
@@ -68,7 +68,7 @@ class InputPipe:
         # connected.
         self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
-        self._places: dict[bytes, int] = {}  # bytes typed by each writer, the latest writer last
+        self._positions: dict[bytes, int] = {}  # bytes typed by each writer, the latest writer last
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield kind and content of received frames, without bytes that were received before."""
@@ -77,13 +77,13 @@ class InputPipe:
         except BlockingIOError:
             return
         while len(self._bytes) >= _HEAD.size:
-            kind, length, writer, place = _HEAD.unpack_from(self._bytes)
+            kind, length, writer, position = _HEAD.unpack_from(self._bytes)
             if len(self._bytes) < _HEAD.size + length:
                 return
             data = self._bytes[_HEAD.size : _HEAD.size + length]
             self._bytes = self._bytes[_HEAD.size + length :]
             if kind == TYPED:
-                data = self._new(writer, place, data)
+                data = self._new(writer, position, data)
             yield kind, data
 
     def close(self) -> None:
@@ -91,9 +91,9 @@ class InputPipe:
         os.close(self.fd)
         remove_if_there(self._path)
 
-    def _new(self, writer: bytes, place: int, data: bytes) -> bytes:
-        written = self._places.pop(writer, 0)
-        self._places[writer] = max(written, place + len(data))
-        if len(self._places) > _MOST_WRITERS:
-            del self._places[next(iter(self._places))]
-        return data[max(written - place, 0) :]
+    def _new(self, writer: bytes, position: int, data: bytes) -> bytes:
+        written = self._positions.pop(writer, 0)
+        self._positions[writer] = max(written, position + len(data))
+        if len(self._positions) > _MOST_WRITERS:
+            del self._positions[next(iter(self._positions))]
+        return data[max(written - position, 0) :]

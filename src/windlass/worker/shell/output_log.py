@@ -24,7 +24,7 @@ class Writer:
         self._folder = os.path.join(attempt_dir, FOLDER)
         make_folder(self._folder, 0o700)
         self._end = 0
-        self._room = 0
+        self._left = 0
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
@@ -32,12 +32,12 @@ class Writer:
         view = memoryview(data)
         try:
             while view:
-                if not self._room:
+                if not self._left:
                     self._begin_piece()
                 assert self._fd is not None  # noqa: S101 -- `_begin_piece` has opened a file
-                written = os.write(self._fd, view[: self._room])
+                written = os.write(self._fd, view[: self._left])
                 self._end += written
-                self._room -= written
+                self._left -= written
                 view = view[written:]
         except OSError:
             pass
@@ -47,21 +47,21 @@ class Writer:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-        self._room = 0
+        self._left = 0
 
     def _begin_piece(self) -> None:
         self.close()
         path = _path(self._folder, self._end)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._room = PIECE
+        self._left = PIECE
         for start in _pieces(self._folder)[:-PIECES]:
             os.unlink(_path(self._folder, start))
 
 
-def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
-    """Return the position of the first byte and up to `most` bytes from `place`.
+def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
+    """Return the position of the first byte and up to `most` bytes from `position`.
 
-    The position is later than `place` if the bytes there are deleted. No bytes means no output yet.
+    The returned position is later if the bytes there are deleted. No bytes means no output yet.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -71,9 +71,9 @@ def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
     """
     folder = os.path.join(attempt_dir, FOLDER)
     for start in _pieces(folder):
-        if place >= start + PIECE:
+        if position >= start + PIECE:
             continue
-        first = max(place, start)
+        first = max(position, start)
         try:
             fd = regular_only(_path(folder, start), os.O_RDONLY)
         except FileNotFoundError:
@@ -84,7 +84,7 @@ def read(attempt_dir: str, place: int, most: int) -> tuple[int, bytes]:
             os.close(fd)
         if data:
             return first, data
-    return place, b""
+    return position, b""
 
 
 def end(attempt_dir: str) -> int:

@@ -19,7 +19,7 @@ from windlass.worker.supervise import child_process, linux, out_of_memory
 from windlass.worker.supervise.child_process import Child, Fork, StartError
 from windlass.worker.supervise.event_loop import EventLoop
 from windlass.worker.supervise.signals import SignalPipe
-from windlass.worker.supervise.usage_schedule import Looks
+from windlass.worker.supervise.usage_schedule import UsageSchedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -314,13 +314,13 @@ class Supervision:
         if self._launch.get("deadline"):
             passed = time.monotonic() - self._requested_at
             self._watch.set_deadline(self._launch["deadline"] + _HEAD_START - passed)
-        looks = Looks(self._dir, self._launch, environ, self._nudger)
-        self._watch.look_in(looks.first_in, looks.take)
+        usage_schedule = UsageSchedule(self._dir, self._launch, environ, self._nudger)
+        self._watch.sample_in(usage_schedule.first_in, usage_schedule.take)
         family = ProcessTree(child.pid, sees_orphans=self._sees_orphans)
         departure = Termination(family)
         code = os.waitstatus_to_exitcode(self._attend(child, family, departure))
         self._ended = family.first_ended
-        looks.take_last()
+        usage_schedule.take_last()
         ending: dict[str, Any] = {"exit_code": code}
         if code < 0:
             name = _signal_name(-code)

@@ -46,8 +46,8 @@ class EventLoop:
         self._poll.register(signals.fileno(), select.POLLIN)
         self._next_beat = time.monotonic() + _HEARTBEAT
         self._terminal: Terminal | None = None
-        self._look: Callable[[], float | None] | None = None
-        self._next_look = 0.0
+        self._sample: Callable[[], float | None] | None = None
+        self._next_sample = 0.0
         self._signalled = select.poll()
         self._signalled.register(signals.fileno(), select.POLLIN)
         self._last_read = 0.0
@@ -84,7 +84,7 @@ class EventLoop:
             self._next_beat,
             now + _NUDGE_AGAIN if self._nudger.is_pending else self._next_beat,
             self._deadline if self._deadline is not None else self._next_beat,
-            self._next_look if self._look is not None else self._next_beat,
+            self._next_sample if self._sample is not None else self._next_beat,
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         if self._is_flooded and due > now + _BREATH:
@@ -112,14 +112,14 @@ class EventLoop:
             self._deadline = None
             self.is_out_of_time = self.stop_by is None
             self.begin_to_stop()
-        if self._look is not None and now >= self._next_look:
-            self.look_in(self._look(), self._look)
+        if self._sample is not None and now >= self._next_sample:
+            self.sample_in(self._sample(), self._sample)
         self.flush_log()
 
-    def look_in(self, seconds: float | None, look: Callable[[], float | None]) -> None:
-        """Call `look` after a delay. Its result is the delay until the next call, or none."""
-        self._look = look if seconds is not None else None
-        self._next_look = time.monotonic() + (seconds or 0.0)
+    def sample_in(self, seconds: float | None, sample: Callable[[], float | None]) -> None:
+        """Call `sample` after a delay. Its result is the delay until the next call, or none."""
+        self._sample = sample if seconds is not None else None
+        self._next_sample = time.monotonic() + (seconds or 0.0)
 
     def set_deadline(self, seconds: float) -> None:
         """Begin to stop the attempt after this many seconds."""

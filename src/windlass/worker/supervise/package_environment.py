@@ -35,8 +35,8 @@ def name_here(name: str) -> str:
     import platform
     import sys
 
-    place = [sys.version_info[:2], sys.executable, os.uname().machine, platform.libc_ver()]
-    return f"{name}-{hashlib.sha256(repr(place).encode()).hexdigest()[:16]}"
+    platform_key = [sys.version_info[:2], sys.executable, os.uname().machine, platform.libc_ver()]
+    return f"{name}-{hashlib.sha256(repr(platform_key).encode()).hexdigest()[:16]}"
 
 
 class Environment:

@@ -16,7 +16,7 @@ CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """Bind a free port and return its socket; none if the port is in use.
+    """Bind a free port and return its socket; None if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -26,13 +26,13 @@ def claim_port(port: int) -> _socket.socket | None:
     """
     claimed = _bound(port, is_shared=False)
     if claimed is not None:
-        # Set the option only after the bind: of two concurrent claims only one may succeed.
+        # Set the option only after the bind, so that only one of two concurrent claims succeeds.
         claimed.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     return claimed
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """Bind a port of this replica once more; none if the replica has bound it already."""
+    """Bind a port of this replica once more; None if the replica has bound it already."""
     return _bound(port, is_shared=True) if CAN_BE_HELD else None
 
 

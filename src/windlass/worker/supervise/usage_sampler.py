@@ -45,7 +45,7 @@ class Sampler:
         self._began = began
         self._cpu_before = cpu_before
 
-    def look(self) -> dict[str, float]:
+    def sample(self) -> dict[str, float]:
         """Sample the current use, and the use per second since the last sample."""
         now = _usage()
         last, self._last = self._last, now
@@ -69,7 +69,7 @@ class Sampler:
             ):
                 values[name] = max(after - before, 0) / passed
         for gpu in self._gpus:
-            values.update(gpu.look())
+            values.update(gpu.sample())
         return {name: round(value, 3) for name, value in values.items()}
 
 
@@ -161,7 +161,7 @@ class _Gpu:
         self._library = library
         self._handle = handle
 
-    def look(self) -> dict[str, float]:
+    def sample(self) -> dict[str, float]:
         import ctypes
 
         library = self._library

@@ -22,7 +22,7 @@ FIRST = 2.0  # seconds after the start, so that short runs have a sample, too
 _WORTH_IT = 1.0  # seconds since the last sample for one more at the end
 
 
-class Looks:
+class UsageSchedule:
     """Usage samples of one attempt."""
 
     def __init__(
@@ -51,13 +51,13 @@ class Looks:
     def take(self) -> float | None:
         """Take a sample, and return the seconds until the next one."""
         try:
-            self._look()
+            self._sample()
         except Exception:  # noqa: BLE001 -- a failed sample must not stop the replica
             return None
         self._last = time.monotonic()
         return self._every
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         from windlass.worker.common.metrics_file import append_metrics
         from windlass.worker.supervise.usage_sampler import GROUP, Sampler
 
@@ -65,7 +65,7 @@ class Looks:
             devices = self._launch.get("devices") or ()
             self._sampler = Sampler(devices, self._began, self._cpu_before)
         now = time.time()  # the time is the step, which continues across attempts
-        append_metrics(self._dir, int(now), GROUP, self._sampler.look(), now)
+        append_metrics(self._dir, int(now), GROUP, self._sampler.sample(), now)
         self._nudger.nudge(METRICS)
 
     def take_last(self) -> None:
@@ -75,7 +75,7 @@ class Looks:
 
 
 def parse_interval(text: str | None) -> float | None:
-    """Parse the seconds between two samples; none if sampling is off.
+    """Parse the seconds between two samples; None if sampling is off.
 
     >>> [parse_interval(text) for text in (None, "2.5", "0", "off", "soon")]
     [10.0, 2.5, None, None, 10.0]

@@ -191,12 +191,12 @@ def _mark(marker: str) -> None:
 
 def _write_over(name: str, text: str) -> None:
     """Overwrite the value of a variable in place, if the text fits."""
-    room, value = len(os.environ.get(name, "")), text.encode()
+    size, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
-    place = libc.getenv(name.encode())
-    if place and len(value) <= room:
-        ctypes.memmove(place, value.ljust(room, b"\0"), room)
+    address = libc.getenv(name.encode())
+    if address and len(value) <= size:
+        ctypes.memmove(address, value.ljust(size, b"\0"), size)
 
 
 def _close_all_but_standard() -> None:

@@ -95,7 +95,11 @@ def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, i
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["diff", "{0}"], 2, "A comparison needs two: windlass diff {0} OTHER."),
+        (
+            ["diff", "{0}"],
+            2,
+            "Name a second trial or experiment: windlass diff {0} OTHER",
+        ),
         (["diff", "{0}", "{0}"], 1, "Trial {0} is named twice."),
         (["diff", "{0}", "9999"], 1, "There is no trial 9999."),
         (
@@ -138,7 +142,7 @@ def test_the_code_of_a_trial_is_written_to_a_folder(
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         f"The code is in code-{ids[0]}",
-        "It is packaged with what you run here, unless .windlassignore has a line: "
+        "It becomes part of the code that you run here, unless .windlassignore has a line: "
         f"/code-{ids[0]}/",
     ]
     assert (place / "train.py").read_text() == 'import sys\nprint("depth", 1)\n'
@@ -172,7 +176,7 @@ def test_in_a_terminal_the_output_has_colours_and_fits(
     for columns in (40, 60):
         with module_shell.terminal("compare", one, two, other, columns=columns).closing() as narrow:
             assert narrow.end() == 0
-        table = [line for line in narrow.lines if not line.startswith("No room")]
+        table = [line for line in narrow.lines if not line.startswith("The terminal is too narrow")]
         assert all(width_of(line) <= columns for line in table)
     with module_shell.terminal("diff", one, other, columns=50).closing() as narrow:
         assert narrow.end() == 0

@@ -76,7 +76,7 @@ def test_a_missing_kubeconfig_of_this_shell_is_reported_while_a_server_runs(
     assert found["level"] == "warning"
     assert f"it has no usable cluster: There is no kubeconfig file '{gone}'." in (found["text"])
     assert "Jobs run on the cluster of the server: https://127.0.0.1:1" in found["text"]
-    assert "unset KUBECONFIG" in found["mend"]
+    assert "unset KUBECONFIG" in found["remedy"]
     rights = served("kubernetes", "rights", "--account", "ada", KUBECONFIG=gone)
     assert "namespace: of-lab" in rights.stdout
     assert "Warning: this shell has no usable cluster: " in rights.stderr
@@ -87,10 +87,10 @@ def test_an_unreadable_kubeconfig_of_this_shell_is_reported(served: Shell, tmp_p
     torn.write_text("{")
     [found] = this_shell(served, KUBECONFIG=str(torn))
     assert f"The kubeconfig file {torn} cannot be used" in found["text"]
-    assert "unset KUBECONFIG" in found["mend"]
+    assert "unset KUBECONFIG" in found["remedy"]
     served.good("server", "stop")
     served.good("server", "start", KUBECONFIG=str(torn))
-    assert this_shell(served, KUBECONFIG=str(torn)) == [], "it is told of the server already"
+    assert this_shell(served, KUBECONFIG=str(torn)) == [], "the server is reported already"
 
 
 @pytest.mark.parametrize("is_served", [True, False])

@@ -84,4 +84,4 @@ def test_tasks_are_listed(shell: Shell, line: list[Trial[Any]]) -> None:
 
 
 def test_an_empty_queue_is_reported(shell: Shell) -> None:
-    assert shell("queue").stderr == "Nobody waits.\n"
+    assert shell("queue").stderr == "No trial is waiting.\n"

@@ -94,7 +94,7 @@ def test_a_pod_has_the_requested_grace_period(namespace: Namespace, gate: Gate) 
     eventually(lambda: said(trial) == ["begun"], "it runs")
     [name] = pods_of(namespace)
     take_labels(namespace, name)  # the server deletes it, and starts another
-    eventually(lambda: time_to_end(namespace, name) is not None, "it is told to end")
+    eventually(lambda: time_to_end(namespace, name) is not None, "it is asked to end")
     assert time_to_end(namespace, name) == 300
     namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
     gate.tell("go")
@@ -111,7 +111,7 @@ def test_two_pods_on_one_host_network_run_one_after_the_other(
     first = python(STAY, namespace, executor=executor).submit()
     eventually(lambda: said(first) == ["begun"], "it runs")
     second = python(STAY, namespace, executor=executor).submit()
-    eventually(lambda: "port" in replica_messages(second), "what it waits for is told")
+    eventually(lambda: "port" in replica_messages(second), "the reason of its wait is reported")
     gate.tell("go")
     for trial in (first, second):
         trial.wait(timeout=2 * PATIENCE)

@@ -82,7 +82,10 @@ def test_unscheduled_pods_are_explained_without_a_request(
     job = job_of(namespace, node_selector={"planet": "x"})
     with RequestLog("events") as event_requests, RequestLog("pods") as pod_requests:
         make_all(runtime, job)
-        eventually(lambda: are_told(runtime, job, "(planet=x)"), "all are told what they wait for")
+        eventually(
+            lambda: are_told(runtime, job, "(planet=x)"),
+            "all waits are reported with their reasons",
+        )
     assert event_requests.paths == []
     assert pod_requests.paths, "what is asked for is counted"
     runtime.release(job.uid)
@@ -97,7 +100,9 @@ def test_all_pending_pods_of_a_namespace_are_explained_by_one_request(
     with RequestLog("events") as event_requests:
         make_all(runtime, job)
         message = f"There is no secret none in namespace {namespace.name}."
-        eventually(lambda: are_told(runtime, job, message), "all are told what they wait for")
+        eventually(
+            lambda: are_told(runtime, job, message), "all waits are reported with their reasons"
+        )
         # After the reports, the pods are checked again now and then.
         seen = len(event_requests.paths)
         eventually(lambda: len(event_requests.paths) > seen, "they are looked at again")

@@ -50,7 +50,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "machine": (
         {"node_selector": {"planet": "x"}},
-        "what was asked for (planet=x).",
+        "the requested labels (planet=x).",
         "kubectl get nodes --show-labels",
     ),
 }
@@ -115,7 +115,7 @@ def test_the_reason_why_a_trial_does_not_start_is_reported_soon_with_a_remedy(
         return set(took) == set(expected)
 
     try:
-        eventually(are_told, "each is told why, and what to do")
+        eventually(are_told, "each gets the reason and the next step")
     except AssertionError:
         left = {name: status_line(trials[name]) for name in expected if name not in took}
         pytest.fail(f"not told: {left}; told after {took}")
@@ -189,7 +189,7 @@ def test_waiting_for_a_machine_does_not_count_and_the_reason_is_kept(
     show = [str(BIN / "windlass"), "show", str(waiting.id)]
     shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
     assert "stopped before it was started: " in shown
-    assert "what was asked for (planet=x)." in shown
+    assert "the requested labels (planet=x)." in shown
 
 
 @pytest.mark.thorough
@@ -267,7 +267,7 @@ def test_an_account_deleted_after_the_submission_is_reported_and_awaited(
     trial.resume()
     sentence = f"There is no service account trainer in namespace {namespace.name}."
     remedy = f"kubectl -n {namespace.name} create serviceaccount trainer"
-    eventually(lambda: f"{sentence} " in status_line(trial), "it is told")
+    eventually(lambda: f"{sentence} " in status_line(trial), "it is reported")
     assert remedy in status_line(trial)
     core.create_namespaced_service_account(namespace.name, account)
     trial.wait(timeout=PATIENCE)

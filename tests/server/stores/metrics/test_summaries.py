@@ -15,8 +15,8 @@ from windlass.model.status import ReplicaId
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.stores.metrics.columns import make_column
 from windlass.server.stores.metrics.summaries import (
-    Piece,
     Stale,
+    SummaryPiece,
     Tally,
     add,
     count_column,
@@ -48,7 +48,7 @@ class Counting:
         )
         self.database.write(lambda c: c.run(TRIAL))
 
-    def piece(self, index: int, attempt: int, end: int) -> Piece:
+    def piece(self, index: int, attempt: int, end: int) -> SummaryPiece:
         replica = ReplicaId("worker", index, attempt)
         known = self.database.read(lambda c: read_counted(c, 1, replica))
         start = known.positions.get(attempt, 0)
@@ -59,7 +59,9 @@ class Counting:
             return {name: count_column(earlier.below(step)) for name, step in steps.items()}
 
         columns = {"loss": column} if column.values else {}
-        return Piece("u", 1, replica, end, known, *shares_with(known, attempt, columns, reread))
+        return SummaryPiece(
+            "u", 1, replica, end, known, *shares_with(known, attempt, columns, reread)
+        )
 
     def count(self, index: int, attempt: int, end: int) -> None:
         piece = self.piece(index, attempt, end)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, json_option
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option, json_option
 
 if TYPE_CHECKING:
     from windlass.comparison.tables import Table
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
-@click.option(
-    "-e",
-    "--experiment",
-    metavar="NAME",
-    shell_complete=complete_experiments,
-    help="All trials of an experiment.",
-)
+@experiment_option("All trials of an experiment.")
 @click.option(
     "-s",
     "--sort",

@@ -104,8 +104,8 @@ def _home(home: Home) -> Iterator[Finding]:
         if file.exists() and file.stat().st_mode & 0o077
     ]
     if loose:
-        mend = f"Make it private: chmod go-rwx {' '.join(loose)}"
-        yield Finding("home", "warning", f"{path}: other users can read its files", mend)
+        remedy = f"Make it private: chmod go-rwx {' '.join(loose)}"
+        yield Finding("home", "warning", f"{path}: other users can read its files", remedy)
         return
     yield Finding("home", "ok", f"{path}, only yours")
 
@@ -130,11 +130,11 @@ def _space(home: Home) -> Finding:
         text += ", but the file system has no free inodes"
         free = 0
     if free < _LITTLE_SPACE:
-        mend = (
+        remedy = (
             "Free some space, or set WINDLASS_HOME to a directory on a larger disk.\n"
             f"To see the largest folders: du -sh {home.path}/*"
         )
-        return Finding("disk", "warning", text, mend)
+        return Finding("disk", "warning", text, remedy)
     return Finding("disk", "ok", text)
 
 
@@ -228,8 +228,8 @@ def _accelerators(seen: ServerProbe) -> Finding:
     names = [line.partition(":")[2].partition("(")[0].strip() for line in listed.splitlines()]
     text = ", ".join(name for name in names if name)
     if seen.info is not None:
-        mend = "Restart the server to add them: windlass server stop"
-        return Finding("accelerators", "warning", f"{text}; the server does not list them", mend)
+        remedy = "Restart the server to add them: windlass server stop"
+        return Finding("accelerators", "warning", f"{text}; the server does not list them", remedy)
     return Finding("accelerators", "ok", text or "none here")
 
 
@@ -253,8 +253,8 @@ def _uv() -> Finding:
 def _git() -> Finding:
     version = _output_of(["git", "--version"])
     if version is None:
-        mend = "Install git, so that the commit of your code is recorded."
-        return Finding("git", "warning", "git is not installed", mend)
+        remedy = "Install git, so that the commit of your code is recorded."
+        return Finding("git", "warning", "git is not installed", remedy)
     return Finding("git", "ok", version.strip())
 
 

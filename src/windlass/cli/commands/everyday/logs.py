@@ -11,8 +11,8 @@ from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
-    complete_experiments,
     complete_role_names,
+    experiment_option,
 )
 
 if TYPE_CHECKING:
@@ -44,13 +44,7 @@ ShowStatus = Callable[["TrialRecord"], None]
 @click.option("--search", metavar="TEXT", help="Print lines that contain TEXT.")
 @click.option("--regex", is_flag=True, help="Treat TEXT as a regular expression.")
 @click.option("-c", "--count", is_flag=True, help="Print the number of matching lines only.")
-@click.option(
-    "-e",
-    "--experiment",
-    metavar="NAME",
-    shell_complete=complete_experiments,
-    help="Search the trials of an experiment (name or id).",
-)
+@experiment_option("Search the trials of an experiment (name or id).")
 @click.option(
     "--where",
     metavar="EXPRESSION",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import STATE, WholeNumber, complete_experiments, json_option
+from windlass.cli.options.parameters import STATE, WholeNumber, experiment_option, json_option
 from windlass.cli.options.resource_commands import archived_option, complete_names
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duratio
         "windlass ls --experiments",
     ),
 )
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Trials of an experiment (name or id).",
-)  # fmt: skip
+@experiment_option("Trials of an experiment (name or id).")
 @click.option(
     "-s", "--state", "states", multiple=True, type=STATE, help="Trials in a state; repeatable."
 )

@@ -12,8 +12,8 @@ from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
-    complete_experiments,
     complete_trials_and_metrics,
+    experiment_option,
     json_option,
     name_or_id,
 )
@@ -44,13 +44,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
     metavar="[ID]... [NAME]...",
     shell_complete=complete_trials_and_metrics,
 )
-@click.option(
-    "-e",
-    "--experiment",
-    metavar="NAME",
-    shell_complete=complete_experiments,
-    help="All trials of an experiment (name or id).",
-)
+@experiment_option("All trials of an experiment (name or id).")
 @click.option("-g", "--group", metavar="NAME", help="Metrics of a group: -g validation loss.")
 @click.option("--plot", is_flag=True, help="Plot the curves in the terminal.")
 @click.option("-f", "--follow", is_flag=True, help="Print new points until the trial ends.")

@@ -12,6 +12,7 @@ import click
 
 from windlass.cli.options.help_sections import SectionedCommand, examples, section_options
 from windlass.cli.options.parameters import (
+    NUMBER,
     TRIAL_ID,
     complete_accelerators,
     complete_choices,
@@ -98,7 +99,7 @@ _OPTIONS = (
         "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
         help="Accelerator: a100, a100x2, gpu, cpu.",
     ),
-    _resources("--cpus", type=float, metavar="N", help="Reserve CPUs."),
+    _resources("--cpus", type=NUMBER, metavar="N", help="Reserve CPUs."),
     _resources("--memory", metavar="SIZE", help="Reserve memory: 16GB."),
     _recording("--name", metavar="TEXT", help="Name of the new trial (the same)."),
     _recording(

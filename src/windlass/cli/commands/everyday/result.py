@@ -161,10 +161,10 @@ def _fetch(client: Client, trial_id: int) -> bytes:
 def _make_importable(record: TrialRecord) -> None:
     """Add the project's folders to sys.path, so that values of its classes can be read."""
     code = record.spec.code
-    places = [os.path.join(code.root, path) for path in code.import_paths]
-    for place in [*places, *record.spec.python.extra_paths, os.getcwd()]:
-        if os.path.isdir(place) and place not in sys.path:
-            sys.path.append(place)
+    folders = [os.path.join(code.root, path) for path in code.import_paths]
+    for folder in [*folders, *record.spec.python.extra_paths, os.getcwd()]:
+        if os.path.isdir(folder) and folder not in sys.path:
+            sys.path.append(folder)
 
 
 def _print_value(value: Any) -> None:

@@ -13,6 +13,7 @@ from windlass.cli.options.help_sections import (
     section_options,
 )
 from windlass.cli.options.parameters import (
+    NUMBER,
     complete_accelerators,
     complete_choices,
     complete_experiments,
@@ -75,7 +76,7 @@ _recording = section_options("Submitting and recording")
     "--accelerator", metavar="NAME", shell_complete=complete_accelerators,
     help="Accelerator: a100, a100x2, gpu, cpu.",
 )  # fmt: skip
-@_resources("--cpus", type=float, metavar="N", help="Reserve CPUs (1).")
+@_resources("--cpus", type=NUMBER, metavar="N", help="Reserve CPUs (1).")
 @_resources("--memory", metavar="SIZE", help="Reserve memory: 16GB.")
 @_resources("--backend", metavar="NAME", help="Where to run: local, kubernetes.")
 @_resources(
@@ -211,7 +212,7 @@ def _print_dry_run(job: PreparedJob, note: str = "", *, as_json: bool) -> int:
     from windlass.client.dry_run.client import DryClient
 
     client = DryClient()
-    trial = client.look(job.draft(client))
+    trial = client.preview(job.draft(client))
     if note:
         print_message(note)
     if as_json:
@@ -260,7 +261,7 @@ def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
     is_suspended = trial.record.spec.suspend
     how = "submitted and suspended" if is_suspended else "submitted"
     print(f"Trial {trial.id} ({trial.name}) is {how}.")
-    ways = {"logs {} -f": "its output", "show {}": "how it stands", "stop {}": "stop it"}
+    ways = {"logs {} -f": "its output", "show {}": "see its state", "stop {}": "stop it"}
     if is_suspended:
         ways = {"resume {}": "let it run", **ways}
     for way, what in ways.items():

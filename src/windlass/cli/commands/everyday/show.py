@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, json_option
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.output.sections import Lines
@@ -31,10 +31,7 @@ _LONGEST_ERROR = 200  # characters
     ),
 )
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID", required=False)
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Show an experiment (name or id).",
-)  # fmt: skip
+@experiment_option("Show an experiment (name or id).")
 @click.option("--config", is_flag=True, help="Print the configuration of the trial as JSON.")
 @json_option
 @click.pass_context

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, TimeType, complete_experiments
+from windlass.cli.options.parameters import TRIAL_ID, TimeType, experiment_option
 
 if TYPE_CHECKING:
     from windlass.client.client import Client
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="All unfinished trials of an experiment.",
-)  # fmt: skip
+@experiment_option("All unfinished trials of an experiment.")
 @click.option(
     "--grace", type=TimeType(at_most=3600),
     help="Time between SIGTERM and SIGKILL (10s).",

@@ -1,4 +1,4 @@
-"""`windlass accelerators`: the kinds there are, and what this machine has."""
+"""`windlass accelerators`: all kinds, and the devices of this machine."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
 
     for finding in find_cluster_mismatch(home, namespace, check):
         print_message(
-            f"Warning: {finding.check} {finding.text.removeprefix('it ')}\n{finding.mend}"
+            f"Warning: {finding.check} {finding.text.removeprefix('it ')}\n{finding.remedy}"
         )
 
 

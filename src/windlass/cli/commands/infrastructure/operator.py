@@ -187,9 +187,10 @@ def _run(
             f"{others}.",
             flush=True,
         )
-    for deed in missing_help(connection, namespaces):
+    for permission in missing_help(connection, namespaces):
         print(
-            f"The operator may not {deed}, and continues without. See: windlass operator rights",
+            f"The operator may not {permission}, and continues without. "
+            "See: windlass operator rights",
             flush=True,
         )
     for name in missing_namespaces(connection, namespaces):

@@ -66,7 +66,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
         for entry in entries
     ]
     if not rows:
-        print_message("Nobody waits.")
+        print_message("No trial is waiting.")
         return
     columns = [
         Column("#", is_number=True), Column("ID", is_number=True), Column("NAME", shrinks=True),

@@ -184,7 +184,7 @@ def _errors_without_function_names() -> Iterator[None]:
 
 
 def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
-    """Parse fields such as `cpus=4 env.SEED=7`. Invalid JSON is text, an empty value is none."""
+    """Parse fields such as `cpus=4 env.SEED=7`. Invalid JSON is a string, an empty value None."""
     fields: dict[str, Any] = {}
     for word in words:
         name, sign, text = word.partition("=")

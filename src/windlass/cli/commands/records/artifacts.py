@@ -63,11 +63,11 @@ def command(
             print_message(_NONE)
             return 1
         with errors_as_options():
-            place = trial.download_artifacts(
+            target = trial.download_artifacts(
                 folder, pattern, role=role, index=index, overwrite=overwrite
             )
-        print_message(f"The files are in {place}")
-        print_packaging_note(place)
+        print_message(f"The files are in {target}")
+        print_packaging_note(target)
     elif as_json:
         from windlass.cli.output.json import print_json_array
 

@@ -12,7 +12,7 @@ from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import TRIAL_OR_EXPERIMENT, json_option
 
 if TYPE_CHECKING:
-    from windlass.comparison.diff_text import Line
+    from windlass.comparison.diff_text import DiffLine
     from windlass.comparison.experiments import ExperimentDiff
     from windlass.comparison.trials import Diff
 
@@ -52,7 +52,7 @@ def command(
     Compares code, arguments, environment, packages, resources, metrics and outcome.
     """
     if other is None:
-        raise click.UsageError(f"A comparison needs two: windlass diff {one} OTHER.", ctx)
+        raise click.UsageError(f"Name a second trial or experiment: windlass diff {one} OTHER", ctx)
     numbers = [text.isascii() and text.isdecimal() for text in (one, other)]
     if not experiments and len(set(numbers)) == 2:
         raise click.UsageError(
@@ -72,7 +72,7 @@ def command(
         _mention_code(diff, one, other, "-e " if experiments else "")
 
 
-def print_lines(lines: Iterable[Line]) -> None:
+def print_lines(lines: Iterable[DiffLine]) -> None:
     """Print styled lines, with characters that stdout can encode."""
     from windlass.cli.output.text import can_print, paint
 
@@ -98,7 +98,7 @@ def _experiments(one: str, other: str) -> ExperimentDiff:
     return client.get_experiment(one).diff(client.get_experiment(other))
 
 
-def _lines(diff: Diff | ExperimentDiff, *, code: bool) -> Iterable[Line]:
+def _lines(diff: Diff | ExperimentDiff, *, code: bool) -> Iterable[DiffLine]:
     import shutil
 
     from windlass.cli.output.text import is_terminal

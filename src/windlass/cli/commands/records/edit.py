@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option
 from windlass.cli.options.resource_commands import complete_names
 
 _OF_EXPERIMENTS = ("project", "archived")
@@ -22,10 +22,7 @@ _OF_EXPERIMENTS = ("project", "archived")
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="Edit an experiment (name or id).",
-)  # fmt: skip
+@experiment_option("Edit an experiment (name or id).")
 @click.option("--name", metavar="TEXT", help="New name.")
 @click.option("--description", metavar="TEXT", help="New description.")
 @click.option("--notes", metavar="TEXT", help="New notes. They replace the old notes.")
@@ -87,18 +84,18 @@ def _edit_experiment(name: str, changes: dict[str, Any]) -> int:
     return 0
 
 
-def apply_changes(thing: Any, changes: dict[str, Any]) -> None:
+def apply_changes(target: Any, changes: dict[str, Any]) -> None:
     """Apply the options to a trial, an experiment, a model or a model version."""
     for option in ("name", "description", "notes", "priority"):
         if option in changes:
-            getattr(thing, f"set_{option}")(changes[option])
+            getattr(target, f"set_{option}")(changes[option])
     if "labels" in changes:
-        thing.add_label(*changes["labels"])
+        target.add_label(*changes["labels"])
     if "gone" in changes:
-        thing.remove_label(*changes["gone"])
+        target.remove_label(*changes["gone"])
     if "metadata" in changes:
         from windlass.cli.commands.everyday.rerun import read_named_values
 
-        thing.add_metadata(**read_named_values("metadata", changes["metadata"]))
+        target.add_metadata(**read_named_values("metadata", changes["metadata"]))
     if "gone_metadata" in changes:
-        thing.remove_metadata(*changes["gone_metadata"])
+        target.remove_metadata(*changes["gone_metadata"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.options.help_sections import examples
-from windlass.cli.options.parameters import TRIAL_ID, complete_experiments, name_or_id
+from windlass.cli.options.parameters import TRIAL_ID, experiment_option, name_or_id
 from windlass.cli.options.resource_commands import confirm_delete, yes_option
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ _NAMED = 10
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, metavar="[ID...]")
-@click.option(
-    "-e", "--experiment", metavar="NAME", shell_complete=complete_experiments,
-    help="An experiment with all its trials. With --where: its matching trials.",
-)  # fmt: skip
+@experiment_option("An experiment with all its trials. With --where: its matching trials.")
 @click.option(
     "-w", "--where", metavar="TEXT",
     help='Trials that match a condition, as for windlass ls.',
@@ -114,15 +111,15 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
     from windlass.cli.output.text import print_error
     from windlass.model.errors import Conflict, NotFound
 
-    things: list[tuple[str, Trial[Any] | Experiment]] = [
+    records: list[tuple[str, Trial[Any] | Experiment]] = [
         (f"Trial {trial.id} ({trial.name})", trial) for trial in trials
     ]
     if experiment is not None:
-        things.append((f"Experiment {experiment.id} ({experiment.name})", experiment))
+        records.append((f"Experiment {experiment.id} ({experiment.name})", experiment))
     code = 0
-    for name, thing in things:
+    for name, record in records:
         try:
-            thing.delete()
+            record.delete()
         except Conflict as error:
             print_error(f"{name} is not deleted. {error}")
             code = 1

@@ -8,7 +8,7 @@ from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
-    complete_experiments,
+    experiment_option,
     name_or_id,
     to_option,
 )
@@ -23,13 +23,7 @@ from windlass.cli.options.parameters import (
     ),
 )
 @click.argument("trial_ids", type=TRIAL_ID, metavar="[ID]...", nargs=-1)
-@click.option(
-    "-e",
-    "--experiment",
-    metavar="NAME",
-    shell_complete=complete_experiments,
-    help="All trials of an experiment.",
-)
+@experiment_option("All trials of an experiment.")
 @click.option(
     "--port", type=WholeNumber(0, 65535), metavar="N", help="Port (6006, or the next free one)."
 )
@@ -69,8 +63,8 @@ def command(
         print_packaging_note(folder)
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
-    board = TensorBoard(trials, port=port, host=host)
+    server = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
-    with board:
-        print_message(f"TensorBoard runs at {board.url} (Ctrl-C ends it)")
-        return board.attend()
+    with server:
+        print_message(f"TensorBoard runs at {server.url} (Ctrl-C ends it)")
+        return server.attend()

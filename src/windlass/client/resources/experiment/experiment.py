@@ -87,12 +87,12 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def project(self) -> str:
-        """The project it belongs to."""
+        """The project of the experiment."""
         return self._record.project
 
     @property
     def trial_count(self) -> int:
-        """The number of its trials."""
+        """The number of trials in the experiment."""
         return self._current.trials
 
     @property
@@ -112,22 +112,22 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def archived(self) -> bool:
-        """Whether lists leave it out."""
+        """Whether the experiment is archived. Lists omit archived experiments."""
         return self._record.archived
 
     @property
     def config(self) -> dict[str, Any]:
-        """Settings that its trials share, or any other JSON that belongs to it."""
+        """Settings that the trials share, or any other JSON data of the experiment."""
         return self._record.config
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Its links, each with `name` and `url`."""
+        """The links of the experiment, each with `name` and `url`."""
         return self._record.links
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """The files that are stored with it, each with `name`, `size`, `digest` and `created`."""
+        """The stored files of the experiment, each with `name`, `size`, `digest` and `created`."""
         return self._record.artifacts
 
     # -- building it --------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Experiment(Described[ExperimentRecord]):
         identity: str | None = None,
         auxiliary: bool = False,
     ) -> Trial[Any]:
-        """Start a trial of a job, with arguments of its own; returns at once.
+        """Start a trial of a job with its own arguments; returns at once.
 
         ```python
         exp = wl.create_experiment("sweep")
@@ -254,7 +254,7 @@ class Experiment(Described[ExperimentRecord]):
         return result
 
     def __enter__(self) -> Self:
-        """Build it in a block: launch failures are raised at its end.
+        """Build the experiment in a `with` block, which raises launch failures at its end.
 
         ```python
         with wl.create_experiment("sweep", wait=True) as exp:
@@ -283,7 +283,7 @@ class Experiment(Described[ExperimentRecord]):
         raise failure
 
     async def __aenter__(self) -> Self:
-        """Build it in asynchronous code: async generators run on the loop of the block.
+        """Build the experiment in asynchronous code. Async generators run on the loop of the block.
 
         ```python
         async with wl.create_experiment("sweep") as exp:
@@ -310,11 +310,11 @@ class Experiment(Described[ExperimentRecord]):
     # -- waiting for it, stopping it ----------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until all its trials have ended, and show a progress table meanwhile.
+        """Wait until all trials have ended, and show a progress table meanwhile.
 
-        It does not wait for auxiliary trials, and raises nothing for failed trials: see `state`,
-        or `list_trials(state="FAILED")`. `WaitTimeout` if it takes longer than `timeout`. Ctrl-C
-        leaves, and the trials go on.
+        The method does not wait for auxiliary trials, and raises no error for failed trials: see
+        `state`, or `list_trials(state="FAILED")`. It raises `WaitTimeout` after `timeout`. Ctrl-C
+        ends the wait, and the trials continue.
 
         ```python
         experiment = wl.get_experiment("sweep").wait()
@@ -343,7 +343,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._take_over(await in_thread(waiting.run, waiting.cut, name))
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop all its unfinished trials, auxiliary ones too; see `Trial.stop`.
+        """Stop all unfinished trials, including auxiliary trials; see `Trial.stop`.
 
         ```python
         wl.get_experiment("sweep").stop(reason="a better idea").wait()
@@ -354,7 +354,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._replace(self._transport.ask("POST", path, ExperimentRecord, body=body))
 
     def delete(self) -> None:
-        """Delete it with all its trials, which must have ended.
+        """Delete the experiment with all its trials, which must have ended.
 
         ```python
         wl.create_experiment("a-mistake").delete()
@@ -378,7 +378,7 @@ class Experiment(Described[ExperimentRecord]):
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Trial[Any]]:
-        """Its trials, lazily, a page at a time; the arguments are those of `wl.list_trials`.
+        """The trials of the experiment, lazily, with the arguments of `wl.list_trials`.
 
         ```python
         sweep = wl.get_experiment("train")
@@ -408,7 +408,7 @@ class Experiment(Described[ExperimentRecord]):
         return best(self, metric, mode)
 
     def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
-        """Its trials in a table: parameters that differ, summary metrics, state, duration.
+        """The trials as a table: parameters that differ, summary metrics, state, duration.
 
         A data frame of pandas if that is installed, else of polars, else a `wl.Table`. The table
         has the last value of a metric; `metrics=["loss.min"]` chooses another (`max`, `mean`,
@@ -440,7 +440,7 @@ class Experiment(Described[ExperimentRecord]):
         return diff_experiments(self, other)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code of its trials to a folder, which is created if needed.
+        """Write the code of the trials to a folder, which is created if needed.
 
         If all trials ran the same code, the folder has that code; else a sub-folder for each
         version, and `TRIALS.txt`, which lists the trials of each.
@@ -457,10 +457,10 @@ class Experiment(Described[ExperimentRecord]):
     # -- changing its settings ----------------------------------------------------------
 
     def set_priority(self, priority: int) -> Self:
-        """Change the priority of its queued trials, and of jobs that are added to it.
+        """Change the priority of queued trials, and of jobs that are added later.
 
-        A job that is added and has a priority of its own, other than 0, keeps it. Trials in pods
-        have none: the cluster's scheduler starts them by the `priority_class=` of `wl.Kubernetes`.
+        An added job with its own priority other than 0 keeps that priority. The priority has no
+        effect on trials in pods: the cluster uses the `priority_class=` of `wl.Kubernetes`.
 
         ```python
         wl.get_experiment("train").set_priority(10)
@@ -469,9 +469,9 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(priority=checks.check_priority(priority))
 
     def archive(self) -> Self:
-        """Leave it, and its trials, out of lists from now on. Nothing else changes.
+        """Archive the experiment: lists omit it and its trials. Nothing else changes.
 
-        Running trials go on. A new trial of its name creates a new experiment.
+        Running trials continue. A new trial with this experiment name creates a new experiment.
 
         ```python
         experiment = wl.get_experiment("train").archive()
@@ -482,11 +482,11 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(archived=True)
 
     def unarchive(self) -> Self:
-        """Include it in lists again."""
+        """Undo `archive`: lists include the experiment again."""
         return self._change(archived=False)
 
     def move_to(self, project: Project | str) -> Self:
-        """Move it to another project, which is created if there is none of that name.
+        """Move the experiment to another project, which is created if it does not exist.
 
         ```python
         wl.get_experiment("train").move_to("vision")
@@ -495,7 +495,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(project=checks.check_place(project))
 
     def set_config(self, config: Mapping[str, Any]) -> Self:
-        """Replace its settings. They are JSON.
+        """Replace the settings, which must be JSON data.
 
         ```python
         wl.get_experiment("train").set_config({"dataset": "v3", "layers": [64, 32]})
@@ -523,7 +523,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(remove_links=(name,))
 
     def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
-        """Store a copy of a file with it, under that name; an older file of the name is replaced.
+        """Store a copy of a file with the experiment; replace an older file with the same name.
 
         ```python
         from pathlib import Path
@@ -576,7 +576,7 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def _client(self) -> Client:
-        """The client that submits its trials."""
+        """The client that submits the trials."""
         from windlass.client.client import Client
 
         return Client.over(self._transport)

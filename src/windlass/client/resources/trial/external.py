@@ -101,7 +101,7 @@ class ExternalTrial(Trial[None]):
         self._presence.end(None if is_interactive else getattr(sys, "last_value", None))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as an ordinary trial, which it is in any other process."""
+        """Pickle an ordinary trial: in another process, the trial is not external."""
         return Trial(self._transport, self._record).__reduce__()
 
 
@@ -118,7 +118,7 @@ def start(
 
     _check(name, experiment, params, labels)
     _check_free()
-    home = _home_of(transport)
+    home = _local_home(transport)
     if experiment is None or isinstance(experiment, str):
         belongs_to, number = experiment or name, None
     else:
@@ -183,7 +183,7 @@ def _check_free() -> None:
     )
 
 
-def _home_of(transport: Transport) -> str:
+def _local_home(transport: Transport) -> str:
     """Return the home of the server, which must be on this machine: its files are written here."""
     endpoint = transport.endpoint
     if endpoint.home is not None:

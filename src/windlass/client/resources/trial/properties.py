@@ -52,12 +52,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def experiment(self) -> str:
-        """The name of the experiment it belongs to."""
+        """The name of the trial's experiment."""
         return self._record.experiment
 
     @property
     def project(self) -> str:
-        """The project its experiment belongs to."""
+        """The project of the trial's experiment."""
         return self._record.project
 
     @property
@@ -70,17 +70,17 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, with or without success."""
+        """Whether the trial has ended, with or without success."""
         return self._record.state.is_final
 
     @property
     def message(self) -> str:
-        """The reason why it waits, or why it ended."""
+        """The reason why the trial waits or has ended."""
         return self._record.message
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """Its hyper-parameters: the arguments of its function or command, as recorded.
+        """The hyper-parameters: the recorded arguments of the function or command.
 
         Lists of trials can be filtered and sorted by them:
         `wl.list_trials(where="hparams.lr < 0.1")`.
@@ -98,12 +98,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def started(self) -> float | None:
-        """The time at which its process first ran, in seconds since the epoch."""
+        """The time at which the first process of the trial started, in seconds since the epoch."""
         return self._record.started
 
     @property
     def ended(self) -> float | None:
-        """The time of its end, in seconds since the epoch."""
+        """The time of the trial's end, in seconds since the epoch."""
         return self._record.ended
 
     @property
@@ -113,11 +113,11 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def summary_metrics(self) -> Mapping[str, Summary]:
-        """A summary of each metric by its name: `count`, `min`, `max`, `mean`, `last`, `step`.
+        """A summary of each metric by name: `count`, `min`, `max`, `mean`, `last`, `step`.
 
         All replicas count, and each step of a replica counts once: a later attempt replaces the
         values of an earlier one from its first step on. NaN counts, but is neither `min` nor `max`;
-        the mean is that of the finite values; `last` is the newest value, reported at `step`.
+        the mean covers the finite values; `last` is the newest value, reported at `step`.
 
         ```python
         loss = trial.refresh().summary_metrics["loss"]
@@ -140,12 +140,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def asked_to_stop(self) -> str:
-        """The reason of `ask_to_stop`; empty if nobody called it."""
+        """The reason that `ask_to_stop` got; empty if it was not called."""
         return self._record.asked_to_stop
 
     @property
     def error(self) -> ErrorInfo | None:
-        """The exception that its function raised, as text."""
+        """The exception that the function raised, as text."""
         return self._record.error
 
     @property
@@ -166,7 +166,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """Its replicas, each with its newest attempt: phase, exit code, node, address, times.
+        """The replicas, each with its newest attempt: phase, exit code, node, address, times.
 
         ```python
         for replica in trial.replicas:
@@ -184,12 +184,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Its conditions, each with the time and reason of its last change."""
+        """The conditions, each with the time and reason of its last change."""
         return self._record.conditions
 
     @property
     def events(self) -> list[Event]:
-        """Its events, oldest first; fetched once, and again after `refresh()`.
+        """The events, oldest first; fetched once, and again after `refresh()`.
 
         ```python
         for event in trial.refresh().events:
@@ -203,17 +203,17 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def priority(self) -> int:
-        """Its priority in the queue: higher starts first. `set_priority` changes it."""
+        """The priority in the queue: a higher priority starts first. `set_priority` changes it."""
         return self._record.spec.priority
 
     @property
     def resources(self) -> Resources:
-        """The resources that each replica of its first role requests."""
+        """The resources that each replica of the first role requests."""
         return self._record.spec.roles[0].resources
 
     @property
     def config(self) -> dict[str, Any]:
-        """Its roles, arguments, resources, policies and code, as plain data fit for JSON.
+        """The roles, arguments, resources, policies and code, as plain data for JSON.
 
         The names are those of `wl.Job`, so any part can be used again. Secrets appear with their
         names only: their values are never recorded.
@@ -231,22 +231,22 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def code(self) -> Code:
-        """The code snapshot it runs."""
+        """The code snapshot of the trial."""
         return self._record.spec.code
 
     @property
     def provenance(self) -> Provenance:
-        """The user, machine, Python, packages and git commit it was submitted with."""
+        """The user, machine, Python, packages and git commit at submission."""
         return self._record.provenance
 
     @property
     def template(self) -> str:
-        """The name of the template of its job; empty if it has none."""
+        """The name of the job's template; empty without a template."""
         return self._record.recipe.template
 
     @property
     def directory(self) -> str:
-        """The folder of its files, on the server's machine."""
+        """The folder of the trial's files, on the server's machine."""
         return self._record.directory
 
     def _replace(self, record: TrialRecord) -> Self:

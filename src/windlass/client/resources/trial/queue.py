@@ -50,7 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its role and index: `worker-1`."""
+        """The role and index: `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Its role and index: `worker-1`."""
+        """The role and index: `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:

@@ -57,12 +57,12 @@ class Trial(TrialProperties, Generic[R]):
     # -- waiting for the end ------------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until it has ended. `WaitTimeout` if that takes longer than `timeout`."""
+        """Wait until the trial has ended. Raises `WaitTimeout` after `timeout`."""
         self._wait(timeout)
         return self
 
     def result(self, timeout: float | str | None = None) -> R:
-        """Wait for the end and return its value, or raise the exception that it raised."""
+        """Wait for the end, and return the value of the trial or raise its exception."""
         end = self._wait(timeout)
         value: R = self.outcome(end).get()
         return value
@@ -76,7 +76,7 @@ class Trial(TrialProperties, Generic[R]):
             lambda: list(self.logs(tail=20)),
         )
 
-    # -- what it wrote, reported and saved ----------------------------------------------
+    # -- output, metrics, checkpoints, files ----------------------------------------------
 
     def logs(
         self,
@@ -93,15 +93,15 @@ class Trial(TrialProperties, Generic[R]):
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> LogLines:
-        """The lines it wrote, oldest first, for `for` or `async for`.
+        """The lines of the log, oldest first, for `for` or `async for`.
 
-        `follow` goes on until the trial ends, `tail` starts with the last so many lines, `head`
-        ends after the first, `search` keeps lines that contain a text or, with `regex=True`, match
-        an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are datetimes,
-        seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in the order
-        of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
-        generator's trial is that of its children, one after the other or, with `follow`, as the
-        lines come; `role` and `replica_index` of a line are the child's name and id.
+        `follow` continues until the trial ends, `tail=10` starts with the last 10 lines, `head=10`
+        ends after the first 10, `search` keeps lines that contain a text or, with `regex=True`,
+        match an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are
+        datetimes, seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in
+        the order of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
+        generator's trial is the log of its children, one after the other or, with `follow`, as the
+        lines arrive; `role` and `replica_index` of a line are the child's name and id.
 
         ```python
         for line in trial.logs(role="worker", index=0, since="10m"):
@@ -130,7 +130,7 @@ class Trial(TrialProperties, Generic[R]):
         follow: bool = False,
         timeout: float | str | None = None,
     ) -> Metrics:
-        """The points it reported so far, of one metric, of some or of all.
+        """The points that the trial has reported, of one metric, several or all.
 
         They come by replica and attempt, the points of a metric in the order of reporting. After
         a restart a step may come again, with another `attempt`. If a finished trial has no metric
@@ -155,7 +155,7 @@ class Trial(TrialProperties, Generic[R]):
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None
     ) -> Listing[Checkpoint]:
-        """Its checkpoints, oldest first, lazily, a page at a time.
+        """The checkpoints of the trial, oldest first, lazily, a page at a time.
 
         `sort_by` takes `number`, `step`, `created`, `size` or a metric: its value at the step of
         the checkpoint, or the last value before. Checkpoints without a value come last. With a
@@ -172,10 +172,10 @@ class Trial(TrialProperties, Generic[R]):
     def list_artifacts(
         self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
     ) -> Listing[OutputFile]:
-        """The files in its `wl.output_dir()`, also while it runs, a page at a time.
+        """The files in `wl.output_dir()` of the trial, also while it runs, a page at a time.
 
         Each has `name` (its path in that folder), `size`, `modified`, and the replica that wrote
-        it: `role`, `index`. In a pattern `*` stands for anything, also for `/`. Pipes, sockets,
+        the file: `role`, `index`. In a pattern `*` matches anything, also `/`. Pipes, sockets,
         devices and links that lead out of the folder are not artifacts.
 
         ```python
@@ -196,10 +196,10 @@ class Trial(TrialProperties, Generic[R]):
         index: int | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the files of its `wl.output_dir()` to a folder, which is created if needed.
+        """Write the files of `wl.output_dir()` to a folder, which is created if needed.
 
-        Each of several replicas gets a folder of its own in it (`worker-0`). Files that are there
-        already are not downloaded again, so an interrupted download continues when it is repeated.
+        Each of several replicas gets its own subfolder (`worker-0`). Existing files are not
+        downloaded again, so you can repeat an interrupted download.
         Another file of the same name is a `wl.Conflict`, unless `overwrite` is true.
 
         ```python
@@ -214,9 +214,9 @@ class Trial(TrialProperties, Generic[R]):
         )  # fmt: skip
 
     def download_tensorboard(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files of its `wl.tensorboard_dir()` to a folder; repeat it for an update.
+        """Write the files of `wl.tensorboard_dir()` to a folder; call it again for an update.
 
-        Each of several replicas gets a folder of its own in it, which TensorBoard shows as a run.
+        Each of several replicas gets its own subfolder, which TensorBoard shows as a run.
 
         ```python
         wl.get_trial(3).download_tensorboard("runs/3")
@@ -228,7 +228,7 @@ class Trial(TrialProperties, Generic[R]):
         return download_below(self._transport, self._record, folder, TENSORBOARD)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code snapshot that it ran to a folder, which is created if needed.
+        """Write the code snapshot of the trial to a folder, which is created if needed.
 
         Roles with code of their own get a sub-folder each. A folder with other files is refused;
         one with the same files is left as it is.
@@ -242,7 +242,7 @@ class Trial(TrialProperties, Generic[R]):
         return download_trial(self._transport, self._record, folder)
 
     def list_tasks(self, *, limit: int | None = None) -> Listing[Task]:
-        """Every attempt of every replica: its resources, where it ran, how it ended.
+        """Every attempt of every replica, with its resources, host and end.
 
         ```python
         for task in trial.list_tasks():
@@ -253,23 +253,23 @@ class Trial(TrialProperties, Generic[R]):
 
         return list_tasks(self._transport, self.id, limit)
 
-    # -- controlling it -----------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop it: its processes get SIGTERM, and SIGKILL after `grace`.
+        """Stop the trial: its processes get SIGTERM, and SIGKILL after `grace`.
 
-        If it runs in pods and the cluster does not answer, the trial is STOPPING until it does.
-        With `force` the trial ends at once: its message says that its pods may still run and how
-        to delete them, and they are deleted when the cluster answers again.
+        If the trial runs in pods and the cluster does not answer, the trial stays STOPPING until
+        the cluster answers. With `force` the trial ends at once. Its message then states that pods
+        may still run and how to delete them. Windlass deletes them once the cluster answers.
         """
         return self._post(
             "stop", StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)
         )
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Self:
-        """Ask its program to end by itself: `wl.should_stop()` is true in it from now on.
+        """Request that the program ends: `wl.should_stop()` returns True in it from now on.
 
-        Nothing is forced: a program that never calls `wl.should_stop()` goes on. The request also
+        A program that never calls `wl.should_stop()` continues. The request also
         reaches a trial that is queued or restarted; a finished trial stays as it is.
 
         ```python
@@ -279,7 +279,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("ask-to-stop", AskToStop(reason=reason))
 
     def suspend(self) -> Self:
-        """Stop its processes without failing it. Nothing runs until `resume()`.
+        """Stop the processes of the trial, without a failure. `resume()` starts them again.
 
         ```python
         trial.suspend()  # free its resources for something urgent
@@ -290,11 +290,11 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("suspend")
 
     def resume(self) -> Self:
-        """Start it again after `suspend()`, as soon as there is capacity; attempts count on."""
+        """Start a suspended trial again as soon as there is capacity. Attempts keep counting."""
         return self._post("resume")
 
     def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Self:
-        """Change the number of replicas while it runs; the other roles stay as they are.
+        """Change the number of replicas of a running trial. Other roles do not change.
 
         New replicas start when there is capacity. Replicas with the highest index end first.
 
@@ -309,7 +309,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("scale", scale_request(self._record, replicas, by_role))
 
     def set_priority(self, priority: int) -> Self:
-        """Change its priority: trials with a higher priority start first.
+        """Change the priority: trials with a higher priority start first.
 
         A queued trial moves at once; trials of the same priority start in the order of submission.
         The priority of a running trial matters when it is queued again: after `suspend()`, or to
@@ -324,7 +324,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("priority", priority_request(priority))
 
     def move_ahead_of(self, other: Trial[Any] | int) -> Self:
-        """Move right ahead of another trial in the queue, and take over its priority.
+        """Move the trial directly ahead of another trial in the queue, with the same priority.
 
         Both must be queued. The trial that was moved last is right ahead; all others keep their
         order.
@@ -340,7 +340,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("move", move_request(other))
 
     def delete(self) -> None:
-        """Delete it with its logs, metrics, checkpoints and files. It must have ended.
+        """Delete a finished trial with its logs, metrics, checkpoints and files.
 
         The trial of a generator is deleted with its children. Files that other trials use stay;
         `wl.gc()` frees the space of the rest.
@@ -411,8 +411,8 @@ class Trial(TrialProperties, Generic[R]):
     ) -> Trial[Any]:
         """Continue a finished trial from a checkpoint, as a new trial; returns at once.
 
-        The same code finds the checkpoint in `wl.latest_checkpoint()` until it has saved one of
-        its own. The other arguments are those of `rerun`.
+        The same code finds the checkpoint in `wl.latest_checkpoint()` until the new trial has saved
+        a checkpoint. The other arguments are the same as for `rerun`.
 
         ```python
         trial = train.submit(0.1).wait()
@@ -483,10 +483,10 @@ class Trial(TrialProperties, Generic[R]):
         identity: str | None = None,
         auxiliary: bool = False,
     ) -> Trial[Any]:
-        """Inside a generator: start a trial that is part of this one.
+        """Start a trial as a part of this trial, inside a generator.
 
-        The arguments are those of `Experiment.add`. The new trial has the parameters of this one
-        besides its own, and this one succeeds when all trials that were added to it have.
+        The arguments are those of `Experiment.add`. The new trial also has the parameters of this
+        trial. This trial succeeds when all added trials have succeeded.
 
         ```python
         def train_and_test(trial, lr):
@@ -513,7 +513,7 @@ class Trial(TrialProperties, Generic[R]):
 
         ```python
         diff = wl.get_trial(3).diff(7)
-        print(diff)  # leaves out what is the same
+        print(diff)  # omits equal parts
         print([file.path for file in diff.code], diff.arguments)
         ```
         """
@@ -523,7 +523,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def children(self) -> list[Trial[Any]]:
-        """The trials that its generator added, oldest first, fetched now.
+        """The trials that the generator of this trial added, oldest first, fetched now.
 
         ```python
         for child in wl.get_trial(3).children:
@@ -536,12 +536,12 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def parent(self) -> Trial[Any] | None:
-        """The trial whose generator added it, fetched now; None if no generator did."""
+        """The trial whose generator added this trial, fetched now; None without a generator."""
         return get_trial_or_none(self._transport, self._record.parent_id)
 
     @property
     def origin(self) -> Trial[Any] | None:
-        """The trial that this one repeats, if it repeats one.
+        """The trial that this trial repeats; None if it is not a repetition.
 
         ```python
         again = train.submit(0.1).rerun()
@@ -552,7 +552,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def reruns(self) -> Listing[Trial[Any]]:
-        """The trials that repeat this one, oldest first, lazily, a page at a time.
+        """The trials that repeat this trial, oldest first, lazily, a page at a time.
 
         ```python
         trial = train.submit(0.1)
@@ -566,7 +566,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def begins_with(self) -> Checkpoint | None:
-        """The checkpoint of another trial that this one continues from, if it does.
+        """The checkpoint of another trial that this trial starts from; None without a checkpoint.
 
         ```python
         longer = train.submit(0.1).wait().continue_()
@@ -603,7 +603,7 @@ class Trial(TrialProperties, Generic[R]):
         return value
 
     def _wait(self, timeout: float | str | None) -> StreamEnd | None:
-        """Wait until it has ended. Return the end of its stream if it was followed that far."""
+        """Wait until the trial has ended. Return the end of its stream if this call received it."""
         if self.is_finished:
             return None
         seconds = parse_timeout(timeout)
@@ -611,7 +611,7 @@ class Trial(TrialProperties, Generic[R]):
         try:
             return self._follow_to_end(following)
         except WaitTimeout:
-            if self.refresh().is_finished:  # it ended before the stream could report it
+            if self.refresh().is_finished:  # the trial ended before the stream could report the end
                 return None
             raise
 

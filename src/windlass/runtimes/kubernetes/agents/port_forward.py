@@ -60,7 +60,7 @@ class Tunnels:
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._wanted: set[str] = set()
         self._session: Any = None
-        # Of the newest connection.
+        # The TLS settings of the newest connection.
         self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None
 
     def keep(

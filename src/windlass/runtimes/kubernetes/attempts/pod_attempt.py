@@ -80,7 +80,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """Its pod, with the facts that the agent reported when it started."""
+        """The pod, with the facts that the agent reported at its start."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -126,7 +126,7 @@ class PodAttempt(AttemptFiles):
 
     def note_made(self, pod: Object) -> None:
         """Store that the attempt has a pod. Its node and image are stored later."""
-        self._note(_noted_of(pod))
+        self._note(_pod_record(pod))
 
     def request_stop(self, grace: float) -> None:
         """Store a stop request for the agent, with the reason why the attempt has not started."""
@@ -320,7 +320,7 @@ class PodAttempt(AttemptFiles):
 
     def _note_seen(self, pod: Object) -> None:
         """Store the node and the image of the pod, each once it is known."""
-        noted, seen = self._known_pod(), _noted_of(pod)
+        noted, seen = self._known_pod(), _pod_record(pod)
         if noted is None or noted.uid != seen.uid:
             return  # `note_made` comes first
         now = msgspec.structs.replace(
@@ -366,7 +366,7 @@ class _FirstSight:
         return now - self._first[1]
 
 
-def _noted_of(pod: Object) -> _PodRecord:
+def _pod_record(pod: Object) -> _PodRecord:
     namespace, name = location_of(pod)
     return _PodRecord(
         name=name,

@@ -66,9 +66,9 @@ def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Objec
     return item
 
 
-def remove(connection: Connection, kind: Kind, thing: Object, *, grace: int | None = None) -> None:
+def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
     """Delete exactly this object and all objects that it owns. A missing object is not an error."""
-    metadata = thing["metadata"]
+    metadata = obj["metadata"]
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",

@@ -48,7 +48,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     base: str  # the prefix of all its names
     home: str  # the server that owns the job
-    server: str = ""  # the cluster: `Connection.place`; empty until the job starts
+    server: str = ""  # the cluster: `Connection.address`; empty until the job starts
     is_begun: bool = False  # whether any object was requested; before that, no cluster has any
     is_given_up: bool = False  # whether the job ends without a cluster that does not respond
     placements: dict[str, Placement] = {}  # the last placement of each role with accelerators

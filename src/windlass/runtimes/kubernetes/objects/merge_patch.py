@@ -42,14 +42,14 @@ def _joined(base: Sequence[Any], patch: Sequence[Any], field: str) -> list[Any]:
     ['2', '3']
     """
     there = Counter(identity(field, item) for item in base)
-    coming = Counter(identity(field, item) for item in patch)
+    patch_counts = Counter(identity(field, item) for item in patch)
     laid = {identity(field, item): item for item in patch}
     joined, are_done = [], set()
     for item in base:
         name = identity(field, item)
         if name not in laid:
             joined.append(item)
-        elif there[name] == coming[name] == 1:
+        elif there[name] == patch_counts[name] == 1:
             joined.append(merged(item, laid[name]))
             are_done.add(name)
     new = [item for item in patch if identity(field, item) not in are_done]

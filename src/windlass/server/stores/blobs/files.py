@@ -122,7 +122,7 @@ class FileBlobStore:
         return actual
 
     def sweep(self) -> None:
-        """Undo what servers that were killed had begun: to write, or to remove; for a start."""
+        """Clean up unfinished writes and deletions of killed servers, at the start of a server."""
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
             if name.startswith(INCOMING):
@@ -131,7 +131,7 @@ class FileBlobStore:
                 self._put_back(path, name.removeprefix(_OUTGOING))
 
     def list_blobs(self) -> Iterator[tuple[str, os.stat_result]]:
-        """All blobs that are here, and what the file system knows of each."""
+        """All blobs with their file status."""
         for folder in sorted(os.listdir(self._root)):
             if len(folder) != 2:
                 continue

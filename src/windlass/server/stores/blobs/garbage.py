@@ -37,7 +37,7 @@ _DELETED = ".deleted"  # in the folder of a trial whose rows are being deleted
 SET_ASIDE = "set-aside"  # the folder of the home for folders of unknown trials
 _MOST_REPORTED = 1000  # unknown folders
 _CHECKPOINTS = "checkpoints"
-_SHARDS = ".shards"  # in it, a folder for each checkpoint of which not all parts are there
+_SHARDS = ".shards"  # it has a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
 _PATIENCE = 30.0  # seconds that trials may take to save
 _TRY_AGAIN = 0.05
@@ -135,9 +135,9 @@ class Garbage:
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
             parts = [folder / _SHARDS / name for name in _names(folder / _SHARDS)]
-            for place in (folder, *parts):
-                for name in _names(place):
-                    yield from _digests_of_record(place / name)
+            for directory in (folder, *parts):
+                for name in _names(directory):
+                    yield from _digests_of_record(directory / name)
         aside = [self._set_aside / moment for moment in _names(self._set_aside)]
         unknown = [
             *self._folders()[1],

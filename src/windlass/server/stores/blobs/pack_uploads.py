@@ -107,7 +107,7 @@ class _IncomingBlob:
         os.fsync(self._file.fileno())
 
     def put(self) -> None:
-        """Give the blob its name, once its content is checked and synced."""
+        """Check and sync the content of the blob, then give the blob its name."""
         self._file.close()
         needed = _needed_by(self._name) if self._is_manifest else ()
         if self._store.may_come(self._digest, needed):
@@ -134,7 +134,7 @@ def _needed_by(path: str) -> Iterable[str]:
 
 
 def put_in_place(temporary: str, target: str) -> None:
-    """Give a file its name, in a folder that is made with its first file."""
+    """Rename a file to its final name, and create the folder if necessary."""
     try:
         os.replace(temporary, target)
     except FileNotFoundError:

@@ -14,8 +14,8 @@ from windlass.server.stores.metrics.base import MetricStore, Wanted
 from windlass.server.stores.metrics.columns import Column
 
 _MOST_REMEMBERED = 100_000  # values
-_Order = tuple[float, int, float]  # where a point stands in the order of what counts
-_Sizes = tuple[int, ...]  # of the files that a trial reports to
+_Order = tuple[float, int, float]  # the position of a point in the order of precedence
+_Sizes = tuple[int, ...]  # of the metrics files of a trial
 
 
 class CheckpointMetrics:
@@ -28,16 +28,16 @@ class CheckpointMetrics:
         self._lock = threading.Lock()
 
     def added_to(self, records: Sequence[CheckpointRecord]) -> list[CheckpointRecord]:
-        """The same checkpoints with all that their programs reported, beside what they have."""
+        """Return the checkpoints with the metrics that their programs reported added."""
         by_trial: dict[int, list[CheckpointRecord]] = {}
         for record in records:
             by_trial.setdefault(record.trial_id, []).append(record)
         values: dict[str, dict[str, float]] = {}
         for trial_id, some in by_trial.items():
-            values |= self._of(trial_id, some)
+            values |= self._cached_values(trial_id, some)
         return [with_metrics(record, values[record.uid]) for record in records]
 
-    def _of(
+    def _cached_values(
         self, trial_id: int, checkpoints: Sequence[CheckpointRecord]
     ) -> dict[str, dict[str, float]]:
         sizes = self._metrics.sizes(trial_id)
@@ -70,10 +70,10 @@ def values_at(
     checkpoints: Sequence[CheckpointRecord],
     wanted: Wanted,
 ) -> dict[int, dict[str, float]]:
-    """The metrics of checkpoints, by id and name: as reported at its step, or last before.
+    """The metrics of checkpoints, by id and name: the values at the step, or the last before it.
 
-    What attempts after it reported is not its own; of one without a step, the time decides. Of a
-    step that was reported more than once, the last word of the newest attempt counts.
+    Reports of later attempts do not count. For a checkpoint without a step, the time decides. If a
+    step was reported more than once, the last report of the newest attempt counts.
     """
     points: dict[tuple[int, str], tuple[_Order, float]] = {}
     for attempt, name, column in _columns(metrics, trial_id, wanted):

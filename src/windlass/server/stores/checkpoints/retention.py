@@ -18,7 +18,7 @@ def to_delete(
     """Select the checkpoints that no rule keeps, oldest first.
 
     `values` has the known metric values by checkpoint id, and `used` the ids of checkpoints in use.
-    Of equally good checkpoints the newer ones are better, and NaN is never among the best. A
+    Newer checkpoints are better than equally good older ones, and NaN is never among the best. A
     checkpoint without a value may still be the best: while no value is known, all checkpoints stay,
     and later such a checkpoint is deleted only if `last` was given explicitly.
 
@@ -40,7 +40,7 @@ def to_delete(
         for checkpoint in newest_first
         if not math.isnan(values.get(checkpoint.id, math.nan))
     ]
-    # The sort is stable: of equal checkpoints the newer comes first.
+    # The sort is stable: a newer checkpoint comes before an equally good older one.
     judged.sort(key=lambda checkpoint: values[checkpoint.id], reverse=keep.is_max)
     kept |= {checkpoint.id for checkpoint in judged[: keep.best]}
     if keep.best and not keep.has_last:

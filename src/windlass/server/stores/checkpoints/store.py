@@ -348,9 +348,9 @@ class CheckpointReader:
         self._store = store
         self._pool = ThreadPoolExecutor(1, "windlass-checkpoints")
 
-    def look(self, trial_id: int) -> None:
+    def read_soon(self, trial_id: int) -> None:
         """Import the checkpoints of a trial, from any thread."""
-        self._pool.submit(self._look, trial_id)
+        self._pool.submit(self._read_trial, trial_id)
 
     def catch_up(self, trial_ids: Iterable[int]) -> None:
         """Import checkpoints from the time without a server."""
@@ -362,7 +362,7 @@ class CheckpointReader:
         """End the thread. The next start imports the rest."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _look(self, trial_id: int) -> None:
+    def _read_trial(self, trial_id: int) -> None:
         try:
             self._store.take_in(trial_id)
         except Exception:  # noqa: BLE001 -- retried at the end of the attempt

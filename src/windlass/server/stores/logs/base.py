@@ -19,7 +19,7 @@ HITS = 1000  # matching lines that a page of a search holds
 
 
 class Window(NamedTuple):
-    """A period of time: seconds since the epoch, open at either end if that end is none."""
+    """A period of time in seconds since the epoch. None leaves an end open."""
 
     since: float | None = None
     until: float | None = None

@@ -21,7 +21,9 @@ Key = tuple[str, int, int]  # role, index, attempt
 # Room for a thousand replicas; quoted in an address it stays below the 64 KB a server reads of one.
 LONGEST_CURSOR = 32 * 1024
 
-_PLACE = re.compile(r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})(?:-(\d{1,9}))?", re.ASCII)
+_POSITION = re.compile(
+    r"([a-z][a-z0-9-]*)-(\d{1,6})\.(\d{1,9}):(\d{1,15})(?:-(\d{1,9}))?", re.ASCII
+)
 
 
 class Positions(dict[Key, int]):
@@ -40,7 +42,7 @@ def parse_cursor(cursor: str | None) -> Positions:
     """
     positions = Positions()
     for position in cursor.split(",") if cursor else ():
-        match = _PLACE.fullmatch(position)
+        match = _POSITION.fullmatch(position)
         if match is None:
             raise InvalidArgument(
                 "The cursor is not from this log.", hint="Start again without a cursor."

@@ -98,7 +98,7 @@ def read_merged(
         while at < log.end:
             chunk_parts, after = _records(log.segment.path, at, log.end, chunk)
             if after == at:
-                return  # what is left is not whole yet
+                return  # the rest is an incomplete record
             yield from chunk_parts
             at = ends[log.segment.key] = after
 
@@ -219,7 +219,7 @@ def tail_merged(
 
 
 def to_log_part(key: Key, record: Part) -> LogPart:
-    """A record as it is sent."""
+    """Convert a record to the form that clients receive."""
     time, stream, text, ended, _ = record
     return LogPart(
         time=time,
@@ -232,7 +232,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
     )
 
 
-def _as_part(line: segment_reader.Line) -> Part:
+def _as_part(line: segment_reader.SegmentLine) -> Part:
     """Return a line as one part, whether or not it has ended."""
     return line.time, line.stream, line.text, True, line.end
 
@@ -261,7 +261,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """The whole records of a piece of a segment, and the place after them."""
+    """The complete records of a piece of a segment, and the position after them."""
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)

@@ -52,7 +52,7 @@ class Pattern:
         self._way = 0  # the first that did not find too many wrong ones
 
     def matches(self, text: bytes) -> bool:
-        """Whether the text of a line is one that is looked for."""
+        """Whether the text of a line matches."""
         if self._text is not None:
             return self._text in text
         return self._line.search(text) is not None

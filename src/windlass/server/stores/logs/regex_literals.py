@@ -16,7 +16,7 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
 
 
 def required_literals(expression: str) -> tuple[bytes, ...]:
-    """Texts of which one is in whatever an expression matches; none if that is not plain to see.
+    """Return texts such that every match contains one of them; empty if this is not easy to see.
 
     >>> required_literals(r"[A-Z]\\w+Error: .*memory"), required_literals(r"(nan|inf)\\b")
     ((b'Error: ',), (b'nan', b'inf'))
@@ -34,14 +34,14 @@ def required_literals(expression: str) -> tuple[bytes, ...]:
 
 
 class _Reading:
-    """An expression, read from left to right."""
+    """A parser that reads an expression from left to right."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._at = 0
 
     def alternatives(self) -> list[str]:
-        """The texts of some branches up to the end of their group: of each its own, or nothing."""
+        """The texts of the branches up to the end of their group."""
         branches = [self._branch()]
         while self._next() == "|":
             branches.append(self._branch())
@@ -49,7 +49,7 @@ class _Reading:
         return literals if all(branches) and len(literals) <= MOST else []
 
     def _branch(self) -> list[str]:
-        """The best that one branch has; it ends before what ends it."""
+        """Return the best literals of one branch, which ends before `|`, `)` or the end."""
         sets: list[list[str]] = []
         run = ""
         while self._peek() not in ("", "|", ")"):
@@ -84,12 +84,12 @@ class _Reading:
 
 
 def _worth(texts: list[str]) -> tuple[int, int]:
-    """Long ones are rare; of several the shortest counts."""
+    """Return the length of the shortest literal. Long literals are rare, so they filter better."""
     return (min(map(len, texts), default=0), -len(texts))
 
 
 def _literal_of(piece: str) -> str:
-    """The character that a piece stands for; nothing if it stands for several, or none."""
+    """The only character that a piece matches; empty if it matches several or none."""
     if len(piece) == 2 and piece[0] == "\\":
         return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""
     return piece if len(piece) == 1 and piece not in "^$.|()[]*+?\\" else ""

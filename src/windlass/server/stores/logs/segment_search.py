@@ -15,7 +15,7 @@ from typing import NamedTuple
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
-from windlass.worker.logs.segment_reader import Line, UnfinishedLine, go_on, join_lines
+from windlass.worker.logs.segment_reader import SegmentLine, UnfinishedLine, go_on, join_lines
 
 Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
 
@@ -56,10 +56,10 @@ class SegmentSearch:
         self._scanned = position
         self._begun: dict[str, UnfinishedLine] = {}  # lines whose end is in a later block
         self._spans: list[tuple[int, float]] = []  # lines of several records in the current block
-        self._pending: Line | None = None
-        self.rest: list[Line] = []  # unfinished lines at the end of the segment
+        self._pending: SegmentLine | None = None
+        self.rest: list[SegmentLine] = []  # unfinished lines at the end of the segment
 
-    def __iter__(self) -> Iterator[Line | None]:
+    def __iter__(self) -> Iterator[SegmentLine | None]:
         """Yield matching lines, and None after each block, so that the caller can stop."""
         with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             for block in _blocks(file.fileno(), self._start, self._end):
@@ -77,11 +77,11 @@ class SegmentSearch:
             if self.rest:
                 yield self.rest[0]
 
-    def mark_returned(self, end: int) -> list[Line]:
+    def mark_returned(self, end: int) -> list[SegmentLine]:
         """Mark the last line, which ends there, as returned; return the lines that go with it."""
         self._position = max(self._position, end)
         self._pending = None
-        # Each stream has at most one unfinished line. They go together, so cursors need not differ.
+        # Each stream has at most one unfinished line. Both are sent together: one cursor suffices.
         rest, self.rest = self.rest[1:], []
         return rest
 
@@ -102,18 +102,18 @@ class SegmentSearch:
         first = min((start for start in starts if start < position), default=position)
         return position, min(position - first, _FARTHEST_BACK)
 
-    def _wants(self, line: Line) -> bool:
+    def _wants(self, line: SegmentLine) -> bool:
         return self._stream in (None, line.stream) and self._pattern.matches(line.text)
 
-    def _tell(self, lines: list[Line]) -> Iterator[Line]:
+    def _tell(self, lines: list[SegmentLine]) -> Iterator[SegmentLine]:
         for line in lines:
             if self._stream in (None, line.stream) and line.end > self._position:
                 self._pending = line
                 yield line
 
-    def _search_block(self, block: _Block) -> list[Line]:
+    def _search_block(self, block: _Block) -> list[SegmentLine]:
         """Return the matching lines that end in this block, in the order of their ends."""
-        lines: list[Line] = []
+        lines: list[SegmentLine] = []
         pieces: set[int] = set()  # records that are pieces of lines; only whole lines match
         self._spans = []
         is_split = block.next_tagged((MARK,), 0, block.length) < block.length
@@ -127,7 +127,7 @@ class SegmentSearch:
                 lines += join_lines(block.parts_at(record)[1])
         return sorted(lines, key=lambda line: line.end) if pieces else lines
 
-    def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[Line]:
+    def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[SegmentLine]:
         """Yield the lines of several records that end in this block."""
         at = 0
         while (record := self._next_piece(block, at)) < block.length:
@@ -186,6 +186,6 @@ def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
             yield _Block(data, whole, offset)
         elif read < len(data):
             return
-        offset += whole or read  # no record is as long as a block: that is none
+        offset += whole or read  # no record is as long as a block: the file is damaged
         if len(data) < _BLOCK:
             data = bytearray(min(_BLOCK, end - offset) + _FIRST_BLOCK)

@@ -41,7 +41,7 @@ class ColumnLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Chunk(NamedTuple):
-    """A chunk that is there, of a stretch of a file."""
+    """An existing chunk of a stretch of a file."""
 
     path: Path
     start: int
@@ -133,7 +133,7 @@ def _make(file: Path, start: int) -> bool:
             os.fsync(writing.fileno())  # a chunk that is there is believed, after a power cut too
         unfinished.rename(folder / f"{start}-{position}")
     except OSError:
-        return False  # a full disk: all of it is in the file as well
+        return False  # the disk is full; the file still has all the data
     return True
 
 
@@ -186,7 +186,7 @@ class Parts:
         self._rest.extend(column)
 
     def fewer(self, most: int) -> Column:
-        """At most so many of them, spikes among them; read no more than that needs."""
+        """Return at most so many points, including spikes; read only the necessary bytes."""
         column = make_column()
         is_short = 2 * self.count > most * OUTLINED
         for chunk, location in self._chunks:

@@ -10,7 +10,7 @@ from array import array
 
 from windlass.server.stores.metrics.columns import Column, make_column
 
-OUTLINED = 256  # points of which an outline has two or three
+OUTLINED = 256  # points for which an outline has two or three points
 
 
 def outline(column: Column) -> Column:
@@ -54,11 +54,11 @@ def downsample(column: Column, most: int) -> Column:
 
 
 def _very_few(column: Column, most: int) -> list[int]:
-    """Up to four places: the ends, then what is farthest from the first, then those between."""
+    """Up to four positions: the ends, the point farthest from the first, then points between."""
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]
-    spikes = [place for place in _extremes(column, last + 1) if 0 < place < last]
+    spikes = [row for row in _extremes(column, last + 1) if 0 < row < last]
     spikes.sort(key=lambda n: abs(values[n] - values[0]), reverse=True)
     between = dict.fromkeys([*spikes, (last + 1) // 2, (last + 1) // 3])
     return sorted([0, last, *list(between)[: most - 2]])
@@ -72,7 +72,7 @@ def _extremes(column: Column, length: int) -> list[int]:
         part = values[start : start + length]
         numbers, here = part, set()
         if (total := sum(part)) != total and any(map(_is_nan, part)):
-            # It is neither less nor greater: it would hide the others.
+            # NaN compares as neither less nor greater, and would hide the other values.
             here.add(start + next(n for n, v in enumerate(part) if _is_nan(v)))
             numbers = array("d", [v for v in part if not _is_nan(v)])
         if numbers:
@@ -86,6 +86,6 @@ def _is_nan(value: float) -> bool:
     return value != value
 
 
-def _picked(column: Column, places: list[int]) -> Column:
+def _picked(column: Column, rows: list[int]) -> Column:
     steps, times, values = column
-    return make_column((steps[n], times[n], values[n]) for n in places)
+    return make_column((steps[n], times[n], values[n]) for n in rows)

@@ -103,14 +103,14 @@ class _Parsing:
         return Reports(self._columns, self._progress)
 
     def _next(self) -> int:
-        """Take what comes next; where that ends, or where it began if more must be known of it."""
+        """Read the next record. Return its end, or its start if the rest is missing."""
         data, start = self._data, self.end
         if not data.startswith(MAGIC, start):
             return self._text(start, data.find(MAGIC, start))
         whole = self._run(start)
         if whole > start:
             return whole
-        # It is torn, or no record: what follows may be.
+        # It is torn or not a record. The next line may be valid.
         another = data.find(MAGIC, start + 1)
         if another >= 0:
             self._decode_lines(data[start:another])
@@ -123,7 +123,7 @@ class _Parsing:
         if stop < 0:
             stop = data.rfind(b"\n", start) + 1
             if stop <= start:
-                # What is longer than a record, and has no end, is none.
+                # A line without an end that is longer than the limit is not a record.
                 return len(data) if len(data) - start > LONGEST_RECORD else start
         while start < stop:
             after = data.find(b"\n", start + _AT_ONCE, stop) + 1 or stop
@@ -244,5 +244,5 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Return some bytes of a file; none if it is missing, or is not a regular file."""
+    """Return some bytes of a regular file; empty if the file is missing or of another kind."""
     return read_part(str(path), position, most)

@@ -96,7 +96,7 @@ class FileMetricStore:
         return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
-        """Start to count the next piece of new reports; return None if there are none.
+        """Start to count the next piece of new reports; return None without new reports.
 
         The future is done once the piece is stored. Its result is the start and end of the piece in
         the file. It raises `Stale` if another thread counted meanwhile.
@@ -121,7 +121,9 @@ class FileMetricStore:
 
         shares, adds = summaries.shares_with(counted, replica.attempt, reports.columns, reread)
         progress = reports.progress.share if reports.progress else None
-        piece = summaries.Piece(source.uid, trial_id, replica, end, counted, shares, adds, progress)
+        piece = summaries.SummaryPiece(
+            source.uid, trial_id, replica, end, counted, shares, adds, progress
+        )
         added: Added | None = None
 
         def change(connection: Connection) -> tuple[int, int]:

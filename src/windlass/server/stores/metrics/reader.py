@@ -38,8 +38,8 @@ class MetricReader:
         self._thread = threading.Thread(target=self._run, name="windlass-metrics", daemon=True)
         self._thread.start()
 
-    def look(self, source: Source) -> None:
-        """Read an attempt now and once more a little later, from any thread."""
+    def read_soon(self, source: Source) -> None:
+        """Read an attempt now, and again a little later; callable from any thread."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
@@ -49,7 +49,7 @@ class MetricReader:
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
                 if exists(path / paths.METRICS) and Attempt(job.uid, replica, path).is_of(job.uid):
-                    self.look(Source(job.uid, job.trial_id, replica))
+                    self.read_soon(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
         """End the thread. The next start reads the rest."""

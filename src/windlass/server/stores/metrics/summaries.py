@@ -96,7 +96,7 @@ def count_column(column: Column) -> Tally:
 
 
 def _bounded(total: float) -> float:
-    """A sum that can be stored: of huge numbers it may come to none."""
+    """Return a finite sum, which JSON can store. The sum of huge numbers may be infinite or NaN."""
     most = sys.float_info.max
     return max(-most, min(total, most)) if total == total else 0.0
 
@@ -117,7 +117,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True):
     shares: dict[str, dict[int, Share]]  # by metric and attempt
 
 
-class Piece(msgspec.Struct, frozen=True):
+class SummaryPiece(msgspec.Struct, frozen=True):
     """New metrics of an attempt and the changes that they make to summaries."""
 
     uid: str
@@ -142,7 +142,7 @@ class Added(msgspec.Struct, frozen=True):
     left_out: str = ""  # a metric that there was no room for
 
 
-# What an attempt reported of metrics, of each before a step, up to a position in its file.
+# The metrics of an attempt, each before a step, up to a position in its file.
 Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
@@ -192,7 +192,7 @@ def shares_with(
 
 
 def _cut(share: Share, first: int) -> Share | None:
-    """A share that has no say from a step on; none if it had none there before."""
+    """Remove the values of a share from a step on; return None if there were none."""
     if share.until is not None and share.until <= first:
         return None
     if share.reach < first:
@@ -231,10 +231,10 @@ ON CONFLICT (trial_id, name) DO UPDATE SET
 """
 
 
-def add(connection: Connection, piece: Piece) -> Added | None:
-    """Count a piece; none if it is none of a trial that there is.
+def add(connection: Connection, piece: SummaryPiece) -> Added | None:
+    """Count a piece, and return the result; None if the trial does not exist.
 
-    The positions are what makes it once: a piece that was made with others is `Stale`.
+    The positions ensure that each piece counts once: a piece with other positions is `Stale`.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.counted.positions:

@@ -13,7 +13,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.status import JobStatus
 
 _MOST = 2000
-# What of a record changes without its status.
+# The fields of a record that change independently of its status.
 _APART = (
     "metrics", "progress", "asked_to_stop", "name", "description", "notes", "experiment", "project",
 )  # fmt: skip
@@ -84,7 +84,7 @@ class TrialCache:
                 self._put(StoredTrial(record=record, status=trial.status))
 
     def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Note what was just stored of a record apart from the status."""
+        """Store the other fields of a record after a change."""
         with self._lock:
             self._writes += 1
             before = self._by_id.get(trial_id)
@@ -92,7 +92,7 @@ class TrialCache:
                 self._put(StoredTrial(record=change(before.record), status=before.status))
 
     def put_read(self, trial: StoredTrial, mark: int) -> None:
-        """Keep what was read after that mark, if it is still the newest."""
+        """Store the value that was read after a mark, if it is still the newest."""
         with self._lock:
             if mark == self._writes:
                 self._put(trial)

@@ -45,7 +45,7 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
     origin_id: int | None = None
     parent_id: int | None = None
     archived: bool | None = None
-    kinds: Sequence[TrialKind] = ()  # those that are listed unless others are asked for
+    kinds: Sequence[TrialKind] = ()  # the kinds that a list has by default
     user: str | None = None
     created_after: float | None = None
     created_before: float | None = None
@@ -138,7 +138,7 @@ class _Query:
                 conditions.require(f"trials.created {sign} {conditions.bind(bound)}")
 
     def _require_kind(self, is_mentioned: bool) -> None:
-        """A key is that of one trial, whatever it is of; and `where` may have chosen already."""
+        """A key belongs to one trial, of any kind, and `where` may already select a kind."""
         kinds = self._request.kinds
         if not kinds and (self._request.uid or is_mentioned):
             return
@@ -179,7 +179,7 @@ class _Query:
         return Order(sort, keys), joined
 
     def _sorted_by(self, wanted: str) -> Name | None:
-        """The parameter or metric that is meant; a metric may stand without `metrics.`."""
+        """The parameter or metric with a name. For a metric, `metrics.` is optional."""
         name = parse_name(wanted) if "." in wanted else None
         if name is None and (short := parse_name(f"{METRIC}.{wanted}")) is not None:
             # Once a page was given out, it is known to have been one.

@@ -44,7 +44,7 @@ class TrialRelations:
         released it.
         """
         final = [state.value for state in TrialState if state.is_final]
-        names = {f"final_{place}": state for place, state in enumerate(final)}
+        names = {f"final_{index}": state for index, state in enumerate(final)}
         listed = ", ".join(f":{name}" for name in names)
         of_it = f"FROM trials WHERE experiment_id = :id AND {_COUNTS}"
         has_ended = f"EXISTS (SELECT 1 {of_it} AND NOT auxiliary AND ended >= main.created)"

@@ -24,7 +24,7 @@ from windlass.server.stores.trials.origins import check_origin, check_parent, wi
 from windlass.server.stores.trials.reads import TrialLookup
 from windlass.server.stores.trials.rows import Outcome, advanced, find, insert, store
 
-QueuePosition = tuple[float, tuple[tuple[int, int], ...]]  # in the queue, of one that was moved
+QueuePosition = tuple[float, tuple[tuple[int, int], ...]]  # position of a moved trial in the queue
 
 _SWAP_TRIES = 10
 _ASK_TO_STOP = f"""

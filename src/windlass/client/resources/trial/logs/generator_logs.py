@@ -19,7 +19,7 @@ from windlass.model.logs import LogPage, LogPart
 from windlass.model.records import ExperimentRecord, TrialRecord
 
 
-class Piece(NamedTuple):
+class NamedLines(NamedTuple):
     """Log parts of one trial, and the names of all known trials."""
 
     parts: Sequence[LogPart]
@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
-) -> Iterator[Piece]:
+) -> Iterator[NamedLines]:
     """Yield the log parts so far, trial by trial. A tail is the last lines of all trials."""
     children = descendants(transport, parent_id)
     names = [name_of(child) for child in children]
@@ -36,22 +36,22 @@ def read(
     for child in children:
         for parts in _pages(transport, child, query, tail=tail):
             if tail is None:
-                yield Piece(parts, names)
+                yield NamedLines(parts, names)
             else:
                 last += parts
     if tail is not None:
         last.sort(key=lambda part: part.time)
-        yield Piece(last[-tail:] if tail else [], names)
+        yield NamedLines(last[-tail:] if tail else [], names)
 
 
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
-) -> Iterator[Piece]:
+) -> Iterator[NamedLines]:
     """Yield log parts of all trials as they arrive, until the last trial ends."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
-            yield Piece(parts, following.names)
+            yield NamedLines(parts, following.names)
     finally:
         following.cut()
 
@@ -179,7 +179,7 @@ def pieces(
     *,
     tail: int | None = None,
     follows: bool = False,
-) -> Iterator[Piece]:
+) -> Iterator[NamedLines]:
     """Read or follow the logs of the trials that a generator added.
 
     The trials take the place of roles, so the filters by role, index and attempt do not apply.
@@ -190,7 +190,7 @@ def pieces(
     return read(transport, parent.id, query, tail=tail)
 
 
-def parts_of(
+def log_parts(
     transport: Transport,
     parent: TrialRecord,
     query: dict[str, Any],

@@ -62,11 +62,11 @@ class LogLines(Iterator[LogLine]):
         self._pages = pages
         self._count = count
         self._at_hand: Iterator[LogLine] = iter(())
-        self._coming: Future[list[LogLine] | None] | None = None
+        self._next_page: Future[list[LogLine] | None] | None = None
 
     def __next__(self) -> LogLine:
         while (line := next(self._at_hand, None)) is None:
-            page = self._coming.result() if self._coming else next(self._pages, None)
+            page = self._next_page.result() if self._next_page else next(self._pages, None)
             self._take(page)
             if page is None:
                 raise StopIteration
@@ -93,14 +93,14 @@ class LogLines(Iterator[LogLine]):
         """Fetch the next page in a thread. A cancelled caller that returns gets the same page."""
         import asyncio
 
-        if self._coming is None:
-            self._coming = _in_thread(lambda: next(self._pages, None))
-        page = await asyncio.shield(asyncio.wrap_future(self._coming))
+        if self._next_page is None:
+            self._next_page = _in_thread(lambda: next(self._pages, None))
+        page = await asyncio.shield(asyncio.wrap_future(self._next_page))
         self._take(page)
         return page
 
     def _take(self, page: list[LogLine] | None) -> None:
-        self._coming = None
+        self._next_page = None
         self._at_hand = iter(page or ())
 
 

@@ -33,7 +33,7 @@ def read_log(
     if is_generated(record):
         from windlass.client.resources.trial.logs import generator_logs
 
-        parts = generator_logs.parts_of(
+        parts = generator_logs.log_parts(
             transport, record, query, head=head, tail=tail, follow=follow
         )
         return LogLines(log_pages.lines(parts, record))
