@@ -48,6 +48,7 @@ _STALE = 600.0  # seconds after which a request makes a blob recent again
 class FileBlobStore:
     """Blobs below one directory.
 
+    >>> import tempfile
     >>> store = FileBlobStore(Path(tempfile.mkdtemp()))
     >>> digest = store.put(b"hello")
     >>> store.get(digest)
