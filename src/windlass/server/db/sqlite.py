@@ -166,8 +166,11 @@ class _Write:
         if self._error is not None:
             self._future.set_exception(self._error)
             return
-        if self._then is not None:
-            self._then(self._value)
+        try:
+            if self._then is not None:
+                self._then(self._value)
+        except Exception:  # noqa: BLE001 -- the change is durable, and the writer must live on
+            _log.exception("a callback after a change of the database failed")
         self._future.set_result(self._value)
 
     def fail(self, error: Exception) -> None:

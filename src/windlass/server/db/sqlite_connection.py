@@ -7,7 +7,6 @@ than running them.
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,9 @@ from windlass.server.db.errors import (
     DatabaseUnavailable,
     DuplicateKey,
 )
+from windlass.worker.common.free_space import is_full
 
+_LITTLE = 1 << 16  # bytes
 _PATIENCE = 10  # seconds to wait for other processes that have the file locked
 
 
@@ -164,7 +165,7 @@ class SqliteConnection:
 _STATEMENT_ERROR = 1  # SQLITE_ERROR, such as an unknown column
 _CAUSES = {
     "disk is full": errno.ENOSPC,
-    "disk I/O error": errno.ENOSPC,  # on a full disk, where SQLite cannot even begin
+    "disk I/O error": errno.EIO,
     "readonly database": errno.EROFS,
     "locked": errno.EBUSY,
     "unable to open database file": errno.EIO,
@@ -179,11 +180,11 @@ def _translated(error: sqlite3.Error, path: Path) -> DatabaseError:
     number = next((number for part, number in _CAUSES.items() if part in text), None)
     if number is None and not _concerns_file(error):
         return DatabaseError(text)
-    if "unable to open" in text:  # SQLite does not say that the disk has no inodes left
-        disk = os.statvfs(path.parent)
-        if disk.f_files and disk.f_favail == 0:  # not every file system counts them
-            number = errno.ENOSPC
-    return DatabaseUnavailable(number or errno.EIO, text)
+    number = number or errno.EIO
+    # SQLite does not say that a full disk is the cause if it cannot even begin.
+    if number == errno.EIO and is_full(str(path.parent), _LITTLE):
+        number = errno.ENOSPC
+    return DatabaseUnavailable(number, text)
 
 
 def _concerns_file(error: sqlite3.Error) -> bool:
