@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.model.requests import API, VERSION_HEADER, Fault
+from windlass.model.requests import API, CHALLENGE_HEADER, PROOF_HEADER, VERSION_HEADER, Fault
+from windlass.model.server_proof import prove
 from windlass.model.versions import is_same_api
 from windlass.server.web.agent_token import AGENTS, agent_token
 from windlass.server.web.base import App, Authenticator, Headers, Message, Receive, Scope, Send
@@ -17,6 +18,10 @@ from windlass.server.web.messages import Answer, Refused, send_answer
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
+_VERSION, _CHALLENGE, _PROOF = (
+    name.lower().encode() for name in (VERSION_HEADER, CHALLENGE_HEADER, PROOF_HEADER)
+)
+_LONGEST_CHALLENGE = 100
 
 
 class TokenAuthenticator:
@@ -38,6 +43,10 @@ class TokenAuthenticator:
             "directory. For another server, set WINDLASS_TOKEN.",
         )
         raise Refused(401, fault)
+
+    def prove(self, challenge: str, /) -> str:
+        """Return the proof that this server knows its token."""
+        return prove(self._token, challenge)
 
     def _expected_for(self, path: str) -> bytes:
         """Return the token for a path: agent endpoints have the token of their trial."""
@@ -73,7 +82,7 @@ class Guard:
         if has_body(headers):
             exchange = Exchange(receive, send)
             receive, send = exchange.receive, exchange.send
-        send = _with_version(send)
+        send = _with_headers(send, self._own_headers(scope["path"], headers))
         try:
             self._check(scope["path"], headers)
         except Refused as error:
@@ -81,6 +90,15 @@ class Guard:
             await send_answer(answer, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _own_headers(self, path: str, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """Return the headers of every response, and the proof for a client that requests it."""
+        own = [(_VERSION, __version__.encode())]
+        challenge = headers.get(_CHALLENGE)
+        if challenge is not None and path == _HEALTH and len(challenge) <= _LONGEST_CHALLENGE:
+            proof = self._authenticator.prove(challenge.decode("latin-1"))
+            own.append((_PROOF, proof.encode()))
+        return own
 
     def _check(self, path: str, headers: Headers) -> None:
         host = _host_of(b"//" + headers.get(b"host", b""))
@@ -91,7 +109,7 @@ class Guard:
             raise _forbidden("Requests from pages of other sites are not allowed.")
         if path != _HEALTH:
             self._authenticator.check(path, headers)
-            _check_version(headers.get(VERSION_HEADER.lower().encode()))
+            _check_version(headers.get(_VERSION))
 
 
 def _forbidden(message: str) -> Refused:
@@ -120,11 +138,10 @@ def _host_of(url: bytes) -> str:
         return ""
 
 
-def _with_version(send: Send) -> Send:
+def _with_headers(send: Send, own: list[tuple[bytes, bytes]]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            version = (VERSION_HEADER.lower().encode(), __version__.encode())
-            message = {**message, "headers": [*message.get("headers", ()), version]}
+            message = {**message, "headers": [*message.get("headers", ()), *own]}
         await send(message)
 
     return sending

@@ -33,16 +33,22 @@ _OLDEST_PYTHON = (3, 10)
 @json_option
 def command(as_json: bool) -> int:
     """Check the installation and suggest fixes. The exit code is 1 if something must be fixed."""
-    return print_findings(examine(Home.find()), as_json=as_json)
+    return print_findings(examine(), as_json=as_json)
 
 
-def examine(home: Home) -> Iterator[Finding]:
+def examine() -> Iterator[Finding]:
     """Check everything, without starting or changing anything."""
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
+    from windlass.model.copied_home import describe_copy
     from windlass.model.errors import WindlassError
 
     yield _python()
+    try:
+        home = Home.find()
+    except WindlassError as error:
+        yield Finding("home", "error", error.message, error.hint or "")
+        return
     yield from _home(home)
     yield _space(home)
     try:
@@ -50,6 +56,8 @@ def examine(home: Home) -> Iterator[Finding]:
     except WindlassError as error:
         yield Finding("server", "error", error.message, error.hint or "")
         return
+    if seen.info and seen.info.copy_of:
+        yield Finding("copy", "warning", *describe_copy(str(home.path), seen.info.copy_of))
     yield _named_server() or _server(seen)
     yield _machine(seen)
     yield _accelerators(seen)
@@ -136,7 +144,7 @@ def _named_server() -> Finding | None:
         named = named_endpoint()
         if named is None:
             return None
-        info = fetch_server_info(named.url, named.token)
+        info = fetch_server_info(named)
     except WindlassError as error:
         return Finding("server", "error", error.message, error.hint or "")
     return Finding("server", "ok", f"{named.url} answers, version {info.version}")
