@@ -173,7 +173,7 @@ def test_a_home_with_a_damaged_identity_is_treated_as_a_copy(
     assert live.processes() == before
     done = project.run(BIN / "windlass", "server", "adopt")
     assert done.returncode == 0, done.stderr
-    assert live.running.refresh().state == "FAILED"
+    eventually(lambda: live.running.refresh().state == "FAILED", "its process is of another home")
 
 
 def test_a_copy_on_another_file_system_is_recognized(tmp_path: Path, home: Path) -> None:
