@@ -59,6 +59,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return checkout
 
 
+@pytest.mark.finding("A15")
 def test_every_commit_has_a_version_of_its_own(checkout: Checkout) -> None:
     for number in (2, 3):
         commit = checkout.commit()

@@ -42,6 +42,7 @@ from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.shared_log_pages import SharedLogPages
 from windlass.server.operations.stop import tell_to_stop
 from windlass.server.services import Services
+from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -64,7 +65,7 @@ from windlass.server.web.listen_address import BACKLOG, read_listening
 from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
 from windlass.server.web.open_connections import OpenConnections
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.atomic_files import set_irregular_aside, write_json
 from windlass.worker.common.file_reads import exists, read_json, retried
 from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
@@ -85,6 +86,8 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     try:
         home = Home(Path(path)).make()
         os.chmod(home.path, 0o700)
+        for file in (home.server_log, home.server_lock, home.server_file):
+            set_irregular_aside(str(file))
         open_log(home.server_log)
     except (OSError, ServerError) as error:
         ready.say(str(error))
@@ -97,6 +100,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
             holder = describe_process(find_holder(home.server_lock))
             ready.say(f"Another server uses this home directory and does not stop: {holder}.")
             return 1
+        SpaceReserve(home.path).release_if_full()
         asyncio.run(_serve(home, ready, lock, launchers, OpenConnections(most_files)))
     except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
         _log.exception("the server ends")
@@ -225,6 +229,7 @@ async def _leave_when_homeless(
         except OSError as error:
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
+        await asyncio.to_thread(services.reserve.refill)
     _log.warning("the home directory or its socket is gone, or has another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
@@ -315,6 +320,7 @@ def _assemble(
         checkpoints=checkpoints,
         checkpoint_reader=checkpoint_reader,
         private=private,
+        reserve=SpaceReserve(home.path),
         hub=hub,
         leases=leases,
         runtime=runtime,

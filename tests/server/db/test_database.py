@@ -83,6 +83,46 @@ def test_a_failed_change_does_not_affect_others_of_its_group(database: Database)
     assert names(database) == ["first", "second", "third"]
 
 
+@pytest.mark.finding("A15")
+def test_a_callback_that_raises_after_a_commit_does_not_end_the_writer(database: Database) -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("no callback")
+
+    held = Held(database)
+    first = database.submit(lambda connection: add(connection, "first"), fail)
+    second = database.submit(lambda connection: add(connection, "second"))
+    held.release()
+    assert (first.result(60), second.result(60)) == ("first", "second")
+    assert database.submit(lambda connection: add(connection, "third")).result(60) == "third"
+    assert names(database) == ["first", "second", "third"]
+
+
+@pytest.mark.finding("A15")
+def test_an_error_of_the_disk_is_not_reported_as_a_full_disk(tmp_path: Path) -> None:
+    program = f"""
+import errno, resource
+from pathlib import Path
+from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.db.sqlite import SqliteDatabase
+
+database = SqliteDatabase(Path({str(tmp_path / "windlass.db")!r}))
+size = Path({str(tmp_path / "windlass.db-wal")!r}).stat().st_size
+# A write beyond this size fails, for another reason than a full disk.
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10_000, resource.RLIM_INFINITY))
+try:
+    database.write(lambda connection: connection.run(
+        "INSERT INTO experiments (name, created, notes) VALUES ('x', 1.0, :notes)",
+        {{"notes": "n" * 1_000_000}},
+    ))
+except DatabaseUnavailable as error:
+    print(error, errno.errorcode[error.errno])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "disk I/O error EIO\n", done.stdout + done.stderr
+
+
 def test_no_caller_is_notified_before_the_group_is_stored(database: Database) -> None:
     held = Held(database)
     seen: list[list[str]] = []

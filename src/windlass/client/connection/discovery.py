@@ -7,7 +7,6 @@ is ready, and the other clients wait for the lock. Both waits have a limit (`sta
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any, NamedTuple
@@ -20,12 +19,15 @@ from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
 from windlass.model.versions import is_same_api
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import is_locked
+from windlass.worker.common.atomic_files import is_locked, set_irregular_aside
+from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.token_file import read_token
 
 _SERVER = os.path.join(
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
 )
 _LONGEST_SOCKET = 100  # bytes in the path of a Unix socket
+_LARGEST_FILE = 1 << 16  # bytes
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
@@ -96,7 +98,15 @@ def running_endpoint(home: Home) -> Endpoint | None:
         return None
     check_version(str(described.get("version", "")), f"The server of {home.path}")
     try:
-        token = home.token.read_text().strip()
+        token = read_token(str(home.token))
+        if not token:
+            raise ValueError("it is missing or not a regular file")
+    except ValueError as error:
+        raise ServerError(
+            f"The server's token cannot be used: {error} ({home.token}).",
+            hint="Restart the server, which writes a new token: windlass server stop (running "
+            "trials continue), then try again.",
+        ) from error
     except OSError as error:
         raise ServerError(
             f"The server's token cannot be read: {error.strerror} ({home.token}).",
@@ -115,17 +125,15 @@ def describe_server(home: Home) -> dict[str, Any] | None:
     The file of a copied home describes the server of the original, and does not count.
     """
     try:
-        described = json.loads(home.server_file.read_bytes())
-    except FileNotFoundError:
-        return None
+        described = read_json(str(home.server_file), _LARGEST_FILE)
     except PermissionError as error:
         raise ServerError(
             f"The state directory cannot be read: {home.path}.",
             hint="If it belongs to another user, set WINDLASS_HOME to a directory of yours.",
         ) from error
-    except (OSError, ValueError):
+    except OSError:
         return None
-    if not isinstance(described, dict) or "url" not in described:
+    if described is None or "url" not in described:
         return None
     return described if _is_directory(home.path, described.get("directory")) else None
 
@@ -154,6 +162,7 @@ def start_server(home: Home) -> Endpoint:
     check_asking()
     try:
         home.make()
+        set_irregular_aside(str(home.start_lock))
         lock = take_start_lock(home.start_lock)
     except OSError as error:
         raise ServerError(
@@ -190,6 +199,7 @@ def _launch(home: Home) -> None:
     environment.pop("PYTHONPATH", None)  # a project's modules must not replace the server's
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
+        set_irregular_aside(str(home.server_log))
         with open(home.server_log, "ab", opener=_owner_only) as log:
             process = subprocess.Popen(
                 [sys.executable, _SERVER, str(home.path), str(writer), *paths],

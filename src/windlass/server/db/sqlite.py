@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
+import logging
 import queue
 import sqlite3
 import threading
@@ -26,10 +26,13 @@ from windlass.model.errors import WindlassError
 from windlass.server.db.base import Connection, DatabaseUnavailable, Row
 from windlass.server.db.migrate import MIGRATIONS, upgrade
 from windlass.version import __version__
+from windlass.worker.common.free_space import is_full
 
 T = TypeVar("T")
 
 _LARGEST_GROUP = 500
+_log = logging.getLogger("windlass")
+_LITTLE = 1 << 16  # bytes
 _PATIENCE = 10  # seconds to wait for other processes that have the file locked
 
 
@@ -262,8 +265,11 @@ class _Write:
         if self._error is not None:
             self._future.set_exception(self._error)
             return
-        if self._then is not None:
-            self._then(self._value)
+        try:
+            if self._then is not None:
+                self._then(self._value)
+        except Exception:  # noqa: BLE001 -- the change is durable, and the writer must live on
+            _log.exception("a callback after a change of the database failed")
         self._future.set_result(self._value)
 
     def fail(self, error: Exception) -> None:
@@ -308,7 +314,7 @@ def _opening_error(error: Exception, path: Path) -> Exception:
 
 _CAUSES = {
     "disk is full": errno.ENOSPC,
-    "disk I/O error": errno.ENOSPC,  # on a full disk, where SQLite cannot even begin
+    "disk I/O error": errno.EIO,
     "readonly database": errno.EROFS,
     "locked": errno.EBUSY,
     "unable to open database file": errno.EIO,
@@ -322,8 +328,7 @@ def _cause(error: sqlite3.OperationalError) -> int | None:
 
 def _unavailable(error: sqlite3.OperationalError, path: Path) -> DatabaseUnavailable:
     number = _cause(error) or errno.EIO
-    if "unable to open" in str(error):  # SQLite does not say that the disk has no inodes left
-        disk = os.statvfs(path.parent)
-        if disk.f_files and disk.f_favail == 0:  # not every file system counts them
-            number = errno.ENOSPC
+    # SQLite does not say that a full disk is the cause if it cannot even begin.
+    if number == errno.EIO and is_full(str(path.parent), _LITTLE):
+        number = errno.ENOSPC
     return DatabaseUnavailable(number, str(error))

@@ -9,6 +9,7 @@ copy has another inode.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -18,8 +19,11 @@ import msgspec
 
 from windlass.home import Home
 from windlass.model.thread_safe_types import learned
-from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.atomic_files import set_irregular_aside, write_json
 from windlass.worker.common.file_reads import exists, read_json
+from windlass.worker.common.token_file import read_token
+
+_log = logging.getLogger("windlass")
 
 
 class Directory(msgspec.Struct, frozen=True):
@@ -99,11 +103,13 @@ def make_own(home: Home) -> None:
 
 def own_token(home: Home) -> str:
     """Return the token of the home. Create it on first use, readable by the owner only."""
+    set_irregular_aside(str(home.token))
     try:
-        if token := home.token.read_text().strip():
+        if token := read_token(str(home.token)):
             return token
-    except FileNotFoundError:
-        pass
+    except ValueError as error:
+        _log.warning("%s is replaced: %s", home.token, error)
+        os.replace(home.token, f"{home.token}.damaged")
     token = secrets.token_urlsafe(32)
     temporary = home.token.with_name(".token")
     temporary.unlink(missing_ok=True)

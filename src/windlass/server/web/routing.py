@@ -19,6 +19,7 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.requests import Fault
 from windlass.model.thread_safe_types import learned
+from windlass.server.errors import is_disk_full
 from windlass.server.web.cursor_binding import bind, hash_query, unbind
 from windlass.server.web.messages import JSON, Answer, Refused, Request
 
@@ -45,6 +46,7 @@ class Route:
         largest_body: int | None = _LARGEST_BODY,
         is_log: bool = False,
         is_read: bool | None = None,
+        frees_space: bool = False,
     ) -> None:
         self.method = method
         # Some reads have a body, and GET cannot have one.
@@ -54,6 +56,7 @@ class Route:
         self.status = status
         self.media_type = media_type
         self.largest_body = largest_body
+        self._frees_space = frees_space or method == "DELETE"
         self.hints = get_type_hints(handler, include_extras=True)
         self.blanks = dict(_BLANK.findall(path))
         self.body: Any = self.hints.get("data")
@@ -84,12 +87,21 @@ class Route:
             arguments["request"] = request
         if "services" in self._takes:
             arguments["services"] = services
-        answer = await self.handler(**arguments)
+        answer = await self._handle(arguments, services)
         if isinstance(answer, Answer):
             return answer
         if mark and answer.next is not None:
             answer = msgspec.structs.replace(answer, next=bind(answer.next, mark))
         return Answer(msgspec.json.encode(answer), self.status)
+
+    async def _handle(self, arguments: dict[str, Any], services: Any) -> Any:
+        """Call the handler. If the disk is too full to delete anything, use the reserve for it."""
+        try:
+            return await self.handler(**arguments)
+        except Exception as error:
+            if not (self._frees_space and is_disk_full(error) and services.reserve.release()):
+                raise
+        return await self.handler(**arguments)
 
 
 class Match(NamedTuple):

@@ -19,6 +19,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
+_MOST_NAMED = 10  # damaged contents
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
@@ -28,16 +29,24 @@ _OLDEST_PYTHON = (3, 10)
     epilog=examples(
         "windlass doctor",
         "windlass doctor --json",
+        "windlass doctor --contents",
     ),
 )
+@click.option(
+    "--contents", is_flag=True,
+    help="Also verify all stored contents, and set damaged contents aside.",
+)  # fmt: skip
 @json_option
-def command(as_json: bool) -> int:
-    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed."""
-    return print_findings(examine(), as_json=as_json)
+def command(contents: bool, as_json: bool) -> int:
+    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed.
+
+    --contents reads all stored code, values and checkpoints of this machine's home.
+    """
+    return print_findings(examine(contents=contents), as_json=as_json)
 
 
-def examine() -> Iterator[Finding]:
-    """Check everything, without starting or changing anything."""
+def examine(*, contents: bool = False) -> Iterator[Finding]:
+    """Check everything, without starting or changing anything, except damaged contents."""
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
     from windlass.model.copied_home import describe_copy
@@ -51,6 +60,8 @@ def examine() -> Iterator[Finding]:
         return
     yield from _home(home)
     yield _space(home)
+    if contents:
+        yield _contents(home)
     try:
         seen = probe_server(home)
     except WindlassError as error:
@@ -133,6 +144,30 @@ def _space(home: Home) -> Finding:
         )
         return Finding("disk", "warning", text, remedy)
     return Finding("disk", "ok", text)
+
+
+def _contents(home: Home) -> Finding:
+    from windlass.cli.output.text import counted
+    from windlass.model.text.quantities import format_size
+    from windlass.worker.blobs.verified_reads import DAMAGED, verify_all
+
+    damaged, number, total = [], 0, 0
+    for digest, size, is_intact in verify_all(str(home.blobs)):
+        number += 1
+        total += size
+        if not is_intact:
+            damaged.append(f"{digest} ({format_size(size)})")
+    if not damaged:
+        text = f"{counted(number, 'content')} verified, {format_size(total)}"
+        return Finding("contents", "ok", text)
+    return Finding(
+        "contents", "error",
+        f"{len(damaged)} of {counted(number, 'content')} were damaged and set aside: "
+        f"{', '.join(damaged[:_MOST_NAMED])}{', ...' if len(damaged) > _MOST_NAMED else ''}",
+        "Code and calls are sent again with the next submission. Values and checkpoints need a\n"
+        f"copy: put it into {home.blobs} in place of {DAMAGED}... Check the disk and the memory of "
+        "this machine.",
+    )  # fmt: skip
 
 
 def _named_server() -> Finding | None:

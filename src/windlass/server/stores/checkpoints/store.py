@@ -78,7 +78,7 @@ class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A validated record file. A trial's own process wrote it, so it is untrusted."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+    name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^/\x00]+\Z")]
     is_folder: bool
     manifest: Digest
     time: float
