@@ -74,7 +74,8 @@ def test_an_invalid_digest_is_refused(server: Server, digest: str) -> None:
     refused(server, {**request(), "provenance": {"packages": digest}})
     refused(server, {**request(), "attachments": {digest: "aGVsbG8="}})
     if digest:
-        assert server.ask("GET", f"{API}/blobs/{quote(digest, safe='')}")[0] == 404
+        expected = 400 if "\x00" in digest else 404
+        assert server.ask("GET", f"{API}/blobs/{quote(digest, safe='')}")[0] == expected
     files = [["a", "f", digest, 5]]
     manifest = json.dumps({"files": files, "version": 1}, separators=(",", ":")).encode()
     assert server.ask("POST", f"{API}/snapshots", manifest)[0] == 400
