@@ -28,7 +28,7 @@ from windlass.operator.job_kinds import BY_NAME
 from windlass.operator.names import MEMORY
 
 Role = dict[str, Any]
-RIGGED = Path(__file__).parents[2] / "operator_with_faults.py"
+RIGGED = Path(__file__).parents[2] / "support" / "operator_with_faults.py"
 MERGE = "application/merge-patch+json"
 # A container's first process ignores SIGTERM unless it handles the signal: the kubelet would wait
 # two seconds and kill it.
