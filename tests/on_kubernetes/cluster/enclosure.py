@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from on_kubernetes.cluster.build import PAUSE
+from on_kubernetes.cluster.builds.kubernetes import PAUSE
 from on_kubernetes.cluster.commands import ClusterError, run
 from on_kubernetes.cluster.locations import LOGS, NAME, SOCKET, STATE
 from on_kubernetes.cluster.wait import NeverHappenedError, end_process, wait_until

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from on_kubernetes.cluster import enclosure, settings
-from on_kubernetes.cluster.build import BINARIES
+from on_kubernetes.cluster.builds.kubernetes import BINARIES
 from on_kubernetes.cluster.commands import ClusterError
 from on_kubernetes.cluster.credentials import AUTHORITY, TOKENS, kubeconfig_of
 from on_kubernetes.cluster.locations import (

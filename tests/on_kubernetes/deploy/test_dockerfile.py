@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from on_kubernetes.cluster.dockerfile import DOCKERFILE, PROJECT, Stage, stages
-from on_kubernetes.cluster.images import PACKAGES
+from on_kubernetes.cluster.builds.dockerfile import DOCKERFILE, PROJECT, Stage, stages
+from on_kubernetes.cluster.builds.images import PACKAGES
 from on_kubernetes.deploy.manifests import DEPLOY, NAMED
 from windlass.authoring.checks.toml_lines import loads
 

@@ -7,8 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
-from on_kubernetes.cluster import debian
-from on_kubernetes.cluster.build import PAUSE
+from on_kubernetes.cluster.builds import debian
+from on_kubernetes.cluster.builds.kubernetes import PAUSE
 from on_kubernetes.cluster.commands import run
 from on_kubernetes.cluster.locations import CACHE, PAUSE_IMAGE, WORKER_IMAGE
 

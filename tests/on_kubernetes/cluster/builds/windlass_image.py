@@ -14,9 +14,9 @@ import tarfile
 from pathlib import Path
 
 from on_kubernetes.cluster import enclosure
+from on_kubernetes.cluster.builds.dockerfile import DOCKERFILE, PROJECT, Stage, stages
+from on_kubernetes.cluster.builds.images import IMAGES, PATH, write_archive
 from on_kubernetes.cluster.commands import run
-from on_kubernetes.cluster.dockerfile import DOCKERFILE, PROJECT, Stage, stages
-from on_kubernetes.cluster.images import IMAGES, PATH, write_archive
 from on_kubernetes.cluster.locations import CACHE, SOCKET, STATE
 from on_kubernetes.cluster.lock import locked
 from on_kubernetes.pod_mounts import Mounts, package_index

@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from on_kubernetes.cluster import debian
+from on_kubernetes.cluster.builds import debian
 from on_kubernetes.cluster.commands import ClusterError, run, run_logged
 from on_kubernetes.cluster.locations import CACHE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 DOCKERFILE = PROJECT / "deploy" / "Dockerfile"
 
 _KNOWN = ("ARG", "FROM", "RUN", "COPY", "USER", "WORKDIR", "ENV", "CMD", "ENTRYPOINT")
