@@ -100,12 +100,12 @@ def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iter
     version.windlass("server", "stop")  # otherwise this version would have to
 
 
-def check_refusal(told: str, server: Version, client: Version) -> None:
+def check_refusal(message: str, server: Version, client: Version) -> None:
     """Check that the error names both versions and the remedy."""
-    assert "VersionMismatch" in told or told.startswith("Error")
-    assert f"is version {server.number}" in told
-    assert f"this is Windlass {client.number}" in told
-    assert "windlass server stop (running trials continue)" in told
+    assert "VersionMismatch" in message or message.startswith("Error")
+    assert f"is version {server.number}" in message
+    assert f"this is Windlass {client.number}" in message
+    assert "windlass server stop (running trials continue)" in message
 
 
 def test_servers_and_clients_of_two_versions_refuse_and_can_replace_each_other(
@@ -142,8 +142,8 @@ def test_a_waiting_client_gets_an_error_when_a_server_of_another_version_starts(
     assert newer.windlass("server", "stop").returncode == 0
     eventually(newer.lists_a_running_trial, "it goes on")
     os.kill(waiting.pid, signal.SIGCONT)
-    _, told = waiting.communicate(timeout=PATIENCE)
+    _, output = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 1
-    check_refusal(told, newer, this)
+    check_refusal(output, newer, this)
     (folder / "a").touch()
     assert newer.work("result", "1").stdout.startswith("a 1 ")
