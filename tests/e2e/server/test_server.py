@@ -41,8 +41,8 @@ def work(name, folder):
 
 def described(home: Path) -> dict[str, Any]:
     """Return the server's description of itself."""
-    told: dict[str, Any] = json.loads((home / "server.json").read_text())
-    return told
+    record: dict[str, Any] = json.loads((home / "server.json").read_text())
+    return record
 
 
 def is_running(pid: int) -> bool:
@@ -153,11 +153,11 @@ def test_a_waiting_client_restarts_a_killed_server_and_nothing_is_lost(
 
 def test_a_stale_server_file_does_not_block_a_start(home: Path) -> None:
     assert wl.Client().server_info().pid == described(home)["pid"]
-    told = described(home)
+    record = described(home)
     with _listener() as (url, requests):
         for left in (
-            json.dumps({**told, "pid": os.getpid(), "url": url}),  # both belong to others now
-            json.dumps({**told, "version": "0.0.9"}),
+            json.dumps({**record, "pid": os.getpid(), "url": url}),  # both belong to others now
+            json.dumps({**record, "version": "0.0.9"}),
             '{"url": 7',
         ):
             kill_server(home)
@@ -188,11 +188,11 @@ def _listener() -> Iterator[tuple[str, list[str]]]:
 def test_a_server_of_another_version_is_named_with_a_remedy(home: Path) -> None:
     client = wl.Client()
     assert client.server_info().version == __version__
-    told = (home / "server.json").read_text()
-    (home / "server.json").write_text(told.replace(f'"{__version__}"', '"9.9.1"'))
+    text = (home / "server.json").read_text()
+    (home / "server.json").write_text(text.replace(f'"{__version__}"', '"9.9.1"'))
     with pytest.raises(wl.VersionMismatch) as caught:
         wl.Client().server_info()
-    (home / "server.json").write_text(told)
+    (home / "server.json").write_text(text)
     assert "is version 9.9.1" in str(caught.value)
     assert f"this is Windlass {__version__}" in str(caught.value)
     assert "windlass server stop" in str(caught.value)
