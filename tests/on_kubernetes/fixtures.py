@@ -50,10 +50,10 @@ def shared(how: int = fcntl.LOCK_SH) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     """The cluster. Without one, the test is skipped with instructions."""
-    found = find_cluster()
-    if found is None:
+    members = find_cluster()
+    if members is None:
         pytest.skip(HOW_TO)
-    return found
+    return members
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ def main():
         "logs": logs,
         "all_logs": all_logs,
         "events": sorted(events),
-        "jobs": [each.metadata.name for each in training.list_jobs()],
+        "jobs": [job.metadata.name for job in training.list_jobs()],
     }
     training.delete_job("mnist")
     print("SEEN " + json.dumps(seen))

@@ -41,7 +41,7 @@ def build() -> None:
     tree = work / "source"
     if not tree.exists():
         _unpack_source(work).rename(tree)
-    command = ("nice", "make", "all", f"WHAT={' '.join(f'cmd/{each}' for each in PROGRAMS)}")
+    command = ("nice", "make", "all", f"WHAT={' '.join(f'cmd/{program}' for program in PROGRAMS)}")
     run_logged(command, log, cwd=tree, env=_build_environment())
 
     built = work / "binaries"
