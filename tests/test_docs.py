@@ -319,8 +319,8 @@ class Reader:
 def _shown_after(example: Example, examples: list[Example]) -> Example | None:
     """The text block with the output of an example."""
     following = examples[examples.index(example) + 1 :]
-    is_told = bool(following) and following[0].mark("prints") is not None
-    return following[0] if is_told else None
+    is_reported = bool(following) and following[0].mark("prints") is not None
+    return following[0] if is_reported else None
 
 
 def _joined(parts: list[Example]) -> str:

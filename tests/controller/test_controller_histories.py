@@ -167,7 +167,7 @@ class Expecting(RuleBasedStateMachine):
         assert self.expectations.outstanding("other", view, self.now) == 0.0
 
 
-ASKED = st.fixed_dictionaries({"chief": st.integers(0, 1), "worker": st.integers(0, 5)})
+SIZES_BY_ROLE = st.fixed_dictionaries({"chief": st.integers(0, 1), "worker": st.integers(0, 5)})
 MACHINE = Capacity(cpus=6, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(4)))
 
 
@@ -195,7 +195,7 @@ class Admissions(RuleBasedStateMachine):
     def created(self, key):
         return "abcd".index(key)
 
-    @rule(key=KEYS, sizes=ASKED, gpus=st.booleans())
+    @rule(key=KEYS, sizes=SIZES_BY_ROLE, gpus=st.booleans())
     def ask(self, key, sizes, gpus):
         """A job arrives or requests another size. The needs of a replica stay the same."""
         if key in self.specs:

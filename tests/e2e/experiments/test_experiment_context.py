@@ -114,15 +114,15 @@ def test_an_exception_of_the_block_takes_precedence(home: Path, gate: Path) -> N
 def test_an_exception_of_the_block_waits_for_generators_and_prints_a_notice(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_told = threading.Event()
+    is_reported = threading.Event()
 
     class PrintedText(io.StringIO):
         def write(self, text: str) -> int:
-            is_told.set()
+            is_reported.set()
             return super().write(text)
 
     def build(trial: wl.Trial[Any]) -> None:
-        is_told.wait()
+        is_reported.wait()
         trial.add(TRUE)
 
     stream = PrintedText()

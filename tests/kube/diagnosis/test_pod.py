@@ -15,11 +15,11 @@ import pytest
 from windlass.kube.diagnosis.pod import explain
 from windlass.kube.explanation import Explanation
 
-SAID = Path(__file__).parent / "recorded_pods"
+RECORDED_PODS = Path(__file__).parent / "recorded_pods"
 NOW = 2e9
 REGISTRY = "127.0.0.1:47199/lab"
 
-TOLD = {
+EXPLANATIONS = {
     "claim-missing": ("VolumeMissing", "There is no volume claim data in namespace lab."),
     "evicted": (
         "Evicted",
@@ -107,7 +107,7 @@ TOLD = {
 
 
 def recorded_pod(name: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((SAID / f"{name}.json").read_text())
+    record: dict[str, Any] = json.loads((RECORDED_PODS / f"{name}.json").read_text())
     return record
 
 
@@ -118,13 +118,13 @@ def explained(seen: dict[str, Any]) -> Explanation:
 
 
 def test_every_recording_has_an_explanation() -> None:
-    assert sorted(TOLD) == sorted(path.stem for path in SAID.glob("*.json"))
+    assert sorted(EXPLANATIONS) == sorted(path.stem for path in RECORDED_PODS.glob("*.json"))
 
 
-@pytest.mark.parametrize("name", sorted(TOLD))
+@pytest.mark.parametrize("name", sorted(EXPLANATIONS))
 def test_the_explanation_is_in_terms_of_the_user(name: str) -> None:
     explanation = explained(recorded_pod(name))
-    assert (explanation.reason, explanation.sentence) == TOLD[name]
+    assert (explanation.reason, explanation.sentence) == EXPLANATIONS[name]
     assert explanation.remedy or name == "too-late"
 
 

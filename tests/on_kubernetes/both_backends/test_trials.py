@@ -132,7 +132,7 @@ def test_secrets_and_variables_reach_only_the_program(
     trial = backend.run(confide, secrets={"TOKEN": value}, env={"MOOD": "fine"}).submit()
     masked_lines = ["halves: ***", "the token is ***", "to stderr ***"]
     eventually(lambda: sorted(trial.logs()) == masked_lines, "it has said all")
-    assert value not in _told(backend), "nobody who may look into the cluster sees it"
+    assert value not in _object_texts(backend), "nobody who may look into the cluster sees it"
     trial.ask_to_stop("enough")
     assert trial.result(timeout=PATIENCE) == (len(value), "fine")
     assert (trial.refresh().state, trial.asked_to_stop) == ("SUCCEEDED", "enough")
@@ -141,7 +141,7 @@ def test_secrets_and_variables_reach_only_the_program(
     eventually(lambda: not traces(backend.home, value), "nothing here has it")
 
 
-def _told(backend: Backend) -> str:
+def _object_texts(backend: Backend) -> str:
     """All readable data of the objects of trials in the cluster, with their Secrets."""
     message = ""
     for item in backend.objects():

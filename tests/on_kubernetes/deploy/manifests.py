@@ -88,7 +88,7 @@ def wait_available(connection: Connection, namespace: str, name: str, number: in
     try:
         eventually(is_available, f"{name} is available", patience=240)
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{_said(connection, namespace, name)}") from None
+        raise AssertionError(f"{error}\n{_status_and_log(connection, namespace, name)}") from None
 
 
 def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
@@ -114,7 +114,7 @@ def _is_ready(pod: Object) -> bool:
     )
 
 
-def _said(connection: Connection, namespace: str, name: str) -> str:
+def _status_and_log(connection: Connection, namespace: str, name: str) -> str:
     statuses: list[Any] = []
     for pod in pods_of(connection, namespace, name):
         statuses.append(pod["status"])

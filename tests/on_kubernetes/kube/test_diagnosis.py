@@ -71,7 +71,7 @@ def test_every_pod_that_does_not_run_is_explained(
         connection.request("POST", f"{base}/pods", {"metadata": {"name": name}, "spec": spec})
     explanations: dict[str, Explanation | None] = {}
 
-    def all_told() -> bool:
+    def all_explained() -> bool:
         for name, reason in REASONS.items():
             if (was := explanations.get(name)) is None or was.reason != reason:
                 explanations[name] = _explained(connection, name)
@@ -81,12 +81,12 @@ def test_every_pod_that_does_not_run_is_explained(
         )
 
     try:
-        eventually(all_told, "each pod is explained as it should be")
+        eventually(all_explained, "each pod is explained as it should be")
     except AssertionError:
         wrong = {
             n: explanations.get(n)
             for n, why in REASONS.items()
-            if not _is_told(explanations.get(n), n, why)
+            if not _is_reported(explanations.get(n), n, why)
         }
         seen_pods = {name: _seen(connection, name) for name in wrong}
         pytest.fail(f"{wrong}\n{json.dumps(seen_pods, indent=1)}")
@@ -185,16 +185,16 @@ def test_tainted_machines_differ_from_machines_without_a_resource(
         )  # fmt: skip
         _make(connection, {"nvidia.com/gpu": "2"}, nodeSelector=labels)
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             explanation = _explained(connection, "refused")
             return explanation is not None and "tainted (dedicated=ml)" in explanation.sentence
 
-        eventually(is_told, "the taint is reported")
+        eventually(is_reported, "the taint is reported")
     finally:
         connection.request("DELETE", f"/api/v1/nodes/{node}")
 
 
-def _is_told(explanation: Explanation | None, name: str, reason: str) -> bool:
+def _is_reported(explanation: Explanation | None, name: str, reason: str) -> bool:
     if name == "pull-secret-missing" and explanation is not None:
         return explanation.reason in (reason, "PullSecretMissing")
     return explanation is not None and explanation.reason == reason

@@ -76,12 +76,12 @@ class OperatorProcess:
         """The address of its health server, once it prints it."""
         addresses: list[str] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             assert self._process.poll() is None, self.output
             addresses[:] = re.findall(r"metrics: (http://127\.0\.0\.1:\d+)", self.output)
             return bool(addresses)
 
-        eventually(is_told, "the operator says where it listens")
+        eventually(is_reported, "the operator says where it listens")
         return addresses[0]
 
     def ask(self, path: str) -> tuple[int, str]:

@@ -128,7 +128,7 @@ def test_a_permanent_refusal_of_the_api_fails_the_job_once_with_field_and_reason
         assert end["message"].startswith("spec.tfReplicaSpecs.Worker.template")
         assert message in end["message"]
         event = f"InvalidSpec: {end['message']}"
-        eventually(partial(_is_told, jobs, name, event), "an event reports it")
+        eventually(partial(_is_reported, jobs, name, event), "an event reports it")
         assert [event for event in jobs.events(name) if "Service" not in event] == [event]
     assert not jobs.pods()
     assert "Traceback" not in operator.output
@@ -166,7 +166,7 @@ def _labelled(role: Role, text: str) -> Role:
     return role
 
 
-def _is_told(jobs: Jobs, name: str, event: str) -> bool:
+def _is_reported(jobs: Jobs, name: str, event: str) -> bool:
     return event in jobs.events(name)
 
 

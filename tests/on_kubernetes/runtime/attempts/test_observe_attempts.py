@@ -83,7 +83,7 @@ def test_unscheduled_pods_are_explained_without_a_request(
     with RequestLog("events") as event_requests, RequestLog("pods") as pod_requests:
         make_all(runtime, job)
         eventually(
-            lambda: are_told(runtime, job, "(planet=x)"),
+            lambda: are_reported(runtime, job, "(planet=x)"),
             "all waits are reported with their reasons",
         )
     assert event_requests.paths == []
@@ -101,7 +101,7 @@ def test_all_pending_pods_of_a_namespace_are_explained_by_one_request(
         make_all(runtime, job)
         message = f"There is no secret none in namespace {namespace.name}."
         eventually(
-            lambda: are_told(runtime, job, message), "all waits are reported with their reasons"
+            lambda: are_reported(runtime, job, message), "all waits are reported with their reasons"
         )
         # After the reports, the pods are checked again now and then.
         seen = len(event_requests.paths)
@@ -120,7 +120,7 @@ def make_all(runtime: KubernetesRuntime, job: Job) -> None:
         runtime.create(job, ReplicaId("main", index, 1), Assignment())
 
 
-def are_told(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
+def are_reported(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
     seen = runtime.list(job)
     return len(seen) == PODS and all(what in replica.message for replica in seen)
 

@@ -104,18 +104,18 @@ def test_the_reason_why_a_trial_does_not_start_is_reported_soon_with_a_remedy(
     expected = {**TOLD, **FAILED, "quota": quota}
     took: dict[str, float] = {}
 
-    def are_told() -> bool:
+    def are_reported() -> bool:
         for name, (_, sentence, remedy) in expected.items():
             line = status_line(trials[name])
-            is_told = all(
+            is_reported = all(
                 part.format(namespace=namespace.name) in line for part in (sentence, remedy)
             )
-            if name not in took and is_told:
+            if name not in took and is_reported:
                 took[name] = time.time() - since[name]
         return set(took) == set(expected)
 
     try:
-        eventually(are_told, "each gets the reason and the next step")
+        eventually(are_reported, "each gets the reason and the next step")
     except AssertionError:
         left = {name: status_line(trials[name]) for name in expected if name not in took}
         pytest.fail(f"not told: {left}; told after {took}")
