@@ -79,7 +79,7 @@ def test_pods_of_an_operator_job_on_a_lost_node_restart_when_there_is_a_node(
 ) -> None:
     names = ["train-worker-0", "train-worker-1"]
     jobs.create("TFJob", "train", Worker=gate.equip(jobs.role(2, _STAY, restartPolicy="ExitCode")))
-    eventually(lambda: all(jobs.says(name, "attempt 1") for name in names), "both run")
+    eventually(lambda: all(jobs.has_printed(name, "attempt 1") for name in names), "both run")
     kubelet.stop()
     core.delete_node(NODE)
     eventually(
@@ -88,7 +88,7 @@ def test_pods_of_an_operator_job_on_a_lost_node_restart_when_there_is_a_node(
     )  # fmt: skip
     kubelet.start()
     eventually(
-        lambda: all(jobs.says(name, "attempt 2") for name in names),
+        lambda: all(jobs.has_printed(name, "attempt 2") for name in names),
         "both run again", patience=2 * PATIENCE,
     )  # fmt: skip
     gate.create("end")
