@@ -40,6 +40,7 @@ def benchmark(name: str) -> Callable[[Benchmark], Benchmark]:
 def all_benchmarks() -> dict[str, Benchmark]:
     """Every benchmark by its name, in the order in which they are run and shown."""
     from benchmarks import (  # noqa: F401 -- importing them registers them
+        busy,
         calls,
         crowds,
         experiments,
@@ -73,6 +74,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
         "reports",
         "checkpoint",
         "idle",
+        "busy",
         "listing",
         "lists",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,23 @@ def test_a_script_that_hangs_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "hangs.py"]
     with pytest.raises(subprocess.TimeoutExpired):
         warm_interpreter.run(command, cwd=tmp_path, env=os.environ, timeout=0.1)
+
+
+def test_a_started_script_runs_until_it_is_signalled(tmp_path: Path) -> None:
+    program = "import os, signal; print(os.environ['PYTHONUNBUFFERED']); signal.pause()"
+    (tmp_path / "waits.py").write_text(program)
+    reader, writer = os.pipe()
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = warm_interpreter.start(
+        [sys.executable, "waits.py"], cwd=tmp_path, env=env, output=writer
+    )
+    os.close(writer)
+    with open(reader) as output:
+        assert output.readline() == "1\n", "it is not buffered"
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=PATIENCE) == process.poll() == -signal.SIGTERM
+        process.kill()  # it has ended: nothing happens
+        assert output.read() == ""

@@ -2,6 +2,7 @@
 
 import pytest
 
+import warm_interpreter
 from on_kubernetes.both_backends.fixtures import backend, dialled, local_home, reached
 from on_kubernetes.fixtures import (
     admin,
@@ -28,6 +29,13 @@ __all__ = [
     "namespace", "operator", "others", "own_cluster", "proxy", "reached", "sharing", "turnstile",
     "windlass_image",
 ]  # fmt: skip
+
+
+# Most commands of these tests import the client of the cluster, which takes as long as the rest.
+warm_interpreter.also_import(
+    "kubernetes.client", "kubernetes.config", "windlass.kube.check_cluster",
+    "windlass.operator.install_crds", "windlass.operator.operator",
+)  # fmt: skip
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

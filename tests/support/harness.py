@@ -68,6 +68,18 @@ def stop_trials(home: Path) -> None:
             os.environ["WINDLASS_HOME"] = before
 
 
+def windlass(
+    *words: str | Path | int, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of Windlass to its end and capture its output as text."""
+    return warm_interpreter.run(
+        [warm_interpreter.WINDLASS, *map(str, words)],
+        cwd=cwd or Path.cwd(),
+        env={**os.environ, **(env or {})},
+        timeout=PATIENCE,
+    )
+
+
 class Project:
     """A user's folder. Tests write files into it and run them as a user does."""
 

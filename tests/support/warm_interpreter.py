@@ -2,8 +2,8 @@
 
 A short command spends most of its time on the start of Python and its imports. Each test process
 pays for these once: `run` sends the command, its environment, folder and streams to a fork server,
-and the fork becomes an ordinary process of that command. Other programs, and environments with
-other settings of Python, start in a new interpreter.
+and the fork becomes an ordinary process of that command; `start` does not wait for its end. Other
+programs, and environments with other settings of Python, start in a new interpreter.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ WINDLASS = str(Path(sys.executable).parent / "windlass")
 _IMPORTED = ("authoring", "cli", "client", "comparison", "model", "packaging", "worker")
 # Variables that Python or a module of Windlass reads only once.
 _READ_AT_START = ("PYTHON", "LD_", "WINDLASS_TRIAL_ID", "WINDLASS_AWAY")
+_UNBUFFERED = "PYTHONUNBUFFERED"  # a fork applies it when it opens its streams
+_also: list[str] = []
 _server: _ForkServer | None = None
 _starting = threading.Lock()
 
@@ -62,6 +64,22 @@ def run(
         return subprocess.CompletedProcess(command, code, _text(stdout), _text(own_stderr))
 
 
+def start(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int
+) -> Started | subprocess.Popen[bytes]:
+    """Start a command without input. Its output and errors go to an open file."""
+    if _is_ours(command, env):
+        return _fork_server().start(command, cwd, env, output, output)
+    return subprocess.Popen(
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+    )
+
+
+def also_import(*modules: str) -> None:
+    """Import these modules too, before the first fork: those that many commands of a test need."""
+    _also.extend(modules)
+
+
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode().replace("\r\n", "\n").replace("\r", "\n")
@@ -84,7 +102,11 @@ def _can_watch_processes() -> bool:
 
 
 def _settings_of_python(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
+    return {
+        name: value
+        for name, value in env.items()
+        if name.startswith(_READ_AT_START) and name != _UNBUFFERED
+    }
 
 
 # Tests may change the environment later; the fork server starts with this one.
@@ -101,6 +123,43 @@ def _fork_server() -> _ForkServer:
         return _server
 
 
+class Started:
+    """A command in a fork, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, command: Sequence[str], answers: socket.socket) -> None:
+        self._command = command
+        self._answers = answers
+        self.pid = int.from_bytes(_read(answers, 4), "little")
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, the negative number of a signal, or none while it runs."""
+        try:
+            return self.wait(timeout=0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code, or the negative number of a signal."""
+        if self._code is None:
+            self._answers.settimeout(timeout)
+            try:
+                self._code = int.from_bytes(_read(self._answers, 4), "little", signed=True)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(self._command, timeout or 0) from None
+            self._answers.close()
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the process unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+
 class _ForkServer:
     """The tests' end of the fork server."""
 
@@ -109,7 +168,7 @@ class _ForkServer:
         self._sending = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), *_also],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=_ENVIRONMENT,
@@ -125,22 +184,26 @@ class _ForkServer:
         timeout: float,
     ) -> int:
         """Run a command in a fork and return its exit code, or the negative number of a signal."""
+        started = self.start(command, cwd, env, stdout.fileno(), stderr.fileno())
+        try:
+            return started.wait(timeout)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            raise
+
+    def start(
+        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdout: int, stderr: int
+    ) -> Started:
+        """Start a command in a fork."""
         answers, theirs = socket.socketpair()
-        with answers, tempfile.TemporaryFile() as request, open(os.devnull, "rb") as stdin:
-            with theirs:
-                words = {"command": list(command), "cwd": str(cwd), "env": dict(env)}
-                request.write(json.dumps(words).encode())
-                request.seek(0)
-                files = [request, stdin, stdout, stderr, theirs]
-                with self._sending:
-                    socket.send_fds(self._requests, [b"."], [file.fileno() for file in files])
-            pid = int.from_bytes(_read(answers, 4), "little")
-            answers.settimeout(timeout)
-            try:
-                return int.from_bytes(_read(answers, 4), "little", signed=True)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(command, timeout) from None
+        with theirs, tempfile.TemporaryFile() as request, open(os.devnull, "rb") as stdin:
+            words = {"command": list(command), "cwd": str(cwd), "env": dict(env)}
+            request.write(json.dumps(words).encode())
+            request.seek(0)
+            files = [request.fileno(), stdin.fileno(), stdout, stderr, theirs.fileno()]
+            with self._sending:
+                socket.send_fds(self._requests, [b"."], files)
+        return Started(command, answers)
 
     def close(self) -> None:
         """Stop the fork server. Running commands continue."""
@@ -157,9 +220,9 @@ def _read(answers: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(requests: socket.socket) -> None:
+def _serve(requests: socket.socket, also: Sequence[str]) -> None:
     """Fork for each request, and report each exit, until the tests close the socket."""
-    _import_windlass()
+    _import_windlass(also)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     selector = selectors.DefaultSelector()
     selector.register(requests, selectors.EVENT_READ)
@@ -196,7 +259,7 @@ def _report(answers: socket.socket, number: int) -> None:
         pass
 
 
-def _import_windlass() -> None:
+def _import_windlass(also: Sequence[str]) -> None:
     import gc
     import importlib
     import pkgutil
@@ -207,6 +270,8 @@ def _import_windlass() -> None:
     for package in _IMPORTED:
         for module in pkgutil.walk_packages([f"{folder}/{package}"], f"windlass.{package}."):
             importlib.import_module(module.name)
+    for name in also:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
@@ -250,6 +315,8 @@ def _report_uncaught(error: BaseException) -> None:
 def _open_streams() -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if os.environ.get(_UNBUFFERED):
+        sys.stdout.reconfigure(line_buffering=True)
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
 
 
@@ -302,4 +369,4 @@ def _finish(code: int) -> int:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 KUBE, ALONE = "tests/on_kubernetes/", "tests/on_kubernetes/alone/"
+_LONG = 20  # short tests: the weight of a test that waits
 
 
 class Scheduling(LoadFileScheduling):
@@ -47,11 +48,15 @@ class Scheduling(LoadFileScheduling):
 
 
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Order the files: many tests first, then those on a cluster, then those that need it alone."""
+    """Order the files: many tests first, then those on a cluster, then those that need it alone.
+
+    A test that mostly waits starts early, so that the last of a run are short.
+    """
     items = list(items)
     sizes: dict[str, int] = {}
     for item in items:
-        sizes[_file_of(item)] = sizes.get(_file_of(item), 0) + 1
+        weight = _LONG if item.get_closest_marker("waits") else 1
+        sizes[_file_of(item)] = sizes.get(_file_of(item), 0) + weight
     others = [item for item in items if not item.nodeid.startswith(KUBE)]
     shared = [
         item for item in items if item.nodeid.startswith(KUBE) and not item.nodeid.startswith(ALONE)

@@ -8,8 +8,9 @@ from windlass.kube.api.resource_kinds import Kind
 from windlass.model.job import RestartPolicy
 
 GROUP, VERSION = "kubeflow.org", "v1"
-# Objects whose `managedBy` names another operator are ignored.
+# The values of `managedBy`, which the definitions list too. Objects of other operators are ignored.
 OUR_NAMES = frozenset({"", "kubeflow.org/training-operator", "windlass.dev/operator"})
+OTHER_OPERATORS = frozenset({"kueue.x-k8s.io/multikueue"})
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from windlass.model.requests import API
@@ -60,6 +61,7 @@ class _App:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._large_sends = asyncio.Lock()
         describing = Route("GET", f"{API}/schema/openapi.json", self._describe_api)
         self._routes = Routes([*_described_routes(), describing])
 
@@ -71,7 +73,7 @@ class _App:
             answer = await route.answer(request, self._services, blanks, query)
         except Exception as error:  # noqa: BLE001 -- the client gets every error as a response
             answer = answer_to(error, self._services.home.path)
-        await send_answer(answer, receive, send)
+        await send_answer(answer, receive, send, self._large_sends)
 
     async def _describe_api(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

@@ -12,6 +12,7 @@ from windlass.model.hardware.resources import Capacity
 from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
 from windlass.server.operations.experiment_leases import ExperimentLeases
+from windlass.server.operations.shared_log_pages import SharedLogPages
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -44,6 +45,7 @@ class Services:
     blobs: BlobStore
     garbage: Garbage
     logs: LogStore
+    log_pages: SharedLogPages
     outputs: ArtifactStore
     metrics: MetricStore
     metric_reader: MetricReader

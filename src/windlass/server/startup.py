@@ -10,11 +10,14 @@ import os
 import resource
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
@@ -30,9 +33,11 @@ from windlass.runtimes.local.warm_launchers import Launchers
 from windlass.server.app import create_app
 from windlass.server.db.base import Database
 from windlass.server.db.sqlite import SqliteDatabase
+from windlass.server.log_file import open_log
 from windlass.server.operations.controller_store import ControllerStore
 from windlass.server.operations.dependents import Dependents
 from windlass.server.operations.experiment_leases import ExperimentLeases
+from windlass.server.operations.shared_log_pages import SharedLogPages
 from windlass.server.operations.stop import tell_to_stop
 from windlass.server.services import Services
 from windlass.server.stores.artifacts import ArtifactStore
@@ -52,15 +57,16 @@ from windlass.server.stores.workspaces import WorkspaceStore
 from windlass.server.web.agent_token import agent_token
 from windlass.server.web.error_responses import to_fault
 from windlass.server.web.http_protocol import Connection
-from windlass.server.web.listen_address import read_listening
+from windlass.server.web.listen_address import BACKLOG, read_listening
 from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
+from windlass.server.web.open_connections import OpenConnections
 from windlass.version import __version__
 from windlass.worker.common.atomic_files import write_json
 from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
 
 _LOCK_PATIENCE = 15
-_LARGEST_LOG = 20 << 20
 _HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
@@ -73,16 +79,17 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     sys.setswitchinterval(0.0005)
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
-    _open_log(home)
+    open_log(home.server_log)
     faulthandler.enable()  # writes a stack trace on a crash
-    _allow_many_files()
+    most_files = _allow_many_files()
     ready = _Ready(ready_fd)
     try:
         lock = _lock(home)
         if lock is None:
-            ready.say("Another server uses this home directory and does not stop.")
+            holder = describe_process(find_holder(home.server_lock))
+            ready.say(f"Another server uses this home directory and does not stop: {holder}.")
             return 1
-        asyncio.run(_serve(home, ready, lock, launchers))
+        asyncio.run(_serve(home, ready, lock, launchers, OpenConnections(most_files)))
     except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
         _log.exception("the server ends")
         fault = to_fault(error, home.path)
@@ -118,6 +125,13 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._hub = hub
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            # uvicorn uses its backlog for two limits: the connections that wait in the kernel, and
+            # the connections that the event loop accepts at once. Only the second should be low.
+            listener.listen(BACKLOG)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
         # Do not call the method of uvicorn: it raises the signal again before the cleanup after
         # `serve`.
@@ -125,7 +139,10 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> None:
+async def _serve(
+    home: Home, ready: _Ready, lock: int, launchers: Launchers, open_connections: OpenConnections
+) -> None:
+    asyncio.get_running_loop().set_exception_handler(open_connections.handle_loop_error)
     listening = read_listening()
     listener = listening.open()
     database = SqliteDatabase(home.database)
@@ -138,7 +155,8 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
     app = create_app(services, _token(home), listening.hosts)
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=_protocol(open_connections),
+        backlog=open_connections.accepted_at_once,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -172,6 +190,11 @@ async def _serve(home: Home, ready: _Ready, lock: int, launchers: Launchers) -> 
         services.checkpoint_reader.close()
         database.close()
         _log.info("stopped; running trials continue")
+
+
+def _protocol(open_connections: OpenConnections) -> type[asyncio.Protocol]:
+    # uvicorn calls it like a class.
+    return cast("type[asyncio.Protocol]", partial(Connection, open_connections=open_connections))
 
 
 async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
@@ -255,6 +278,7 @@ def _assemble(
         blobs=blobs,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=logs,
+        log_pages=SharedLogPages(logs),
         outputs=ArtifactStore(home.path),
         metrics=metrics,
         metric_reader=reader,
@@ -349,22 +373,10 @@ def _token(home: Home) -> str:
     return token
 
 
-def _allow_many_files() -> None:
-    """Raise the limit of open files: the process that started the server may have a low limit."""
+def _allow_many_files() -> int:
+    """Raise the limit of open files, which may be low in the client's process, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _open_log(home: Home) -> None:
-    try:
-        if home.server_log.stat().st_size > _LARGEST_LOG:
-            os.replace(home.server_log, home.server_log.with_suffix(".log.1"))
-    except FileNotFoundError:
-        pass
-    handler = logging.FileHandler(home.server_log)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler]
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return wanted if soft == resource.RLIM_INFINITY else max(soft, wanted)

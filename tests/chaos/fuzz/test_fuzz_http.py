@@ -179,6 +179,44 @@ def test_an_unauthenticated_client_cannot_fill_the_servers_memory(
     assert b" 200 " not in answer.split(b"\r\n", 1)[0]
 
 
+@pytest.mark.finding("A3")
+@pytest.mark.parametrize(
+    ("count", "width", "is_allowed"),
+    [(98, 100, True), (99, 100, False), (40, 1500, True), (46, 1500, False)],
+)
+def test_a_head_has_at_most_100_lines_and_64_kilobytes(
+    line: Line, count: int, width: int, is_allowed: bool
+) -> None:
+    more = [f"X-{number}: {'x' * width}" for number in range(count)]
+    with line.connect() as connection:
+        connection.sendall(line.head("GET", "/trials", *more))  # with two lines of its own
+        try:
+            answer = connection.recv(65536)
+        except ConnectionResetError:  # the server closed the connection before it read the rest
+            answer = b"HTTP/1.1 400 "
+    assert answer.startswith(b"HTTP/1.1 200 " if is_allowed else b"HTTP/1.1 400 ")
+
+
+@pytest.mark.finding("A3")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n" + b"a:\r\n" * 31_000,
+        b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2_500,
+        b"GET /api/v1/trials HTTP/1.1\r\n\r\n" * 4_000,
+    ],
+    ids=["header lines", "requests", "requests without a host"],
+)
+def test_hundreds_of_strangers_with_costly_requests_fill_no_memory(line: Line, sent: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(400):
+            connection = stack.enter_context(line.connect())
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError, ConnectionResetError, BrokenPipeError):
+                connection.send(sent)
+        line.assert_well()
+
+
 @pytest.mark.parametrize("path", ["/trials", "/snapshots", "/trials/1/stop"])
 def test_a_body_without_an_end_is_refused(line: Line, path: str) -> None:
     chunk = b"100000\r\n" + b"a" * MEGABYTE + b"\r\n"

@@ -52,7 +52,7 @@ def test_the_kubeflow_client_works_with_its_own_definitions(
     theirs: None, cluster: Cluster, operator: OperatorProcess, jobs: Jobs,
     kubeflow_python: Path, kind: str,
 ) -> None:  # fmt: skip
-    check_client(kubeflow_python, cluster, jobs, kind)
+    check_client(kubeflow_python, cluster, jobs, kind, refuses=False)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,8 @@ import pytest
 from kubernetes import client
 from kubernetes.stream import stream
 
-from harness import BIN, eventually
+import harness
+from harness import eventually
 from on_kubernetes.accounts import admin_connection
 from on_kubernetes.cluster.locations import NODE
 from on_kubernetes.cluster_access import Cluster
@@ -63,6 +62,7 @@ def deployed(
         remove(connection, [disk, *things], namespace.name)
 
 
+@pytest.mark.waits
 def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
     deployed: None, own_cluster: Cluster, namespace: Namespace, connection: Connection,
     tmp_path: Path,
@@ -74,13 +74,10 @@ def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
 
     def windlass(url: str, *words: str) -> str:
         env = {
-            **os.environ, "WINDLASS_SERVER": url, "WINDLASS_TOKEN": token, "NO_COLOR": "1",
+            "WINDLASS_SERVER": url, "WINDLASS_TOKEN": token, "NO_COLOR": "1",
             "WINDLASS_HOME": str(tmp_path / "home"),
         }  # fmt: skip
-        done = subprocess.run(
-            [BIN / "windlass", *words], cwd=project, env=env, capture_output=True, text=True,
-            timeout=240,
-        )  # fmt: skip
+        done = harness.windlass(*words, cwd=project, env=env)
         assert done.returncode == 0, (done.stdout, done.stderr, _log(namespace, pod))
         return done.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import BIN, eventually, stop_server
+import harness
+from harness import eventually, stop_server
 from on_kubernetes.accounts import Accounts, admin_connection
 from on_kubernetes.both_backends.backends import kubeconfig_for
 from on_kubernetes.cluster_access import Cluster
@@ -38,8 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **({"KUBECONFIG": str(config)} if config else {})}
-    return subprocess.run([str(BIN / "windlass"), *words], capture_output=True, text=True, env=env)
+    return harness.windlass(*words, env={"KUBECONFIG": str(config)} if config else {})
 
 
 def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
@@ -180,7 +179,7 @@ def test_permissions_are_printed_for_the_account_and_namespace_of_the_jobs(
     same = windlass("kubernetes", "rights", config=config)
     assert same.stderr == ""
     other = windlass("kubernetes", "rights", config=cluster.kubeconfig)
-    assert "Warning: this shell means another: " in other.stderr
+    assert "Warning: this shell uses another cluster: " in other.stderr
     assert "windlass server stop" in other.stderr
     for done in (alone, same, other):
         role, binding = yaml.safe_load_all(done.stdout)
@@ -221,7 +220,7 @@ def test_a_manifest_equals_the_objects_of_the_server(
     monkeypatch.delenv("WINDLASS_KUBERNETES_IMAGE")
     same = windlass("kubernetes", "manifest", str(job), config=meant)
     other = windlass("kubernetes", "manifest", str(job), config=cluster.kubeconfig)
-    assert same.stderr == "" and "Warning: this shell means another: " in other.stderr
+    assert same.stderr == "" and "Warning: this shell uses another cluster: " in other.stderr
     for done in (same, other):
         secret, pod = yaml.safe_load_all(done.stdout)
         assert {manifest["metadata"]["namespace"] for manifest in (secret, pod)} == {namespace.name}

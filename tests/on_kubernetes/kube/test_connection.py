@@ -210,7 +210,7 @@ def test_a_wrong_token_is_refused_and_changes_nothing(accounts: Accounts) -> Non
     assert "Log in again" in str(caught.value)
     assert caught.value.status == 401
     auth = wl.TokenAuthentication("wrong", server, skip_tls=True)
-    with pytest.raises(wl.KubernetesError, match="does not accept"):
+    with pytest.raises(wl.KubernetesError, match="rejected the login"):
         auth.login()
     assert read_login(Home.find()) is None
 
@@ -230,7 +230,7 @@ def test_an_expired_token_is_refused(accounts: Accounts) -> None:
         return bool(lines)
 
     eventually(is_refused, "the token is not accepted any more")
-    assert f"({account})" in lines[0]
+    assert f"rejected the login as {account}: " in lines[0]
     assert "has expired" in lines[0]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import windlass as wl
-from harness import BIN, PATIENCE, Project, eventually
+from harness import PATIENCE, Project, eventually, windlass
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trials import pods_of
 from pseudo_terminal import Terminal
@@ -53,8 +52,7 @@ def check_tame(text: str) -> None:
 
 def shown(*words: object) -> str:
     """The output of a command."""
-    command = [str(BIN / "windlass"), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    done = windlass(*map(str, words))
     return done.stdout + done.stderr
 
 

@@ -35,8 +35,14 @@ def have_python() -> Path:
     return python
 
 
-def check_client(python: Path, cluster: Cluster, jobs: Jobs, kind: str) -> None:
-    """Check that the client creates a job, waits for it, reads its data, and deletes it."""
+def check_client(
+    python: Path, cluster: Cluster, jobs: Jobs, kind: str, *, refuses: bool = True
+) -> None:
+    """Check that the client creates a job, waits for it, reads its data, and deletes it.
+
+    The job of another controller is left to it. With `refuses`, the definitions refuse the job of
+    a controller that nobody knows; Kubeflow's own definitions leave that to a webhook.
+    """
     done = subprocess.run(
         [python, SCRIPT, jobs.namespace, cluster.image, kind],
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
@@ -54,6 +60,12 @@ def check_client(python: Path, cluster: Cluster, jobs: Jobs, kind: str) -> None:
     assert seen["logs"] == {leader: f"rank {rank} done\n"}
     assert sorted(seen["all_logs"]) == sorted([leader, *workers])
     assert f"{kind.lower()}/mnist" in seen["events"]
-    assert seen["jobs"] == ["mnist"]
+    assert seen["elsewhere"] == "None"
+    if refuses:
+        assert seen["jobs"] == ["elsewhere", "mnist"]
+        assert f"Failed to create {kind}: {jobs.namespace}/unknown" in seen["refusal"]
+        assert "spec.runPolicy.managedBy: Unsupported value" in seen["refusal"]
+    else:
+        assert (seen["jobs"], seen["refusal"]) == (["elsewhere", "mnist", "unknown"], "")
     eventually(lambda: jobs.get(kind, "mnist") is None, "it is deleted")
     jobs.wait_nothing_left()

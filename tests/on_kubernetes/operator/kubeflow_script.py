@@ -40,18 +40,18 @@ def main():
             ),
         )
 
-    metadata = client.V1ObjectMeta(name="mnist", namespace=namespace)
-    policy = KubeflowOrgV1RunPolicy(clean_pod_policy="None")
-    if is_torch:
-        job = KubeflowOrgV1PyTorchJob(
-            api_version="kubeflow.org/v1", kind=kind, metadata=metadata,
-            spec=KubeflowOrgV1PyTorchJobSpec(
-                run_policy=policy,
-                pytorch_replica_specs={"Master": replica(1), "Worker": replica(2)},
-            ),
-        )  # fmt: skip
-    else:
-        job = KubeflowOrgV1TFJob(
+    def job(name, manager):
+        metadata = client.V1ObjectMeta(name=name, namespace=namespace)
+        policy = KubeflowOrgV1RunPolicy(clean_pod_policy="None", managed_by=manager)
+        if is_torch:
+            return KubeflowOrgV1PyTorchJob(
+                api_version="kubeflow.org/v1", kind=kind, metadata=metadata,
+                spec=KubeflowOrgV1PyTorchJobSpec(
+                    run_policy=policy,
+                    pytorch_replica_specs={"Master": replica(1), "Worker": replica(2)},
+                ),
+            )  # fmt: skip
+        return KubeflowOrgV1TFJob(
             api_version="kubeflow.org/v1", kind=kind, metadata=metadata,
             spec=KubeflowOrgV1TFJobSpec(
                 run_policy=policy, tf_replica_specs={"Chief": replica(1), "Worker": replica(2)}
@@ -59,7 +59,13 @@ def main():
         )  # fmt: skip
 
     training = TrainingClient(namespace=namespace, job_kind=kind)
-    training.create_job(job, namespace=namespace)
+    training.create_job(job("elsewhere", "kueue.x-k8s.io/multikueue"), namespace=namespace)
+    refusal = ""
+    try:
+        training.create_job(job("unknown", "kueue.x-k8s.io/other"), namespace=namespace)
+    except RuntimeError as error:
+        refusal = f"{error}: {error.__cause__ or error.__context__}"
+    training.create_job(job("mnist", "kubeflow.org/training-operator"), namespace=namespace)
     done = training.wait_for_job_conditions("mnist", wait_timeout=120, polling_interval=1)
     # The job succeeds with its leader. The other replicas run to their ends.
     while any(pod.status.phase != "Succeeded" for pod in training.get_job_pods("mnist")):
@@ -77,9 +83,12 @@ def main():
         "logs": logs,
         "all_logs": all_logs,
         "events": sorted(events),
-        "jobs": [job.metadata.name for job in training.list_jobs()],
+        "jobs": sorted(job.metadata.name for job in training.list_jobs()),
+        "elsewhere": str(training.get_job("elsewhere").status),
+        "refusal": refusal,
     }
-    training.delete_job("mnist")
+    for name in seen["jobs"]:
+        training.delete_job(name)
     print("SEEN " + json.dumps(seen))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+import warm_interpreter
 from harness import BIN, PATIENCE, eventually
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.kill_container import kill_container
@@ -54,10 +55,13 @@ class OperatorProcess:
             program = [sys.executable, str(RIGGED)]
             environment["WINDLASS_RIG"] = rig
         command = [*program, "operator", "--listen", "127.0.0.1:0", *words]
-        self._process = subprocess.Popen(
-            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        reader, writer = os.pipe()
+        # Dozens of operators start, and their imports would take most of a start.
+        self._process = warm_interpreter.start(
+            command, cwd=Path.cwd(), env=environment, output=writer
         )
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        os.close(writer)
+        self._reader = threading.Thread(target=self._read, args=(reader,), daemon=True)
         self._reader.start()
 
     @property
@@ -124,10 +128,9 @@ class OperatorProcess:
             self._process.send_signal(signal.SIGTERM)
         return self.wait()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.lines.append(line)
+    def _read(self, output: int) -> None:
+        with open(output) as lines:
+            self.lines.extend(lines)
 
 
 @contextmanager

@@ -85,6 +85,7 @@ def test_cut_watches_continue_at_their_position(jobs: Jobs, namespace: Namespace
         assert time.monotonic() - began < 3.0
 
 
+@pytest.mark.thorough
 def test_expired_watches_start_again(
     cluster: Cluster, jobs: Jobs, turnstile: Turnstile, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
 import threading
 import time
 import urllib.error
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BIN, PATIENCE, eventually
+from harness import eventually, windlass
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.operator.operator_process import Jobs, operating
 from on_kubernetes.proxies import Proxy
@@ -125,10 +123,9 @@ def test_a_dead_worker_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
 def test_an_unusable_address_is_reported_in_one_line(cluster: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run(
-            [BIN / "windlass", "operator", "--alone", "--listen", f"127.0.0.1:{port}"],
-            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
-            capture_output=True, text=True, timeout=PATIENCE,
+        done = windlass(
+            "operator", "--alone", "--listen", f"127.0.0.1:{port}",
+            env={"KUBECONFIG": str(cluster.kubeconfig)},
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     message = f"The operator cannot listen at 127.0.0.1:{port}: Address already in use."

@@ -182,7 +182,7 @@ def test_two_operators_of_one_namespace_do_nothing_twice_and_report_each_other(
             names = create_fated(jobs, 5, random.Random(SEED))
             check_fates(jobs, births, names, SEED)
         output = narrow.output + wide.output
-        assert f"another operator may manage namespace {jobs.namespace}?" in output
+        assert f"another operator may manage namespace {jobs.namespace}." in output
 
 
 def test_a_deleted_job_is_counted_once_by_the_acting_operator_if_it_is_managed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from harness import BIN, PATIENCE, eventually
+from harness import PATIENCE, eventually, windlass
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.operator.operator_process import MERGE, SLEEP, Jobs, OperatorProcess, operating
 from on_kubernetes.operator.simulated_pods import NOBODY
@@ -224,10 +223,7 @@ def test_one_command_grants_all_missing_permissions(
     named = [line.split()[-4] for line in process.lines if line.strip().startswith("- ")]
     assert len(named) == len(set(named)) == len((*OF_JOBS, *OF_LEASE)), process.output
     [command] = re.findall(r"windlass (operator rights .*) \| kubectl apply -f -", process.output)
-    printed = subprocess.run(
-        [BIN / "windlass", *command.split()], capture_output=True, text=True, check=True
-    ).stdout
-    for role in yaml.safe_load_all(printed):
+    for role in yaml.safe_load_all(windlass(*command.split()).stdout):
         plural = f"{role['kind'].lower()}s"
         rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace.name}/{plural}"
         jobs.connection.request("POST", rbac, role)
@@ -255,9 +251,7 @@ def of_the_cluster(
 
 
 def _install(config: str) -> subprocess.CompletedProcess[str]:
-    command = [BIN / "windlass", "operator", "install"]
-    env = {**os.environ, "KUBECONFIG": config}
-    return subprocess.run(command, env=env, capture_output=True, text=True)
+    return windlass("operator", "install", env={"KUBECONFIG": config})
 
 
 @pytest.mark.usefixtures("jobs")  # the definitions exist, and are Windlass's

@@ -62,6 +62,7 @@ def test_a_submission_waits_a_moment_for_a_busy_cluster(
     assert (trial.state, log_lines(trial)) == ("SUCCEEDED", ["at last"]), trial.message
 
 
+@pytest.mark.thorough
 def test_pods_that_a_busy_cluster_does_not_list_are_not_lost(
     turnstile: Turnstile, home: Path, namespace: Namespace, gate: Gate,
     monkeypatch: pytest.MonkeyPatch,

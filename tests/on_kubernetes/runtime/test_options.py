@@ -186,6 +186,7 @@ def test_an_unknown_field_of_a_pod_is_reported_before_it_is_dropped(namespace: N
     assert is_empty(namespace) and not list(wl.list_trials())
 
 
+@pytest.mark.thorough
 def test_known_fields_of_pods_are_accepted(namespace: Namespace) -> None:
     patch = {
         "metadata": {"annotations": {"lab/team": "a"}, "labels": {"team": "a"}},
@@ -244,7 +245,7 @@ def test_a_pod_with_another_python_reports_the_needed_version(
     here = "{}.{}".format(*sys.version_info)
     assert trial.state == "FAILED"
     assert (
-        f"the image has Python {program.name.removeprefix('python')}, and the function was "
+        f"the image has Python {program.name.removeprefix('python')}, but the function was "
         f"pickled by Python {here}; use a container_image= with Python {here}" in trial.message
     )
     [replica] = trial.replicas

@@ -59,6 +59,7 @@ def hide_secrets(turnstile: Turnstile, namespace: Namespace) -> None:
     )
 
 
+@pytest.mark.waits
 def test_pods_of_another_cluster_are_not_taken_for_lost(
     home_with_cluster: Path, cluster: Cluster, other_cluster: Path, turnstile: Turnstile,
     namespace: Namespace, gate: Gate, monkeypatch: pytest.MonkeyPatch,

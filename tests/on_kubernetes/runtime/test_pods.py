@@ -179,7 +179,7 @@ def test_a_foreign_object_of_the_same_name_is_not_touched(namespace: Namespace) 
     base = pod_names.base_of(trial.id, uid)
     namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
     trial.resume()
-    message = f"There is a Secret {base} in namespace {namespace.name} already"
+    message = f"A Secret {base} in namespace {namespace.name} already exists"
     eventually(lambda: message in replica_messages(trial), "it is reported")
     trial.stop(grace=0)
     trial.wait(timeout=PATIENCE)

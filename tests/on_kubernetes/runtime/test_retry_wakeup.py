@@ -59,6 +59,7 @@ def test_failed_requests_are_retried_when_the_cluster_is_back(
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
+@pytest.mark.waits
 def test_events_during_an_outage_are_detected_with_expired_watches(
     turnstile: Turnstile, home_with_cluster: Path, namespace: Namespace, gate: Gate,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -43,11 +43,17 @@ class Login:
             raise self.error
         return connect(config_file=str(self._file), home=self._home)
 
+    def settings(self) -> int:
+        return self._file.stat().st_mtime_ns
+
     def end(self) -> None:
         self._ends.set()
 
     def hang_again(self) -> None:
         self._ends.clear()
+        self.touch()
+
+    def touch(self) -> None:
         self._file.touch()
 
 
@@ -60,6 +66,7 @@ def login(tmp_path: Path) -> Login:
 def runtime(login: Login, tmp_path: Path) -> Iterator[KubernetesRuntime]:
     around = KubernetesContext(
         connect=login.connect,
+        settings=login.settings,
         worker=lambda: b"",
         token_for=lambda _uid: "",
         urls=list,
@@ -165,3 +172,20 @@ def test_callers_that_queue_for_a_slow_login_fail_together(
             "the program is gone"
         }
     assert login.times == 1
+
+
+def test_a_changed_login_does_not_share_the_slow_failure_of_the_previous_one(
+    runtime: KubernetesRuntime, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_view, "_SHARED", PATIENCE)
+    monkeypatch.setattr(cluster_view, "_SOON", 0.0)  # every failure counts as slow
+    login.error = wl.KubernetesError("the program is gone")
+    login.end()
+    for _ in range(2):
+        with pytest.raises(wl.KubernetesError, match="the program is gone"):
+            runtime.validate(a_job(1).spec)
+    assert login.times == 1, "the second request shares the failure of the first"
+    login.error = wl.KubernetesError("another program is gone")
+    login.touch()
+    with pytest.raises(wl.KubernetesError, match="another program is gone"):
+        runtime.validate(a_job(1).spec)

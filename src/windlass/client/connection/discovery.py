@@ -2,7 +2,7 @@
 
 There is one server per home. A client holds `start.lock` while it starts the server, so of ten
 clients one starts it and nine find it. No client polls: the new server reports on a pipe that it
-is ready, and the other clients wait for the lock.
+is ready, and the other clients wait for the lock. Both waits have a limit (`start_waits.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from windlass.client.connection.in_pod import check_asking
+from windlass.client.connection.start_waits import read_start_report, take_start_lock
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
 from windlass.model.versions import is_same_api
@@ -124,19 +125,16 @@ def is_answering(endpoint: Endpoint) -> bool:
 
 def start_server(home: Home) -> Endpoint:
     """Start the embedded server of a home, unless it runs; wait until it is ready."""
-    import fcntl
-
     check_asking()
     try:
         home.make()
-        lock = os.open(home.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = take_start_lock(home.start_lock)
     except OSError as error:
         raise ServerError(
             f"The state directory cannot be used: {error.strerror} ({home.path}).",
             hint="Set WINDLASS_HOME to a directory you can write to.",
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         endpoint = running_endpoint(home)
         if endpoint is not None and is_answering(endpoint):
             return endpoint
@@ -182,8 +180,10 @@ def _launch(home: Home) -> None:
         os.close(reader)
         raise ServerError(f"The server could not be started: {error}.") from error
     os.close(writer)
-    with open(reader, "rb") as pipe:
-        answer = pipe.read()
+    try:
+        answer = read_start_report(reader, process.pid, home.server_log)
+    finally:
+        os.close(reader)
     if answer != b"ready":
         why = answer.decode("utf-8", "replace").strip() or "It stopped before it was ready."
         # A killed server may start at the next try. Otherwise the server reported the reason.

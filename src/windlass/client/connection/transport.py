@@ -15,6 +15,7 @@ import msgspec
 from windlass.client.connection.discovery import (
     Endpoint,
     check_version,
+    describe_server,
     named_endpoint,
     running_endpoint,
     start_server,
@@ -99,9 +100,10 @@ class Transport:
         """Send a request and return its response as bytes."""
         try:
             return self._fetch(method, path, body, query)
-        except ServerUnreachable:
+        except ServerUnreachable as error:
             # The server stopped during the response. A request can be sent twice: see `_send`.
-            if self._home is None or not isinstance(body, (bytes, msgspec.Struct, type(None))):
+            is_repeatable = isinstance(body, (bytes, msgspec.Struct, type(None)))
+            if self._home is None or not is_repeatable or isinstance(error.__cause__, TimeoutError):
                 raise
             self.reconnect()
             return self._fetch(method, path, body, query)
@@ -210,6 +212,8 @@ class Transport:
                 raise self._broken(error) from error
         try:
             return self._attempt(target, method, content, headers)
+        except TimeoutError as error:  # a second request would wait as long again
+            raise self._broken(error) from error
         except (OSError, http.client.HTTPException) as error:
             # An idle connection may have expired, and an embedded server may have stopped. Requests
             # with effects contain a key, so the server executes a repeated request once.
@@ -295,6 +299,8 @@ class Transport:
 
     def _broken(self, error: Exception) -> ServerUnreachable:
         what = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError) and error.errno is None:
+            return self._silent()
         if self._home is None:
             return ServerUnreachable(
                 f"The server at {self.endpoint.url} cannot be reached: {what}.",
@@ -304,6 +310,21 @@ class Transport:
         return ServerUnreachable(
             f"The server does not answer: {what}.",
             hint="Find the cause: windlass doctor. Its log: windlass server logs",
+        )
+
+    def _silent(self) -> ServerUnreachable:
+        """Build the error for a connection without a response in time."""
+        limit = f"within {self._timeout:g} seconds"
+        if self._home is None:
+            return ServerUnreachable(
+                f"The server at {self.endpoint.url} did not answer {limit}.",
+                hint="It may be overloaded, or not reachable from here. Try again later.",
+            )
+        pid = (describe_server(self._home) or {}).get("pid")
+        return ServerUnreachable(
+            f"The server (process {pid}) runs, but did not answer {limit}.",
+            hint="It may be overloaded, or suspended. Find the cause: windlass doctor. Its log: "
+            "windlass server logs\nTo restart it (running trials continue): windlass server stop",
         )
 
 

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -196,6 +196,15 @@ def connect(
             break
         connection.close()
     return connection
+
+
+def connection_settings(home: Home) -> Hashable:
+    """Return a value that changes when the stored login or a kubeconfig file changes."""
+    try:
+        login = read_login(home)
+    except KubernetesError:
+        login = None
+    return login_stamp(home), *_stamps(_config_files(login)).items()
 
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:

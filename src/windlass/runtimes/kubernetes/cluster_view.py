@@ -35,6 +35,7 @@ class ClusterView:
     def __init__(
         self,
         connect: Callable[[], Connection],
+        settings: Callable[[], Hashable],
         records: JobRecords,
         retries: RetryQueue,
         *,
@@ -44,6 +45,7 @@ class ClusterView:
     ) -> None:
         """Call `on_pod` for changed pods and `notify` for jobs whose visibility changed."""
         self._connect = connect
+        self._settings = settings
         self._records = records
         self._retries = retries
         self._on_pod = on_pod
@@ -56,6 +58,7 @@ class ClusterView:
         self._renewal = SharedAttempt(self._renew)
         self._failure: KubernetesError | None = None  # why the newest attempt to connect failed
         self._shared_until = 0.0
+        self._failed_with: Hashable = None  # the settings of that attempt
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
 
@@ -68,11 +71,12 @@ class ClusterView:
         """Return the connection, created on first use, and again after a login.
 
         This may take as long as a login program runs, so it is for callers that can wait. Callers
-        that wait at the same time share one login and its failure.
+        that wait at the same time share one login and its failure, unless the settings changed.
         """
         if connection := self._current():
             return connection
-        if self._failure is not None and time.monotonic() < self._shared_until:
+        is_shared = time.monotonic() < self._shared_until
+        if self._failure is not None and is_shared and self._settings() == self._failed_with:
             raise self._failure
         return self._renewal.result()
 
@@ -102,11 +106,12 @@ class ClusterView:
     def _renew(self) -> Connection:
         if current := self._current():
             return current  # created by an attempt that ended a moment ago
-        began = time.monotonic()
+        began, settings = time.monotonic(), self._settings()
         try:
             connection = self._connect()
         except KubernetesError as error:  # everything stays as it is
             ended = time.monotonic()
+            self._failed_with = settings
             self._shared_until = ended + _SHARED if ended - began > _SOON else 0.0
             self._failure = error
             raise

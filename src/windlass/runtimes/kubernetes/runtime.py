@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from windlass.kube.api.connection import connect
+from windlass.kube.api.connection import connect, connection_settings
 from windlass.kube.api.resource_kinds import Object, labels_of
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.kubernetes.job_options import KubernetesOptions
@@ -37,6 +37,7 @@ def create_runtime(server: ServerContext) -> KubernetesRuntime:
     """Create the runtime of a server's pods."""
     context = KubernetesContext(
         connect=lambda: connect(home=server.home),
+        settings=lambda: connection_settings(server.home),
         worker=worker_zip,
         token_for=server.token_for,
         urls=server.urls,
@@ -63,6 +64,7 @@ class KubernetesRuntime:
         self._tunnels = Tunnels(context.url, context.tunnels)
         self._view = ClusterView(
             context.connect,
+            context.settings,
             self._records,
             self._retries,
             on_pod=self._pod_changed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ class KubernetesContext(msgspec.Struct, frozen=True, kw_only=True):
     # The URLs of the server for pods; empty if pods cannot reach it.
     urls: Callable[[], Sequence[str]]
     url: Callable[[], str]  # the URL of the server for this process
+    settings: Callable[[], Hashable] = lambda: None  # changes with each login and kubeconfig file
     image: str = ""  # the image for jobs that set none; "" for one with their Python version
     tunnels: int = 4  # connections to each pod that cannot reach the server
     last_seen: AgentsLastSeen = AGENTS_LAST_SEEN  # the last request of each agent

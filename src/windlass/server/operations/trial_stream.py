@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 
 from windlass.model.job import CleanPolicy
-from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.requests import INLINE_LIMIT, StreamEnd
 from windlass.model.status import Phase
 from windlass.server.operations.describe import describe
 from windlass.server.operations.log_pages import LogQuery, log_page
+from windlass.server.operations.shared_log_pages import EncodedPage, encode_event
 from windlass.server.services import Services
 from windlass.server.stores.logs.base import Page
 from windlass.server.stores.logs.cursors import parse_cursor
@@ -64,7 +64,7 @@ async def _follow(
             first is not None
         ):  # sent although it is empty: its cursor is the position of the next line
             cursor = first.cursor
-            yield _log_event(first)
+            yield (await asyncio.to_thread(encode_event, first)).event
         while not services.hub.is_closing:
             news.clear()
             record = await describe(services, trial_id)
@@ -83,8 +83,8 @@ async def _follow(
             if logs:
                 async for page in _pages(services, trial_id, cursor, query, is_over=is_over):
                     cursor = page.cursor
-                    if page.parts or page.has_more:
-                        yield _log_event(page)
+                    if page.has_lines or page.has_more:
+                        yield page.event
             if is_restart:
                 yield event("trial", msgspec.json.encode(record))
             sent = record
@@ -126,21 +126,16 @@ def _time_to_end(record: TrialRecord) -> float:
 
 async def _pages(
     services: Services, trial_id: int, cursor: str | None, query: LogQuery, *, is_over: bool
-) -> AsyncIterator[Page]:
+) -> AsyncIterator[EncodedPage]:
     has_more = True
     while has_more:
-        if query.pattern is None:  # a page is read faster than a thread is woken
-            page = services.logs.read(trial_id, cursor, query.stream, query.whose)
+        if query.pattern is None:
+            page = await services.log_pages.read(trial_id, cursor, query.stream, query.whose)
         else:
-            page = await log_page(services, trial_id, cursor, query, is_followed=not is_over)
+            found = await log_page(services, trial_id, cursor, query, is_followed=not is_over)
+            page = await asyncio.to_thread(encode_event, found)
         cursor, has_more = page.cursor, page.has_more
         yield page
-        await asyncio.sleep(0)  # a flood of lines must not hold up everyone else
-
-
-def _log_event(page: Page) -> bytes:
-    data = msgspec.json.encode(LogPage(items=tuple(page.parts), next=page.cursor))
-    return event("log", data, page.cursor)
 
 
 async def _end(services: Services, record: TrialRecord) -> StreamEnd:

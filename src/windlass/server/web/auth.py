@@ -10,7 +10,16 @@ import msgspec
 from windlass.model.requests import API, VERSION_HEADER, Fault
 from windlass.model.versions import is_same_api
 from windlass.server.web.agent_token import AGENTS, agent_token
-from windlass.server.web.base import App, Authenticator, Headers, Message, Receive, Scope, Send
+from windlass.server.web.base import (
+    ON_AUTHENTICATED,
+    App,
+    Authenticator,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 from windlass.server.web.drain_request import Exchange, has_body
 from windlass.server.web.listen_address import LOOPBACK
 from windlass.server.web.messages import Answer, Refused, send_answer
@@ -75,22 +84,24 @@ class Guard:
             receive, send = exchange.receive, exchange.send
         send = _with_version(send)
         try:
-            self._check(scope["path"], headers)
+            self._check(scope, headers)
         except Refused as error:
             answer = Answer(msgspec.json.encode(error.fault), error.status)
             await send_answer(answer, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _check(self, path: str, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> None:
         host = _host_of(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
             raise _forbidden(f"This server does not answer to the name {host!r}.")
         origin = headers.get(b"origin")
         if origin is not None and _host_of(origin) not in self._hosts:
             raise _forbidden("Requests from pages of other sites are not allowed.")
-        if path != _HEALTH:
-            self._authenticator.check(path, headers)
+        if scope["path"] != _HEALTH:
+            self._authenticator.check(scope["path"], headers)
+            if on_authenticated := scope.get("state", {}).get(ON_AUTHENTICATED):
+                on_authenticated()
             _check_version(headers.get(VERSION_HEADER.lower().encode()))
 
 

@@ -16,6 +16,9 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = Mapping[bytes, bytes]  # names in lower case
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# The key, in the state of a scope, of a function to call once a request is authenticated.
+ON_AUTHENTICATED = "windlass.on_authenticated"
+
 
 class Authenticator(Protocol):
     """Decides which requests may pass, by their credentials."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from windlass.model.errors import InvalidArgument
 
 LISTEN, NAMES = "WINDLASS_LISTEN", "WINDLASS_NAMES"
+BACKLOG = 1024  # connections that wait to be accepted
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- the wildcard addresses
 
@@ -53,7 +54,7 @@ class Listening(NamedTuple):
         is_both = self.host == "::" and socket.has_dualstack_ipv6()
         try:
             listener = socket.create_server(
-                (self.host, self.port), family=family, backlog=1024, dualstack_ipv6=is_both
+                (self.host, self.port), family=family, backlog=BACKLOG, dualstack_ipv6=is_both
             )
         except OSError as error:
             raise InvalidArgument(

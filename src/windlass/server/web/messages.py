@@ -9,13 +9,15 @@ from typing import BinaryIO, NamedTuple
 
 from windlass.model.requests import Fault
 from windlass.model.text.quantities import format_size
-from windlass.server.web.base import Receive, Scope, Send
+from windlass.server.web.base import Message, Receive, Scope, Send
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 PING = 10.0  # seconds without an event after which a stream sends a keep-alive
 OCTETS = "application/octet-stream"
 _PIECE = 1 << 20
+_SLICE = 32 * 1024
+_SMALL = 4 * 1024  # bytes that are sent at once, whatever else is sent
 
 
 class Refused(Exception):
@@ -111,22 +113,65 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
             yield piece
 
 
-async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
-    """Send a response. A stream ends with its generator or when the client disconnects."""
+async def send_answer(
+    answer: Answer, receive: Receive, send: Send, large_sends: asyncio.Lock | None = None
+) -> None:
+    """Send a response. A stream ends with its generator or when the client disconnects.
+
+    `large_sends` is the lock that all responses of a server share.
+    """
     headers = [(b"content-type", answer.media_type.encode())]
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
     if isinstance(answer.body, bytes):
         headers.append((b"content-length", b"%d" % len(answer.body)))
     start = {"type": "http.response.start", "status": answer.status, "headers": headers}
     await send(start)
+    body = _Body(send, large_sends or asyncio.Lock())
     if isinstance(answer.body, bytes):
-        await send({"type": "http.response.body", "body": answer.body})
+        await body.send_whole(answer.body)
     else:
-        await _send_stream(answer.body, receive, send)
+        await _send_stream(answer.body, receive, body)
 
 
-async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
-    sending = asyncio.ensure_future(_send_all(pieces, send))
+class _Body:
+    """Sends the body of a response in slices: memory holds one slice for a slow client.
+
+    The lock allows one slice per iteration of the event loop. To copy a slice into the kernel takes
+    up to a millisecond, so fifty fast clients would otherwise delay all other requests.
+    """
+
+    def __init__(self, send: Send, large_sends: asyncio.Lock) -> None:
+        self._send = send
+        self._large_sends = large_sends
+
+    async def send_whole(self, body: bytes) -> None:
+        rest = await self._send_slices(body)
+        await self._send({"type": "http.response.body", "body": rest})
+
+    async def send_pieces(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        async for piece in pieces:
+            if rest := await self._send_slices(piece):
+                await self._send(_part(rest))
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _send_slices(self, piece: bytes) -> bytes:
+        """Send all but a small rest, which is returned."""
+        sent = 0
+        while len(piece) - sent > _SMALL:
+            await self._send(_part(b""))  # waits for the client, which must not hold the lock
+            async with self._large_sends:
+                await self._send(_part(piece[sent : sent + _SLICE]))
+                await asyncio.sleep(0)
+            sent += _SLICE
+        return piece[sent:]
+
+
+def _part(body: bytes) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": True}
+
+
+async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Receive, body: _Body) -> None:
+    sending = asyncio.ensure_future(body.send_pieces(pieces))
     leaving = asyncio.ensure_future(_hear_leaving(receive))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,12 +182,6 @@ async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Receive, se
             task.cancel()
         await asyncio.gather(sending, leaving, return_exceptions=True)
         await pieces.aclose()
-
-
-async def _send_all(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
-    async for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
 
 
 async def _hear_leaving(receive: Receive) -> None:

@@ -44,6 +44,7 @@ def evict(namespace: Namespace, name: str) -> None:
         pytest.param(143, marks=pytest.mark.thorough),
     ],
 )
+@pytest.mark.waits
 def test_an_evicted_pod_resumes_from_its_checkpoint_with_any_exit(
     namespace: Namespace, code: int
 ) -> None:

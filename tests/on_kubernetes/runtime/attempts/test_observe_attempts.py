@@ -92,6 +92,7 @@ def test_unscheduled_pods_are_explained_without_a_request(
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
+@pytest.mark.waits
 def test_all_pending_pods_of_a_namespace_are_explained_by_one_request(
     runtime: KubernetesRuntime, namespace: Namespace
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 
 import windlass as wl
-from harness import BIN, PATIENCE, eventually
+from harness import BIN, PATIENCE, eventually, windlass
 from on_kubernetes.cluster.locations import PAUSE_IMAGE
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.pods import Namespace
@@ -172,6 +172,7 @@ def test_a_command_without_a_terminal_prints_the_reason_in_one_line(
     assert f"kubectl -n {namespace.name} describe resourcequota team" in quota_line
 
 
+@pytest.mark.waits
 def test_waiting_for_a_machine_does_not_count_and_the_reason_is_kept(
     namespace: Namespace,
 ) -> None:
@@ -186,8 +187,7 @@ def test_waiting_for_a_machine_does_not_count_and_the_reason_is_kept(
     assert f"ran out of time (deadline 25s) before it began: {why}" in str(caught.value)
     assert waiting.refresh().state == "STARTING", "its 2s have not begun"
     waiting.stop(grace=0).wait(timeout=PATIENCE)
-    show = [str(BIN / "windlass"), "show", str(waiting.id)]
-    shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    shown = windlass("show", waiting.id).stdout
     assert "stopped before it was started: " in shown
     assert "the requested labels (planet=x)." in shown
 

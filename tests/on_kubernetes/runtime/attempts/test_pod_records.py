@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import BIN, PATIENCE, eventually, kill_server
+import harness
+from harness import PATIENCE, eventually, kill_server
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
@@ -26,10 +27,9 @@ PROGRAM = """if True:
 
 
 def windlass(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(BIN / "windlass"), *words]
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
-    )
+    done = harness.windlass(*words)
+    done.check_returncode()
+    return done
 
 
 def show(*words: str) -> str:

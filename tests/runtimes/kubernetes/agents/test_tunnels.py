@@ -88,7 +88,7 @@ class World:
         self.tunnels = Tunnels(around.url, 1)
         stack.callback(self.tunnels.close)
         self.sight = ClusterView(
-            around.connect, claims, self.errands,
+            around.connect, around.settings, claims, self.errands,
             on_pod=lambda _before, _after: None, on_login=lambda: None, notify=lambda _uid: None,
         )  # fmt: skip
         stack.callback(self.sight.close)

@@ -51,6 +51,7 @@ def examine(home: Home) -> Iterator[Finding]:
         yield Finding("server", "error", error.message, error.hint or "")
         return
     yield _named_server() or _server(seen)
+    yield from _start(home, seen)
     yield _machine(seen)
     yield _accelerators(seen)
     yield _uv()
@@ -161,6 +162,25 @@ def _server(seen: ServerProbe) -> Finding:
     running = counted(seen.info.trials_running, "trial")
     text = f"{seen.info.url} answers (pid {seen.info.pid}, version {seen.info.version})"
     return Finding("server", "ok", f"{text}, {running} running")
+
+
+def _start(home: Home, seen: ServerProbe) -> Iterator[Finding]:
+    """A lock of the home that keeps clients from starting a server."""
+    from windlass.worker.common.atomic_files import is_locked
+    from windlass.worker.common.lock_holder import describe_process, find_holder
+
+    locks = {home.start_lock: "No client can start the server"}
+    if not seen.is_running:
+        locks[home.server_lock] = "A server is starting, or is stuck"
+    for lock, problem in locks.items():
+        if not is_locked(str(lock)):
+            continue
+        pid = find_holder(lock)
+        how = f"kill {pid}" if pid else f"lsof {lock}"
+        yield Finding(
+            "start", "warning", f"{problem}: {describe_process(pid)} holds {lock}",
+            f"If that process does not continue, end it: {how}",
+        )  # fmt: skip
 
 
 def _machine(seen: ServerProbe) -> Finding:

@@ -250,6 +250,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 def _locked(path: Path, excuse: str) -> Iterator[None]:
     """Hold a lock of the home. Raises an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
+    from windlass.worker.common.lock_holder import describe_process, find_holder
 
     def give_up(*_: object) -> None:
         raise TimeoutError
@@ -261,7 +262,9 @@ def _locked(path: Path, excuse: str) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_EX)
     except TimeoutError:
         os.close(fd)
-        raise ServerError(excuse, hint="See: windlass server logs") from None
+        holder = describe_process(find_holder(path))
+        hint = f"The lock {path} is held by {holder}.\nSee: windlass server logs"
+        raise ServerError(excuse, hint=hint) from None
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

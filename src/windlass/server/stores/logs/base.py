@@ -15,6 +15,7 @@ from windlass.model.status import ReplicaId
 from windlass.server.stores.logs.cursors import Key
 from windlass.server.stores.logs.pattern import Pattern
 
+PAGE = 256 * 1024  # bytes of segments per page
 HITS = 1000  # matching lines that a page of a search holds
 
 
@@ -81,8 +82,10 @@ class LogStore(Protocol):
         cursor: str | None,
         stream: str | None = None,
         whose: LogSelection = WHOLE_LOG,
+        *,
+        size: int = PAGE,
     ) -> Page:
-        """The records after the cursor, up to the size of a page."""
+        """The records after the cursor, up to a number of stored bytes."""
 
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG

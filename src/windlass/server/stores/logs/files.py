@@ -7,10 +7,9 @@ from pathlib import Path
 
 from windlass.model.status import ReplicaId
 from windlass.runtimes import paths
-from windlass.server.stores.logs.base import HITS, WHOLE_LOG, LogSelection, Page, Slice
+from windlass.server.stores.logs.base import HITS, PAGE, WHOLE_LOG, LogSelection, Page, Slice
 from windlass.server.stores.logs.cursors import format_cursor, parse_cursor
 from windlass.server.stores.logs.merge import (
-    PAGE,
     Search,
     Segment,
     count_matches,

@@ -16,14 +16,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from windlass.model.logs import LogPart
-from windlass.server.stores.logs.base import ANY_TIME, HITS, Page, Slice, Window
+from windlass.server.stores.logs.base import ANY_TIME, HITS, PAGE, Page, Slice, Window
 from windlass.server.stores.logs.cursors import Key, Positions, format_cursor, newest_attempts
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.stores.logs.segment_search import SegmentSearch
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
-PAGE = 256 * 1024  # bytes of segments per page
 _PAUSE = ""  # in place of a stream: the search paused
 _LEAST = 4096  # bytes of a segment per read
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1

@@ -1,0 +1,103 @@
+"""Waits for the start of a server: each is reported after a while, and ends with an error."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import sys
+import threading
+import time
+from pathlib import Path
+
+from windlass.model.errors import ServerError
+from windlass.worker.common.lock_holder import describe_process, find_holder
+
+NOTICE = 10.0  # seconds until a wait is reported
+PATIENCE = 60.0  # seconds until it is given up
+
+
+def take_start_lock(path: Path) -> int:
+    """Lock the file that a client holds while it starts a server, and return its descriptor."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _wait_for_lock(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_start_report(reader: int, server: int, log: Path) -> bytes:
+    """Read from the pipe of a server that starts until the server closes it."""
+    began = time.monotonic()
+    limit, report = NOTICE, b""
+    pipe = select.poll()
+    pipe.register(reader, select.POLLIN)
+    while True:
+        if pipe.poll(max(began + limit - time.monotonic(), 0) * 1000):
+            if not (piece := os.read(reader, 65536)):
+                return report
+            report += piece
+        elif limit == NOTICE:
+            _report(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
+            limit = PATIENCE
+        else:
+            raise ServerError(
+                f"The server (process {server}) is not ready after {PATIENCE:g} seconds.",
+                hint=f"If it upgrades a large database, try again later. See its log: {log}\n"
+                f"If it is stuck, kill it (running trials continue): kill -KILL {server}",
+            )
+
+
+def _wait_for_lock(fd: int, path: Path) -> None:
+    """Lock a file that another process has locked.
+
+    A lock has no timeout, and a signal could interrupt only the main thread. So a thread waits for
+    the lock, and closes the file if it gets the lock too late.
+    """
+    guard, locked = threading.Lock(), threading.Event()
+    is_given_up = False
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        with guard:
+            locked.set()
+            if is_given_up:
+                os.close(fd)
+
+    threading.Thread(target=wait, name="windlass-start-lock", daemon=True).start()
+    try:
+        if locked.wait(NOTICE):
+            return
+        holder = describe_process(find_holder(path))
+        _report(f"Waiting for {holder}, which holds {path} while it starts the server.")
+        if locked.wait(PATIENCE - NOTICE):
+            return
+        raise _too_long(path)
+    except BaseException:
+        with guard:
+            is_given_up = True
+            if locked.is_set():
+                os.close(fd)
+        raise
+
+
+def _too_long(path: Path) -> ServerError:
+    pid = find_holder(path)
+    how = f"kill {pid}" if pid else f"lsof {path}"
+    return ServerError(
+        f"The server cannot be started: for {PATIENCE:g} seconds, {describe_process(pid)} has held "
+        f"{path}, the lock of its start.",
+        hint=f"If that process does not continue, end it: {how}\nCheck the setup: windlass doctor",
+    )
+
+
+def _report(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"windlass: {text}\n")
+        sys.stderr.flush()

@@ -1,0 +1,75 @@
+"""The log of the server, `server.log`: of bounded size, however often something fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+_LARGEST = 10 << 20  # bytes of the file, and of the older one beside it
+_OFTEN = 20  # entries of one kind that are written per period
+_PERIOD = 60.0
+_MOST_KINDS = 1000
+
+
+def open_log(path: Path, largest: int = _LARGEST) -> None:
+    """Send the log records of this process to a file."""
+    handler = _LogFile(path, maxBytes=largest, backupCount=1, encoding="utf-8")
+    handler.addFilter(RepetitionFilter())
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler]
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+class _LogFile(RotatingFileHandler):
+    """A log file that is replaced when it is full.
+
+    If standard output and error are the file, they become the new file. A crash or a child process
+    writes to them.
+    """
+
+    def doRollover(self) -> None:
+        redirected = [fd for fd in (1, 2) if _is_open_file(fd, self.baseFilename)]
+        super().doRollover()
+        if self.stream is not None:
+            for fd in redirected:
+                os.dup2(self.stream.fileno(), fd)
+
+
+def _is_open_file(fd: int, path: str) -> bool:
+    """Return whether a descriptor is open for the file at a path."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except OSError:
+        return False
+
+
+class RepetitionFilter(logging.Filter):
+    """Drops entries of a kind that is logged too often, and logs how many were dropped.
+
+    A kind is a line of the source: the texts of its entries may differ.
+    """
+
+    def __init__(self, often: int = _OFTEN, period: float = _PERIOD) -> None:
+        super().__init__()
+        self._often = often
+        self._period = period
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # start of the period, entries
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = (record.pathname, record.lineno)
+        now = time.monotonic()
+        start, count = self._counts.get(kind, (now, 0))
+        if now - start >= self._period:
+            dropped = count - self._often
+            if dropped > 0:
+                record.msg = f"{record.getMessage()} (and {dropped} more of this kind before)"
+                record.args = ()
+            start, count = now, 0
+        if len(self._counts) >= _MOST_KINDS:
+            self._counts.clear()
+        self._counts[kind] = (start, count + 1)
+        return count < self._often
