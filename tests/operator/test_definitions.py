@@ -31,8 +31,8 @@ def schema(kind: str) -> dict[str, Any]:
     [definition] = [
         candidate for candidate in definitions() if candidate["spec"]["names"]["kind"] == kind
     ]
-    found: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
+    validation: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return validation
 
 
 def at(node: dict[str, Any], *path: str) -> dict[str, Any]:

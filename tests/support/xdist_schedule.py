@@ -37,7 +37,7 @@ class Scheduling(LoadFileScheduling):
         busy = [scope for peer in self.nodes if peer is not node for scope in self._scopes_of(peer)]
         if first == ALONE or ALONE in busy:
             return first
-        on_cluster = next((line for line in self.workqueue if line.startswith(KUBE)), first)
+        on_cluster = next((scope for scope in self.workqueue if scope.startswith(KUBE)), first)
         there = sum(scope.startswith(KUBE) for scope in busy)
         return on_cluster if there < len(self.nodes) // 2 else first
 
