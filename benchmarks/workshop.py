@@ -33,9 +33,10 @@ class Workshop:
     At the end the server is stopped and everything removed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        """Create it in a folder, or in that of temporary files."""
         # Sockets are made below it, and their paths may be no longer than some 100 characters.
-        self.root = Path(tempfile.mkdtemp(prefix="wlb-")).resolve()
+        self.root = Path(tempfile.mkdtemp(prefix="wlb-", dir=folder)).resolve()
         self.home = self.root / "home"
         self.project = self.root / "project"
         self.environment = {

@@ -212,6 +212,17 @@ def _siblings() -> set[str]:
     return {path.stem for path in (SOURCE / "worker").glob("*.py")}
 
 
+def test_only_the_database_package_knows_the_driver() -> None:
+    """Other code catches the errors of `server/db/errors.py`."""
+    driver = {"sqlite3", "psycopg", "apsw"}
+    users = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if not driver.isdisjoint(module.partition(".")[0] for module in imports_of(path).all)
+    }
+    assert users == {"server/db/migrate.py", "server/db/sqlite_connection.py"}
+
+
 def test_every_package_of_the_source_has_its_rules() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name[0] != "_"}
     assert rooms == set(ALLOWED)

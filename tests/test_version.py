@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from windlass.model.versions import is_same_api
 from windlass.runtimes.worker_zip import package_zip
 from windlass.version import __version__
 
@@ -59,6 +58,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return checkout
 
 
+@pytest.mark.finding("A15")
 def test_every_commit_has_a_version_of_its_own(checkout: Checkout) -> None:
     for number in (2, 3):
         commit = checkout.commit()
@@ -141,7 +141,7 @@ def test_a_shallow_clone_has_the_same_version(checkout: Checkout, tmp_path: Path
     clone = Checkout(tmp_path / "clone")
     checkout.git("clone", "--quiet", "--depth=1", f"file://{checkout.root}", str(clone.root))
     assert clone.version() != checkout.version()
-    assert is_same_api(clone.version(), checkout.version())
+    assert clone.version().partition("+")[2] == checkout.version().partition("+")[2]
 
 
 def test_all_processes_of_this_checkout_have_one_version() -> None:
@@ -160,21 +160,3 @@ def test_the_package_for_pods_states_the_version_it_was_built_from(tmp_path: Pat
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     printed = subprocess.run(command, capture_output=True, text=True, env=env).stdout.split()
     assert printed == [str(tmp_path / "windlass" / "__init__.py"), __version__]
-
-
-@pytest.mark.parametrize(
-    ("version", "other", "expected"),
-    [
-        ("0.1.0", "0.1.99", True),
-        ("0.1.0", "0.2.0", False),
-        ("0.1.0", "0.1.1.dev3+gaaaaaaaaaa", False),
-        ("0.1.0.dev3+gaaaaaaaaaa", "0.1.0.dev3+gbbbbbbbbbb", False),
-        ("0.1.0.dev3+gaaaaaaaaaa", "0.1.0.dev0+gaaaaaaaaaa", True),
-        ("0.1.0.dev3+gaaaaaaaaaa.d0123456789", "0.1.0.dev3+gaaaaaaaaaa", True),
-        ("", "0.1.0", False),
-    ],
-)
-def test_development_versions_agree_only_within_one_commit(
-    version: str, other: str, expected: bool
-) -> None:
-    assert is_same_api(version, other) is is_same_api(other, version) is expected

@@ -24,12 +24,17 @@ def page(**asked: object) -> Callable[[], None]:
 
 QUESTIONS = {
     "first": page(sort_by="-created"),
+    "state": page(state="FAILED", sort_by="-created"),
+    "where": page(where="hparams.lr < 0.01 and hparams.layers >= 4", sort_by="-created"),
+    "by-metric": page(sort_by="metrics.loss"),
+    "by-hparam": page(sort_by="-hparams.lr"),
     "hparam": page(where="hparams.lr < 0.01 and hparams.layers >= 4", sort_by="hparams.lr"),
     "metric": page(where="metrics.loss.min < 0.3", sort_by="-metrics.loss.min"),
     "mixed": page(
         where="hparams.lr < 0.1 and metrics.validation/loss < 0.5 and state = 'FAILED'",
         sort_by="metrics.loss.min",
     ),
+    "rare": page(where="hparams.seed < 1000", sort_by="metrics.loss.min"),
 }
 
 
@@ -38,9 +43,9 @@ def megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def walk() -> dict[str, float]:
-    """All of them, one after the other: how many, how long, and what memory that took."""
-    found = wl.list_trials()
+def walk(count: int) -> dict[str, float]:
+    """Read so many one after the other: how long that took, and what memory."""
+    found = wl.list_trials(limit=count)
     for _ in range(10 * PAGE):
         next(found)
     before, start = megabytes(), time.perf_counter()
@@ -50,8 +55,8 @@ def walk() -> dict[str, float]:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        if line.strip() == "walk":
-            print("= " + json.dumps(walk()), flush=True)
+        if line.startswith("walk "):
+            print("= " + json.dumps(walk(int(line.split()[1]))), flush=True)
             continue
         took = {}
         for name, ask in QUESTIONS.items():

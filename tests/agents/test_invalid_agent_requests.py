@@ -114,6 +114,21 @@ def test_a_checkpoint_with_an_invalid_list_of_files_is_refused(hostile: Hostile)
     assert hostile.checkpoint(good) == 200
 
 
+@pytest.mark.finding("A15")
+@pytest.mark.parametrize("name", ["a\0b", "a/b", ""])
+def test_a_checkpoint_with_an_invalid_name_is_refused(hostile: Hostile, name: str) -> None:
+    good = hostile.put(listing(("p", "f", hostile.put(b"a"), 1)))
+    assert hostile.checkpoint(good, name=name) == 400
+
+
+@pytest.mark.finding("A15")
+@pytest.mark.parametrize("place", [(0,), (2,), (1 << 40,), (-1,), (1, 1, "x"), (0, 5, "x")])
+def test_a_checkpoint_with_false_sizes_is_refused(hostile: Hostile, place: tuple[Any, ...]) -> None:
+    stated = hostile.put(listing(("p", "f", hostile.put(b"a"), *place)))
+    assert hostile.checkpoint(stated) == 400
+    assert hostile.part(0, stated) == 400
+
+
 @pytest.mark.thorough
 def test_a_refused_upload_does_not_block_others(elsewhere: RemoteSite, tmp_path: Path) -> None:
     # On the server's machine a rank would fail at once, because its file belongs to another rank.

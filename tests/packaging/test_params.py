@@ -97,3 +97,13 @@ def test_any_value_becomes_strict_json(arguments: dict[str, object]) -> None:
     described = describe_params(arguments)
     json.dumps(described, allow_nan=False).encode()
     assert len(described) <= len(arguments)
+
+
+@pytest.mark.finding("A15")
+def test_the_record_of_parameters_is_bounded() -> None:
+    nested = {str(n): ["x" * 200] * 50 for n in range(50)}
+    many = {f"p{n}": "\x01" * 2000 for n in range(100)}
+    described = describe_params({"nested": nested, "lr": 0.1, **many})
+    assert described["nested"] == "dict of 50"
+    assert described["lr"] == 0.1
+    assert len(json.dumps(described)) < 300_000

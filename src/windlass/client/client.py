@@ -806,7 +806,9 @@ class Client:
 
         return self.transport.ask("GET", "/server", ServerInfo)
 
-    def gc(self, *, older_than: float | str = "1h", dry_run: bool = False) -> GarbageReport:
+    def gc(
+        self, *, older_than: float | str = "1h", dry_run: bool = False, set_aside: bool = False
+    ) -> GarbageReport:
         """Free the space of unreferenced files: the contents of deleted trials and models.
 
         ```python
@@ -817,11 +819,15 @@ class Client:
             older_than: the minimum age of a file, since a program may have uploaded files that it
                 is about to use. Use less than the default only while nobody else submits.
             dry_run: whether only to report what would be freed.
+            set_aside: whether to move the folders of trials that the database does not know out
+                of the way. They are never deleted: an older database that was restored does not
+                know the newest trials.
         """
         from windlass.client.arguments.timeouts import parse_timeout
         from windlass.model.requests import CollectGarbage, GarbageReport
 
-        body = CollectGarbage(older_than=parse_timeout(older_than) or 0.0, dry_run=dry_run)
+        age = parse_timeout(older_than) or 0.0
+        body = CollectGarbage(older_than=age, dry_run=dry_run, set_aside=set_aside)
         return self.transport.ask("POST", "/gc", GarbageReport, body=body)
 
 

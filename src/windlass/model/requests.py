@@ -24,12 +24,19 @@ from windlass.model.records import (
 
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
+API_LEVEL_HEADER = "Windlass-Api-Level"
 
 # The largest blob that is sent inside a request; larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024
 
+# In a pack of blobs, added to the length of a blob that is the list of the files of a tree.
+MANIFEST_FLAG = 1 << 56
+
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+# Control characters, also those above ASCII, line separators, and characters that change the
+# direction of the text around them.
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"^[^{_CONTROLS}]+\Z")]
 
 Priority = Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 Labels = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100)]
@@ -37,7 +44,7 @@ Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 Url = Annotated[str, msgspec.Meta(max_length=2000, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*://\S+\Z")]
 FileName = Annotated[
-    str, msgspec.Meta(max_length=200, pattern=r"^(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+\Z")
+    str, msgspec.Meta(max_length=200, pattern=rf"^(?!\.{{1,2}}\Z)[^/{_CONTROLS}]+\Z")
 ]
 
 
@@ -51,6 +58,11 @@ class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The umask and the limit of open files of the author's process.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
     open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
+
+
+# Lists of trials have all parameters, so these bound the size of a page.
+LARGEST_PARAM = 64 << 10  # bytes of JSON
+LARGEST_PARAMS = 256 << 10  # together
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -233,6 +245,15 @@ class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False
+    set_aside: bool = False  # move folders of unknown trials out of the way
+
+
+class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of a trial that the database does not know, such as a restored older database."""
+
+    name: str
+    bytes: int
+    modified: float
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -249,6 +270,9 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     folders: int = 0  # folders of deleted trials
     kept: int = 0  # contents that stay
     young: int = 0  # kept contents that are unreferenced but recent or held
+    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000; they are never deleted
+    unknown_count: int = 0
+    set_aside: str = ""  # the folder into which they were moved
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
 from windlass.packaging.file_listing import fingerprint
 from windlass.packaging.git import common_directory, git_directory
+from windlass.worker.common.file_reads import regular_only
 
 _SYMBOLIC = b"ref: "
 _CHECKSUM = 20  # bytes at the end of an index
@@ -37,7 +38,7 @@ class GitCache:
     def recall(self, generation: bytes) -> Git | None:
         """Return the cached status if it is still valid, provided that no file has changed."""
         try:
-            with open(self._file, "rb") as file:
+            with open(self._file, "rb", opener=regular_only) as file:
                 kept = msgspec.msgpack.decode(file.read(), type=learned(_Kept))
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None

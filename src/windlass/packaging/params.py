@@ -6,6 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from windlass.model.requests import LARGEST_PARAM, LARGEST_PARAMS
+
 _DEPTH = 6
 _ITEMS = 50
 _TEXT = 200
@@ -21,7 +25,22 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
     >>> describe_params({"data": object})
     {'data': "<class 'object'>"}
     """
-    return {str(name): _describe(value, _DEPTH) for name, value in arguments.items()}
+    described = {str(name): _describe(value, _DEPTH) for name, value in arguments.items()}
+    left = LARGEST_PARAMS
+    for name, value in described.items():
+        size = len(name) + len(msgspec.json.encode(value))
+        if size > min(LARGEST_PARAM, left):
+            described[name] = _summary(value)
+            size = len(name) + _TEXT
+        left -= size
+    return described
+
+
+def _summary(value: object) -> str:
+    """Describe a value that is too large for a record."""
+    if isinstance(value, (list, dict)):
+        return f"{type(value).__name__} of {len(value)}"
+    return _short(value)
 
 
 def _describe(value: Any, depth: int) -> Any:

@@ -20,6 +20,7 @@ from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
 from windlass.packaging.file_listing import FileListing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
+from windlass.worker.common.file_reads import regular_only
 
 _MAGIC = b"windlass tree 3\n"
 _HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of the body
@@ -154,7 +155,7 @@ class LastSnapshot(NamedTuple):
     def manifest(self) -> bytes | None:
         """Return the manifest of that snapshot, or None if the file was replaced or damaged."""
         try:
-            with open(self.file, "rb") as file:
+            with open(self.file, "rb", opener=regular_only) as file:
                 header = file.read(_HEADER)
                 file.seek(_HEADER + int.from_bytes(header[-8:], "big"))
                 manifest = file.read()
@@ -195,7 +196,7 @@ def cache_file(cache_dir: str, root: str) -> str:
 def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
     """Load the cached snapshot of a root, or None."""
     try:
-        with open(file, "rb") as opened:
+        with open(file, "rb", opener=regular_only) as opened:
             header = opened.read(_HEADER)
             if len(header) != _HEADER or not header.startswith(_MAGIC):
                 return None

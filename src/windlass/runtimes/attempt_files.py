@@ -54,6 +54,7 @@ class ExitRecord(msgspec.Struct):
     ended: _Time | None = None
 
 
+_LARGEST_RECORD = 1 << 20  # bytes of a state or exit record
 _LONGEST_TEXT = 1000  # characters of an attempt's message, which tables show
 _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
@@ -146,7 +147,7 @@ class AttemptFiles:
 
     def _read(self, name: str, kind: type[_T]) -> _T | None:
         """Read one of the JSON files; None if it is missing or damaged."""
-        return _as(read_json(self._file(name)), kind)
+        return _as(read_json(self._file(name), _LARGEST_RECORD), kind)
 
     def _replica(self, **fields: Any) -> Replica:
         return Replica(

@@ -13,6 +13,7 @@ from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
 from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.shared_log_pages import SharedLogPages
+from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -52,6 +53,7 @@ class Services:
     checkpoints: CheckpointStore
     checkpoint_reader: CheckpointReader
     private: PrivateFiles
+    reserve: SpaceReserve
     hub: Hub
     leases: ExperimentLeases
     runtime: ServerRuntime

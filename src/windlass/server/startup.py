@@ -26,6 +26,7 @@ from windlass.controller.controller import Controller
 from windlass.home import Home
 from windlass.machine.capacity import read_capacity
 from windlass.model.records import TrialRecord
+from windlass.model.versions import API_LEVEL
 from windlass.runtimes.base import ServerContext
 from windlass.runtimes.by_backend import Runtimes
 from windlass.runtimes.local.runtime import LocalRuntime
@@ -40,6 +41,7 @@ from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.shared_log_pages import SharedLogPages
 from windlass.server.operations.stop import tell_to_stop
 from windlass.server.services import Services
+from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
@@ -61,10 +63,11 @@ from windlass.server.web.listen_address import BACKLOG, read_listening
 from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
 from windlass.server.web.open_connections import OpenConnections
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import write_json
+from windlass.worker.common.atomic_files import set_irregular_aside, write_json
 from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
+from windlass.worker.common.token_file import read_token
 
 _LOCK_PATIENCE = 15
 _HOME_CHECK = 5.0
@@ -79,6 +82,8 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     sys.setswitchinterval(0.0005)
     home = Home(Path(path)).make()
     os.chmod(home.path, 0o700)
+    for file in (home.server_log, home.server_lock, home.server_file):
+        set_irregular_aside(str(file))
     open_log(home.server_log)
     faulthandler.enable()  # writes a stack trace on a crash
     most_files = _allow_many_files()
@@ -89,6 +94,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
             holder = describe_process(find_holder(home.server_lock))
             ready.say(f"Another server uses this home directory and does not stop: {holder}.")
             return 1
+        SpaceReserve(home.path).release_if_full()
         asyncio.run(_serve(home, ready, lock, launchers, OpenConnections(most_files)))
     except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
         _log.exception("the server ends")
@@ -207,6 +213,7 @@ async def _leave_when_homeless(server: _Server, home: Home, services: Services, 
         except OSError as error:
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
+        await asyncio.to_thread(services.reserve.refill)
     _log.warning("the home directory is gone or belongs to another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
@@ -285,6 +292,7 @@ def _assemble(
         checkpoints=checkpoints,
         checkpoint_reader=checkpoint_reader,
         private=private,
+        reserve=SpaceReserve(home.path),
         hub=hub,
         leases=leases,
         runtime=runtime,
@@ -328,6 +336,7 @@ def _announce(home: Home, services: Services) -> None:
             "identity": process_identity(pid),
             "url": services.url,
             "version": __version__,
+            "api_level": API_LEVEL,
             "started": services.started,
             "nudge": services.nudge_path,
         },
@@ -356,11 +365,13 @@ def _lock(home: Home) -> int | None:
 
 def _token(home: Home) -> str:
     """Return the token of the home. Create it on first use, readable by the owner only."""
+    set_irregular_aside(str(home.token))
     try:
-        if token := home.token.read_text().strip():
+        if token := read_token(str(home.token)):
             return token
-    except FileNotFoundError:
-        pass
+    except ValueError as error:
+        _log.warning("%s is replaced: %s", home.token, error)
+        os.replace(home.token, f"{home.token}.damaged")
     token = secrets.token_urlsafe(32)
     temporary = home.token.with_name(".token")
     temporary.unlink(missing_ok=True)

@@ -76,6 +76,21 @@ class Victim:
         assert not [pid for pid in daemons if is_running(pid)], self
 
 
+@pytest.mark.finding("A15")
+def test_temporary_files_of_a_killed_supervisor_are_removed(world: HomeWorld, folder: Path) -> None:
+    trial = linger.submit("victim", str(folder), 0)
+    eventually(lambda: world.state(trial.id).get("stage") == "running", "it runs")
+    supervisor = psutil.Process(world.state(trial.id)["supervisor"]["pid"])
+    [attempt] = world.home.glob(f"trials/{trial.id}/main-0/1")
+    # A kill between the creation and the renaming of a file leaves such names.
+    for name in (f"state.json.{supervisor.pid}-1.tmp", f"exit.json.{supervisor.pid}-1.once"):
+        (attempt / name).write_text("{")
+    supervisor.kill()
+    assert trial.wait(timeout=PATIENCE).state == "FAILED"
+    eventually(lambda: not [*attempt.glob("*.tmp"), *attempt.glob("*.once")], "they are gone")
+    assert (attempt / "state.json").exists()
+
+
 def test_a_trial_survives_the_kill_of_any_of_its_processes(
     world: HomeWorld, folder: Path, chaos: Chaos
 ) -> None:

@@ -131,6 +131,41 @@ def test_a_full_disk_refuses_new_trials_and_running_trials_finish(
 
 
 @in_own_mounts
+@pytest.mark.finding("A8")
+@pytest.mark.thorough
+@pytest.mark.parametrize("lacks", ["space", "inodes"])
+def test_trials_can_be_listed_and_deleted_on_a_full_disk(
+    author: Project, disk: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    def check(command: str) -> str:
+        done = author.run(BIN / "windlass", *command.split())
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+    monkeypatch.setenv("WINDLASS_SPACE_RESERVE", str(16 << 20))
+    take = take_space if lacks == "space" else take_inodes
+    with home_on(disk, size="64m", nr_inodes="400") as home:
+        submit(author, "", "a", "b", "c")
+        for trial_id in (1, 2, 3):
+            wl.get_trial(trial_id).wait(timeout=PATIENCE)
+        eventually((home / "reserve").exists, "the reserve is there")
+        take(disk)
+        assert "is deleted" in check("rm 1 --yes")
+        assert (home / "reserve").exists() is (lacks == "inodes"), "a deletion needs no inode"
+        check("gc")
+
+        # The reserve is made again, and serves commands that find no running server.
+        give_back(disk)
+        eventually((home / "reserve").exists, "the reserve is there again")
+        check("server stop")
+        take(disk)
+        assert check("ls").count("SUCCEEDED") == 2
+        assert "b ends" in check("logs 2")
+        assert "is deleted" in check("rm 2 --yes")
+        check("gc")
+
+
+@in_own_mounts
 def test_a_trial_that_fills_the_disk_can_be_stopped(
     author: Project, disk: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Two versions of Windlass in one home: a clear error, a clean handover, nothing lost."""
+"""Two versions of Windlass in one home: they work together, or a clear error names the fix."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 import windlass
 from harness import BIN, PATIENCE, Project, eventually
+from windlass.model.versions import API_LEVEL
 from windlass.version import __version__
 
 pytestmark = pytest.mark.thorough
@@ -49,8 +50,11 @@ if __name__ == "__main__":
 class Version:
     """One of the versions, with the commands of its users."""
 
-    def __init__(self, number: str, project: Project, folder: Path, path: Path | None) -> None:
+    def __init__(
+        self, number: str, level: int, project: Project, folder: Path, path: Path | None
+    ) -> None:
         self.number = number
+        self.level = level
         self._project = project
         self._folder = folder
         self._env = {"PYTHONPATH": str(path)} if path else {}
@@ -85,17 +89,25 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def this(project: Project, fresh_home: Path, folder: Path) -> Version:
     project.write("work.py", WORK)
-    return Version(__version__, project, folder, None)
+    return Version(__version__, API_LEVEL, project, folder, None)
+
+
+def copy_with_level(level: int, project: Project, folder: Path, path: Path) -> Version:
+    """The same code with another version number and API level."""
+    [source] = windlass.__path__
+    shutil.copytree(source, path / "windlass")
+    (path / "windlass" / "version.py").write_text(f'__version__ = "{NEWER}"\n')
+    versions = path / "windlass" / "model" / "versions.py"
+    stated = f"\nAPI_LEVEL = {API_LEVEL}\n"
+    assert stated in versions.read_text()
+    versions.write_text(versions.read_text().replace(stated, f"\nAPI_LEVEL = {level}\n"))
+    return Version(NEWER, level, project, folder, path)
 
 
 @pytest.fixture
 def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iterator[Version]:
-    """The same code with another version number."""
-    own = tmp_path / "newer"
-    [source] = windlass.__path__
-    shutil.copytree(source, own / "windlass")
-    (own / "windlass" / "version.py").write_text(f'__version__ = "{NEWER}"\n')
-    version = Version(NEWER, project, folder, own)
+    """A version whose server does not accept clients of this version, nor the reverse."""
+    version = copy_with_level(API_LEVEL + 3, project, folder, tmp_path / "newer")
     yield version
     version.windlass("server", "stop")  # otherwise this version would have to
 
@@ -103,9 +115,31 @@ def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iter
 def check_refusal(message: str, server: Version, client: Version) -> None:
     """Check that the error names both versions and the remedy."""
     assert "VersionMismatch" in message or message.startswith("Error")
-    assert f"is version {server.number}" in message
-    assert f"this is Windlass {client.number}" in message
-    assert "windlass server stop (running trials continue)" in message
+    assert f"The server is Windlass {server.number} (API level {server.level})" in message
+    assert f"this client is Windlass {client.number} (API level {client.level})" in message
+    if client.level > server.level:
+        assert "windlass server stop (running trials continue)" in message
+    else:
+        assert f"Install Windlass {server.number} here, too." in message
+
+
+@pytest.mark.parametrize("newer_by", [1, 2])
+def test_a_server_accepts_clients_of_two_older_api_levels(
+    this: Version, project: Project, folder: Path, tmp_path: Path, newer_by: int, fresh_home: Path
+) -> None:
+    newer = copy_with_level(API_LEVEL + newer_by, project, folder, tmp_path / "newer")
+    assert newer.windlass("server", "start").returncode == 0
+    try:
+        (folder / "a").touch()
+        called = this.work("call", "a")
+        assert called.stdout.splitlines()[-1] == "value a", called.stderr
+        assert this.work("result", "1").stdout == "a 1 ['a begins', 'a ends']\n"
+        assert json.loads((fresh_home / "server.json").read_text())["version"] == NEWER
+    finally:
+        newer.windlass("server", "stop")
+    # The older server does not know what the newer client expects.
+    assert this.windlass("server", "start").returncode == 0
+    check_refusal(newer.work("call", "a").stderr, this, newer)
 
 
 def test_servers_and_clients_of_two_versions_refuse_and_can_replace_each_other(

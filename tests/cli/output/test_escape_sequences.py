@@ -33,7 +33,7 @@ MAKING = r"""
     model.register_version(checkpoint, notes=HOSTILE, metadata={"a": HOSTILE})
     wl.create_template("large", description=HOSTILE, env={"A": HOSTILE})
     wl.create_workspace("lab", HOSTILE).create_project("vision", HOSTILE)
-    with wl.start_trial("notebook", params={"p": HOSTILE}):
+    with wl.start_trial("notebook", params={"p": HOSTILE, f"q{HOSTILE}": 1}):
         pass
     wl.run_command(["true", HOSTILE]).wait()
 """

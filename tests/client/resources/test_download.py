@@ -174,7 +174,7 @@ def test_a_link_in_the_target_is_not_followed(home: Path, tmp_path: Path) -> Non
 def test_missing_blobs_are_named_and_the_rest_is_written(home: Path, tmp_path: Path) -> None:
     trial = submit(upload_tree({"a.py": b"still here\n", "b.py": b"soon lost\n"}))
     forget_blob(home, b"soon lost\n")
-    with pytest.raises(wl.NotFound, match=r"incomplete: the server no longer has 'b\.py'"):
+    with pytest.raises(wl.NotFound, match=r"incomplete: 'b\.py' is missing"):
         trial.download_code(tmp_path / "code")
     assert look(tmp_path / "code") == {"a.py": ("f", b"still here\n")}
 

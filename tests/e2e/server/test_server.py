@@ -20,6 +20,7 @@ import pytest
 
 import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, kill_server, stop_server
+from windlass.model.versions import API_LEVEL
 from windlass.version import __version__
 
 WORK = """
@@ -185,17 +186,32 @@ def _listener() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-def test_a_server_of_another_version_is_named_with_a_remedy(home: Path) -> None:
-    client = wl.Client()
-    assert client.server_info().version == __version__
+@pytest.mark.parametrize(
+    ("level", "fix"),
+    [
+        (API_LEVEL + 3, "Install Windlass 9.9.1 here, too."),
+        (API_LEVEL - 1, "windlass server stop"),
+        (None, "windlass server stop"),
+        ("1", "windlass server stop"),
+    ],
+)
+def test_a_server_of_another_api_level_is_named_with_a_remedy(
+    home: Path, level: object, fix: str
+) -> None:
+    wl.Client().server_info()
     text = (home / "server.json").read_text()
-    (home / "server.json").write_text(text.replace(f'"{__version__}"', '"9.9.1"'))
+    described = {**json.loads(text), "version": "9.9.1", "api_level": level}
+    (home / "server.json").write_text(json.dumps(described))
     with pytest.raises(wl.VersionMismatch) as caught:
         wl.Client().server_info()
+    described["api_level"] = API_LEVEL  # the version does not matter
+    (home / "server.json").write_text(json.dumps(described))
+    assert wl.Client().server_info().version == __version__
     (home / "server.json").write_text(text)
-    assert "is version 9.9.1" in str(caught.value)
-    assert f"this is Windlass {__version__}" in str(caught.value)
-    assert "windlass server stop" in str(caught.value)
+    shown = level if isinstance(level, int) else "unknown"
+    assert f"The server is Windlass 9.9.1 (API level {shown})" in str(caught.value)
+    assert f"this client is Windlass {__version__} (API level {API_LEVEL})" in str(caught.value)
+    assert fix in str(caught.value)
 
 
 def test_a_home_may_have_any_name(project: Project, tmp_path: Path) -> None:

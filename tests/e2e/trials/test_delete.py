@@ -15,7 +15,7 @@ import windlass as wl
 from harness import BIN, PATIENCE, Project, eventually, stop_server
 from server_with_faults import start_rigged
 from windlass.server.db.migrate import upgrade
-from windlass.server.db.sqlite import SqliteConnection
+from windlass.server.db.sqlite_connection import SqliteConnection
 from windlass.server.operations.delete import OF_A_TRIAL
 
 SHARES_HOME = True

@@ -237,7 +237,7 @@ def test_the_size_of_a_where_clause_is_limited(in_sweep_home: None) -> None:
 
 
 def test_values_are_never_read_as_sql(in_sweep_home: None) -> None:
-    for text in ("x' OR 1=1 --", "'; DROP TABLE trials; --", "%", "\x00", "{}", "?", ":p0"):
+    for text in ("x' OR 1=1 --", "'; DROP TABLE trials; --", "%", "\x01", "{}", "?", ":p0"):
         quoted = text.replace("'", "''")
         for name in ("name", "user", "hparams.note", "experiment", "labels"):
             assert ids(where=f"{name} = '{quoted}' and id > 0") == []

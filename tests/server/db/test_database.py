@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +16,11 @@ import pytest
 
 from windlass.model.errors import WindlassError
 from windlass.server.db.base import Connection, Database
+from windlass.server.db.errors import (
+    ConstraintViolated,
+    DatabaseError,
+    DuplicateKey,
+)
 from windlass.server.db.sqlite import SqliteDatabase
 
 ADD = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
@@ -78,9 +82,49 @@ def test_a_failed_change_does_not_affect_others_of_its_group(database: Database)
     assert [futures[n].result(60) for n in (0, 2, 4)] == ["first", "second", "third"]
     with pytest.raises(ValueError, match="no more"):
         futures[1].result(60)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ConstraintViolated):
         futures[3].result(60)
     assert names(database) == ["first", "second", "third"]
+
+
+@pytest.mark.finding("A15")
+def test_a_callback_that_raises_after_a_commit_does_not_end_the_writer(database: Database) -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("no callback")
+
+    held = Held(database)
+    first = database.submit(lambda connection: add(connection, "first"), fail)
+    second = database.submit(lambda connection: add(connection, "second"))
+    held.release()
+    assert (first.result(60), second.result(60)) == ("first", "second")
+    assert database.submit(lambda connection: add(connection, "third")).result(60) == "third"
+    assert names(database) == ["first", "second", "third"]
+
+
+@pytest.mark.finding("A15")
+def test_an_error_of_the_disk_is_not_reported_as_a_full_disk(tmp_path: Path) -> None:
+    program = f"""
+import errno, resource
+from pathlib import Path
+from windlass.server.db.errors import DatabaseUnavailable
+from windlass.server.db.sqlite import SqliteDatabase
+
+database = SqliteDatabase(Path({str(tmp_path / "windlass.db")!r}))
+size = Path({str(tmp_path / "windlass.db-wal")!r}).stat().st_size
+# A write beyond this size fails, for another reason than a full disk.
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10_000, resource.RLIM_INFINITY))
+try:
+    database.write(lambda connection: connection.run(
+        "INSERT INTO experiments (name, created, notes) VALUES ('x', 1.0, :notes)",
+        {{"notes": "n" * 1_000_000}},
+    ))
+except DatabaseUnavailable as error:
+    print(error, errno.errorcode[error.errno])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "disk I/O error EIO\n", done.stdout + done.stderr
 
 
 def test_no_caller_is_notified_before_the_group_is_stored(database: Database) -> None:
@@ -128,6 +172,12 @@ def test_confirmed_changes_survive_a_kill(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
 from pathlib import Path
+from windlass.server.db.errors import (
+    ConstraintViolated,
+    DatabaseError,
+    DatabaseUnavailable,
+    DuplicateKey,
+)
 from windlass.server.db.sqlite import SqliteDatabase
 database = SqliteDatabase(Path(sys.argv[1]))
 add = "INSERT INTO experiments (name, created) VALUES (:name, 1.0)"
@@ -184,3 +234,40 @@ def test_a_damaged_database_is_named_and_unchanged(tmp_path: Path, damage: bytes
     with pytest.raises(WindlassError, match=re.escape(f"{path} cannot be read")):
         SqliteDatabase(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("INSERT INTO workspaces (id, uid, name, created) VALUES (1, '', 'x', 1.0)", DuplicateKey),
+        ("INSERT INTO workspaces (uid, name, created) VALUES ('', 'default', 1.0)", DuplicateKey),
+        ("INSERT INTO experiments (name) VALUES (NULL)", ConstraintViolated),
+        ("INSERT INTO projects (uid, workspace_id, name, created) VALUES ('', 9, '', 1.0)",
+         ConstraintViolated),
+        ("SELECT nothing FROM nowhere", DatabaseError),
+        ("not a statement", DatabaseError),
+        ("SELECT :missing", DatabaseError),
+    ],
+)  # fmt: skip
+def test_errors_of_statements_are_our_own(
+    database: Database, statement: str, kind: type[DatabaseError]
+) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        database.write(lambda connection: connection.run(statement))
+    assert type(caught.value) is kind
+    if statement.startswith(("SELECT", "not")):
+        with pytest.raises(DatabaseError) as caught:
+            database.read(lambda connection: connection.rows(statement))
+        assert type(caught.value) is kind
+
+
+def test_a_damaged_file_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    database = SqliteDatabase(path)
+    database.write(lambda connection: [add(connection, str(number)) for number in range(2000)])
+    database.close()
+    with path.open("r+b") as file:  # all pages but the first
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(WindlassError, match="cannot be read"):
+        SqliteDatabase(path)

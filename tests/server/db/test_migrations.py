@@ -14,7 +14,7 @@ import pytest
 from database_contents import contents_of
 from mounts import give_back, in_own_mounts, small_disk, take_space
 from windlass.model.errors import VersionMismatch, WindlassError
-from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.db.errors import ConstraintViolated, DatabaseUnavailable
 from windlass.server.db.migrate import MIGRATIONS
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.errors import is_disk_full
@@ -112,7 +112,7 @@ def test_a_migration_may_rebuild_a_table_that_others_refer_to(path: Path, folder
     database = SqliteDatabase(path, folder)
     assert query(path, "SELECT id, name FROM workspaces") == [(1, "default")]
     orphan = "INSERT INTO projects (uid, workspace_id, name, created) VALUES ('', 9, '', 1.0)"
-    with pytest.raises(sqlite3.IntegrityError):  # foreign keys are checked again
+    with pytest.raises(ConstraintViolated):  # foreign keys are checked again
         database.write(lambda connection: connection.run(orphan))
     database.close()
 

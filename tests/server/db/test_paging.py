@@ -12,12 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from windlass.model.errors import InvalidArgument
-from windlass.server.db.paging import Conditions, Order, nulls_last, split_page
+from windlass.server.db.paging import Columns, Conditions, Order, nulls_last, split_page, text_key
 
 unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
-SORTS = {
-    **{name: name for name in ("id", "name", "created")},
+SORTS: Columns = {
+    "id": "id",
+    "name": text_key("name"),
+    "created": "created",
     "loss": nulls_last("loss"),
 }
 

@@ -166,3 +166,39 @@ def test_a_repeated_label_is_stored_once(server: Server) -> None:
     status, record = server.submit({**job(), "labels": ["b", "a", "b"]})
     assert (status, record["labels"]) == (201, ["b", "a"])
     assert wl.get_trial(record["id"]).wait().labels == ("b", "a")
+
+
+@pytest.mark.finding("A15")
+@pytest.mark.parametrize(
+    "character", ["\x7f", "\x9b", "\u061c", "\u200f", "\u2028", "\u202e", "\u2066"]
+)
+def test_names_that_control_a_terminal_or_the_direction_of_text_are_refused(
+    server: Server, character: str
+) -> None:
+    name = f"a{character}b"
+    for part in ("name", "experiment", "project"):
+        assert server.submit({**job(process("true")), part: name})[0] == 400, part
+    assert server.submit({**job(process("true")), "labels": [name]})[0] == 400
+    with pytest.raises(wl.InvalidArgument, match="not a valid"):
+        wl.create_experiment(name)
+
+
+@pytest.mark.finding("A15")
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"x": "y" * 70_000}, "The parameter 'x' has 70"),
+        ({"x": {"y": ["z"] * 20_000}}, "at most"),
+        ({"x" * 70_000: 1}, "at most"),
+        ({f"x{n}": "y" * 60_000 for n in range(5)}, "The parameters have 300"),
+    ],
+)
+def test_large_parameters_are_refused_with_advice(
+    server: Server, params: dict[str, Any], reason: str
+) -> None:
+    status, fault = server.submit({**job(process("true")), "params": params})
+    assert status == 400
+    assert reason in fault["message"] and len(fault["message"]) < 500
+    assert "as a file or an artifact" in fault["hint"]
+    fitting = {f"x{n}": "y" * 60_000 for n in range(4)}
+    assert server.submit({**job(process("true")), "params": fitting})[0] == 201

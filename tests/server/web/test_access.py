@@ -13,6 +13,7 @@ import pytest
 
 import windlass as wl
 from server_requests import API, Server
+from windlass.model.versions import API_LEVEL
 from windlass.server.app import create_app
 from windlass.server.services import Services
 from windlass.version import __version__
@@ -112,13 +113,23 @@ def test_names_of_this_machine_are_accepted(server: Server) -> None:
         assert server.ask("GET", f"{API}/trials", Host=host, Origin=f"http://{host}")[0] == 200
 
 
-def test_a_client_of_another_version_gets_an_error(server: Server) -> None:
-    status, fault = server.ask("GET", f"{API}/trials", Windlass_Version="9.9")
-    assert (status, fault["code"]) == (426, "version_mismatch")
-    assert "9.9" in fault["message"]
-    assert __version__ in fault["message"]
-    assert "windlass server stop" in fault["hint"]
-    assert server.ask("GET", f"{API}/trials", Windlass_Version=__version__)[0] == 200
+def test_a_client_of_another_api_level_gets_an_error_with_both_versions(server: Server) -> None:
+    path = f"{API}/trials"
+    for level, fix in (
+        (API_LEVEL + 1, "Install Windlass 9.9 for the server"),
+        (0, f"Install Windlass {__version__} for the client."),
+        ("", f"Install Windlass {__version__} for the client."),
+    ):
+        headers = {"Windlass_Version": "9.9", "Windlass_Api_Level": str(level)}
+        status, fault = server.ask("GET", path, **headers)
+        assert (status, fault["code"]) == (426, "version_mismatch")
+        assert f"The server is Windlass {__version__} (API level {API_LEVEL})" in fault["message"]
+        shown = "unknown" if level == "" else level
+        assert f"this client is Windlass 9.9 (API level {shown})" in fault["message"]
+        assert fix in fault["hint"]
+    own = {"Windlass_Version": "9.9", "Windlass_Api_Level": str(API_LEVEL)}
+    assert server.ask("GET", path, **own)[0] == 200
+    assert server.ask("GET", path)[0] == 200, "programs such as curl state no level"
 
 
 DIGEST = "0" * 64

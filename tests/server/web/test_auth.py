@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from windlass.model.versions import API_LEVEL
 from windlass.server.web.auth import Guard, TokenAuthenticator
 from windlass.version import __version__
 
@@ -63,9 +64,12 @@ def ask(path: str = "/api/v1/trials", kind: str = "http", **headers: str) -> tup
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": "http://127.0.0.1@evil.example"}, 403),
-        ({"windlass_version": __version__}, 200),
-        ({"windlass_version": "9.9.9"}, 426),
+        ({"windlass_version": "9.9.9", "windlass_api_level": str(API_LEVEL)}, 200),
+        ({"windlass_version": __version__, "windlass_api_level": str(API_LEVEL + 1)}, 426),
+        ({"windlass_version": __version__, "windlass_api_level": "0"}, 426),
+        ({"windlass_version": __version__, "windlass_api_level": "x" * 10_000}, 426),
         ({"windlass_version": "x" * 10_000}, 426),
+        ({"windlass_api_level": "-1"}, 426),
     ],
 )
 def test_only_valid_requests_reach_the_application(headers: dict[str, str], status: int) -> None:

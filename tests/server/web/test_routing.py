@@ -173,7 +173,7 @@ def test_the_document_has_every_operation_with_its_parameters(server: Server) ->
     listing = document["paths"][f"{API}/trials"]["get"]
     limit = next(parameter for parameter in listing["parameters"] if parameter["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
-    [digests] = document["paths"][f"{API}/blobs"]["get"]["parameters"]
+    [digests, _] = document["paths"][f"{API}/blobs"]["get"]["parameters"]
     assert (digests["name"], digests["required"]) == ("digests", True)
     content = document["paths"][f"{API}/trials"]["post"]["requestBody"]["content"]
     assert content["application/json"]["schema"] == {"$ref": "#/components/schemas/CreateTrial"}

@@ -250,7 +250,7 @@ def test_a_truncated_bundle_is_reported_with_the_lost_file(model: Model) -> None
     os.truncate(model.blob(bundle), CROWD * 1000 - 1)
     with pytest.raises(RestoreError, match="is damaged in the store"):
         model.restored()
-    model.blob(bundle).unlink()
+    model.blob(bundle).parents[1].joinpath(f".damaged-{bundle}").unlink()
     with pytest.raises(RestoreError, match="is missing from the store"):
         model.restored()
 

@@ -178,24 +178,30 @@ def test_a_pipe_held_open_from_outside_does_not_delay_the_end(tmp_path: Path) ->
     assert attempt.json("exit.json")["exit_code"] == 0
 
 
+def stored(home: Path, data: bytes) -> str:
+    """Store some bytes as a blob and return its path."""
+    digest = hashlib.sha256(data).hexdigest()
+    path = home / "blobs" / digest[:2] / digest
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
 def test_code_that_cannot_be_restored_is_a_failure_to_start(tmp_path: Path) -> None:
     manifest = json.dumps({"files": [["a.py", "f", "0" * 64, 3]], "version": 1})
-    (tmp_path / "tree").write_text(manifest)
-    record = Attempt(tmp_path, "pass", tree=str(tmp_path / "tree")).run()
+    record = Attempt(tmp_path, "pass", tree=stored(tmp_path, manifest.encode())).run()
     assert record["reason"] == "StartFailed"
     assert "'a.py' is missing" in record["message"]
 
 
 def test_a_hostile_manifest_writes_nothing_outside(tmp_path: Path) -> None:
     content = b"owned"
-    digest = hashlib.sha256(content).hexdigest()
-    blob = tmp_path / "blobs" / digest[:2] / digest
-    blob.parent.mkdir(parents=True)
-    blob.write_bytes(content)
-    files = [["../../escaped", "f", digest, 5]]
-    (tmp_path / "tree").write_text(json.dumps({"files": files, "version": 1}))
-    record = Attempt(tmp_path, "pass", tree=str(tmp_path / "tree")).run()
+    stored(tmp_path, content)
+    files = [["../../escaped", "f", hashlib.sha256(content).hexdigest(), 5]]
+    manifest = json.dumps({"files": files, "version": 1})
+    record = Attempt(tmp_path, "pass", tree=stored(tmp_path, manifest.encode())).run()
     assert record["reason"] == "StartFailed"
+    assert "is not a path inside a tree" in record["message"]
     assert not list(tmp_path.rglob("escaped"))
 
 

@@ -11,7 +11,7 @@ def print_section(title: str, lines: Lines) -> None:
     """Print labels and values below a title. Empty values are skipped."""
     from windlass.cli.output.text import clean, paint
 
-    shown = [(label, clean(value)) for label, value in lines if value]
+    shown = [(clean(label), clean(value)) for label, value in lines if value]
     if not shown:
         return
     print()

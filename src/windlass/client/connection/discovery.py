@@ -7,7 +7,6 @@ is ready, and the other clients wait for the lock. Both waits have a limit (`sta
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -18,13 +17,16 @@ from windlass.client.connection.in_pod import check_asking
 from windlass.client.connection.start_waits import read_start_report, take_start_lock
 from windlass.home import Home
 from windlass.model.errors import InvalidArgument, ServerError, ServerUnreachable, VersionMismatch
-from windlass.model.versions import is_same_api
+from windlass.model.versions import API_LEVEL, is_accepted, mismatch
 from windlass.version import __version__
-from windlass.worker.common.atomic_files import is_locked
+from windlass.worker.common.atomic_files import is_locked, set_irregular_aside
+from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.token_file import read_token
 
 _SERVER = os.path.join(
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
 )
+_LARGEST_FILE = 1 << 16  # bytes
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
@@ -85,9 +87,17 @@ def running_endpoint(home: Home) -> Endpoint | None:
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
         return None
-    check_version(str(described.get("version", "")), f"The server of {home.path}")
+    _check_level(described, home)
     try:
-        token = home.token.read_text().strip()
+        token = read_token(str(home.token))
+        if not token:
+            raise ValueError("it is missing or not a regular file")
+    except ValueError as error:
+        raise ServerError(
+            f"The server's token cannot be used: {error} ({home.token}).",
+            hint="Restart the server, which writes a new token: windlass server stop (running "
+            "trials continue), then try again.",
+        ) from error
     except OSError as error:
         raise ServerError(
             f"The server's token cannot be read: {error.strerror} ({home.token}).",
@@ -100,17 +110,15 @@ def running_endpoint(home: Home) -> Endpoint | None:
 def describe_server(home: Home) -> dict[str, Any] | None:
     """Read the file that the server of a home wrote about itself, if it exists."""
     try:
-        described = json.loads(home.server_file.read_bytes())
-    except FileNotFoundError:
-        return None
+        described = read_json(str(home.server_file), _LARGEST_FILE)
     except PermissionError as error:
         raise ServerError(
             f"The state directory cannot be read: {home.path}.",
             hint="If it belongs to another user, set WINDLASS_HOME to a directory of yours.",
         ) from error
-    except (OSError, ValueError):
+    except OSError:
         return None
-    return described if isinstance(described, dict) and "url" in described else None
+    return described if described is not None and "url" in described else None
 
 
 def is_answering(endpoint: Endpoint) -> bool:
@@ -128,6 +136,7 @@ def start_server(home: Home) -> Endpoint:
     check_asking()
     try:
         home.make()
+        set_irregular_aside(str(home.start_lock))
         lock = take_start_lock(home.start_lock)
     except OSError as error:
         raise ServerError(
@@ -164,6 +173,7 @@ def _launch(home: Home) -> None:
     environment.pop("PYTHONPATH", None)  # a project's modules must not replace the server's
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
+        set_irregular_aside(str(home.server_log))
         with open(home.server_log, "ab", opener=_owner_only) as log:
             process = subprocess.Popen(
                 [sys.executable, _SERVER, str(home.path), str(writer), *paths],
@@ -191,15 +201,23 @@ def _launch(home: Home) -> None:
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
 
 
-def check_version(server: str, who: str) -> None:
-    """Refuse a server with another version of the API than this client."""
-    if not is_same_api(server, __version__):
-        raise VersionMismatch(
-            f"{who} is version {server or 'unknown'}, this is Windlass {__version__}.",
-            hint="Restart it with this version: windlass server stop (running trials "
-            "continue), then try again.\nOr set WINDLASS_HOME to another directory for this "
-            "version.",
+def _check_level(described: dict[str, Any], home: Home) -> None:
+    """Refuse the server of a home if it would refuse this client."""
+    version, level = str(described.get("version", "")), described.get("api_level")
+    if not isinstance(level, int):
+        level = None
+    if level is not None and is_accepted(API_LEVEL, level):
+        return
+    own_home = "Or set WINDLASS_HOME to another directory for this version."
+    if level is None or level < API_LEVEL:
+        hint = (
+            "Restart it with this version: windlass server stop (running trials continue), then "
+            f"try again.\n{own_home}"
         )
+    else:
+        hint = f"Install Windlass {version} here, too.\n{own_home}"
+    message = mismatch(__version__, API_LEVEL, version, level)
+    raise VersionMismatch(f"{message} The server's home is {home.path}.", hint=hint)
 
 
 def _log_hint(home: Home) -> str:

@@ -11,7 +11,13 @@ from windlass.client.connection.transport import MissingBlobs, Transport
 from windlass.model.errors import ServerError, ServerUnreachable, SnapshotError
 from windlass.model.job import FunctionCall
 from windlass.model.records import TrialRecord
-from windlass.model.requests import INLINE_LIMIT, BlobsAnswer, CreateTrial, SnapshotAnswer
+from windlass.model.requests import (
+    INLINE_LIMIT,
+    MANIFEST_FLAG,
+    BlobsAnswer,
+    CreateTrial,
+    SnapshotAnswer,
+)
 from windlass.packaging.draft import Draft
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
@@ -53,7 +59,8 @@ def upload(
     """Upload a tree and some blobs, without those that the server has."""
     for _ in range(4):
         wanted = ",".join((snapshot.tree, *blobs))
-        answer = transport.ask("GET", "/blobs", BlobsAnswer, query={"digests": wanted})
+        query = {"digests": wanted, "tree": snapshot.tree}
+        answer = transport.ask("GET", "/blobs", BlobsAnswer, query=query)
         if not answer.missing:
             return
         try:
@@ -117,17 +124,19 @@ def _send_missing(
         body = snapshot.manifest
         files = transport.ask("POST", "/snapshots", SnapshotAnswer, body=body).missing
 
-    def packed() -> Iterator[tuple[str, bytes]]:
-        yield from others
+    def packed() -> Iterator[tuple[str, bytes, bool]]:
+        for digest, data in others:
+            yield digest, data, False
         if snapshot is not None and files:
-            yield from snapshot.iter_blobs(files)
-            yield snapshot.tree, snapshot.manifest
+            for digest, data in snapshot.iter_blobs(files):
+                yield digest, data, False
+            yield snapshot.tree, snapshot.manifest, True
 
     if others or files:
         _upload(transport, packed)
 
 
-def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]]]) -> None:
+def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes, bool]]]) -> None:
     try:
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
     # The server stopped during the upload; blobs that it has by now do not matter.
@@ -136,12 +145,13 @@ def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes]
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
 
 
-def _pack(blobs: Iterator[tuple[str, bytes]]) -> Iterator[bytes]:
-    """Encode blobs one after the other, joined to pieces of a suitable size."""
+def _pack(blobs: Iterator[tuple[str, bytes, bool]]) -> Iterator[bytes]:
+    """Encode blobs and whether each is a manifest, joined to pieces of a suitable size."""
     buffered: list[bytes] = []
     size = 0
-    for digest, data in blobs:
-        buffered += (bytes.fromhex(digest), len(data).to_bytes(8, "big"), data)
+    for digest, data, is_manifest in blobs:
+        number = len(data) | (MANIFEST_FLAG if is_manifest else 0)
+        buffered += (bytes.fromhex(digest), number.to_bytes(8, "big"), data)
         size += len(data) + 40
         if size >= 1 << 20:
             yield b"".join(buffered)

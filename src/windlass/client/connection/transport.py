@@ -14,7 +14,6 @@ import msgspec
 
 from windlass.client.connection.discovery import (
     Endpoint,
-    check_version,
     describe_server,
     named_endpoint,
     running_endpoint,
@@ -30,8 +29,9 @@ from windlass.model.errors import (
     WindlassError,
     shown,
 )
-from windlass.model.requests import API, VERSION_HEADER, Fault
+from windlass.model.requests import API, API_LEVEL_HEADER, VERSION_HEADER, Fault
 from windlass.model.thread_safe_types import learned
+from windlass.model.versions import API_LEVEL
 from windlass.version import __version__
 
 T = TypeVar("T")
@@ -242,6 +242,7 @@ class Transport:
                 headers={
                     "Authorization": f"Bearer {self.endpoint.token}",
                     VERSION_HEADER: __version__,
+                    API_LEVEL_HEADER: str(API_LEVEL),
                     **headers,
                 },
             )
@@ -387,4 +388,4 @@ def request_path(*parts: object) -> str:
     return "".join("/" + quote(str(part), safe="", errors="surrogatepass") for part in parts)
 
 
-__all__ = ["MissingBlobs", "Transport", "check_version", "decode", "request_path"]
+__all__ = ["MissingBlobs", "Transport", "decode", "request_path"]

@@ -276,7 +276,7 @@ def _write(
         some = ", ".join(shown(path) for path in lost[:_MOST_LISTED])
         more = f" and {len(lost) - _MOST_LISTED} more" if len(lost) > _MOST_LISTED else ""
         raise NotFound(
-            f"The {what} is incomplete: the server no longer has {some}{more}.",
+            f"The {what} is incomplete: {some}{more} is missing from the store or was damaged.",
             hint="All other files were written.",
         )
 

@@ -17,6 +17,8 @@ from windlass.home import Home
 from windlass.model.errors import KubernetesError
 from windlass.model.thread_safe_types import learned
 
+_LARGEST = 1 << 20  # bytes
+
 
 class TokenLogin(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
     """An address and the token that opens it."""
@@ -42,8 +44,10 @@ Stamp = tuple[int, int, int]  # of a file: see `file_stamp`
 
 def read_login(home: Home) -> Login | None:
     """Return the stored login, if there is one."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would block
     try:
-        data = home.kubernetes_login.read_bytes()
+        with open(os.open(home.kubernetes_login, flags), "rb", buffering=0) as file:
+            data = file.read(_LARGEST) or b""
     except FileNotFoundError:
         return None
     try:

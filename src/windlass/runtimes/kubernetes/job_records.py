@@ -18,9 +18,10 @@ from windlass.model.thread_safe_types import learned
 from windlass.runtimes import paths
 from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 from windlass.worker.common.atomic_files import remove_if_there, write_bytes, write_json
-from windlass.worker.common.file_reads import list_folder, read_json
+from windlass.worker.common.file_reads import list_folder, read_file, read_json
 
 _IDENTITY = "identity"
+_LONGEST = 100  # bytes
 
 
 class JobRecords:
@@ -39,9 +40,8 @@ class JobRecords:
         with self._lock:
             if not self._identity:
                 path = self._folder / _IDENTITY
-                try:
-                    self._identity = path.read_text().strip()
-                except FileNotFoundError:
+                self._identity = (read_file(str(path), _LONGEST) or b"").decode().strip()
+                if not self._identity:
                     self._identity = secrets.token_hex(8)
                     self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                     write_bytes(str(path), self._identity.encode(), durable=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -253,7 +252,7 @@ async def put_checkpoint(
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     saved = msgspec.convert(data, learned(SavedRecord))
-    if saved.name != os.path.basename(saved.name) or saved.name in (".", ".."):
+    if saved.name in (".", ".."):
         raise InvalidArgument(f"{saved.name[:200]!r} is not a valid checkpoint name.")
     record = {name: data[name] for name in SavedRecord.__struct_fields__ if name in data}
     number, lacking = await asyncio.to_thread(attempt_files.put_checkpoint, record, services.blobs)

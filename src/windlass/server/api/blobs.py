@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 from typing import Annotated
@@ -11,12 +12,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from windlass.model.errors import InvalidArgument, NotFound
-from windlass.model.requests import API, BlobsAnswer, FetchBlobs, SnapshotAnswer
+from windlass.model.requests import API, MANIFEST_FLAG, BlobsAnswer, FetchBlobs, SnapshotAnswer
 from windlass.packaging.manifest import parse_manifest
 from windlass.server.services import Services
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.web.messages import OCTETS, Answer, Request, file_answer
 from windlass.server.web.routing import Route
+from windlass.worker.blobs.verified_reads import LARGEST_MANIFEST
 
 _ONE = "(b3-)?[0-9a-f]{64}"
 Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined by commas
@@ -24,7 +26,6 @@ Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined
 _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
-_LARGEST_MANIFEST = 64 << 20
 _LARGEST_LIST = 2 << 20  # bytes; a list of digests to download
 
 
@@ -54,13 +55,20 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
     return blobs.missing(entry.ref for entry in entries if entry.mode != "l")
 
 
-async def missing_blobs(services: Services, digests: Digests) -> BlobsAnswer:
+async def missing_blobs(
+    services: Services, digests: Digests, tree: Digests | None = None
+) -> BlobsAnswer:
     """Return the missing blobs of a list. A tree counts as stored once all its files are."""
-    return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","))))
+    trees = tree.split(",") if tree else ()
+    return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","), trees=trees)))
 
 
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
-    """Store a pack of blobs: digest (32 bytes), length (8 bytes), bytes; repeated."""
+    """Store a pack of blobs: digest (32 bytes), kind (1), length (7), bytes; repeated.
+
+    The kind is 1 for the list of the files of a tree, which comes after its files, and 0 for any
+    other content.
+    """
     intake = _Intake(services.blobs)
     waiting, size = [], 0
     try:
@@ -88,6 +96,7 @@ class _Intake:
         self._is_in_blob = False
         self._left = 0
         self._digest = ""
+        self._is_manifest = False
         self.stored = 0
 
     @property
@@ -123,7 +132,9 @@ class _Intake:
 
     def _begin(self) -> None:
         self._digest = self._header[:32].hex()
-        self._left = int.from_bytes(self._header[32:], "big")
+        number = int.from_bytes(self._header[32:], "big")
+        self._is_manifest = bool(number & MANIFEST_FLAG)
+        self._left = number & ~MANIFEST_FLAG
         self._header.clear()
         if self._left > _LARGEST_BLOB:
             raise InvalidArgument("A blob in the pack is larger than 8 GB.")
@@ -131,7 +142,7 @@ class _Intake:
 
     def _finish(self) -> None:
         try:
-            self._uploads.finish(self._digest)
+            self._uploads.finish(self._digest, is_manifest=self._is_manifest)
         except ValueError as error:
             raise InvalidArgument(f"A blob in the pack is damaged: {error}.") from error
         self._is_in_blob = False
@@ -161,7 +172,8 @@ def _sizes(blobs: BlobStore, digests: tuple[str, ...]) -> dict[str, int]:
     sizes = {}
     for digest in dict.fromkeys(digests):
         try:
-            sizes[digest] = blobs.size(digest)
+            with blobs.open(digest) as file:  # omits a damaged blob, too
+                sizes[digest] = file.seek(0, os.SEEK_END)
         except FileNotFoundError:
             continue
     return sizes
@@ -180,7 +192,7 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
     for digest, size in sizes.items():
         buffered.append(bytes.fromhex(digest[-64:]) + size.to_bytes(8, "big"))
         try:
-            with blobs.open(digest) as file:
+            with blobs.open(digest, verify=False) as file:
                 while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
                     size -= len(piece)
                     buffered.append(piece)
@@ -196,7 +208,7 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
 
 
 routes = [
-    Route("POST", f"{API}/snapshots", check_snapshot, largest_body=_LARGEST_MANIFEST),
+    Route("POST", f"{API}/snapshots", check_snapshot, largest_body=LARGEST_MANIFEST),
     Route("GET", f"{API}/blobs", missing_blobs),
     Route("POST", f"{API}/blobs", upload_blobs, largest_body=None),
     Route("POST", f"{API}/blobs/fetch", fetch_blobs, media_type=OCTETS, largest_body=_LARGEST_LIST),

@@ -48,12 +48,14 @@ async def server_info(services: Services) -> ServerInfo:
 
 async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageReport:
     """Delete data that nothing refers to."""
-    collect = partial(services.garbage.collect, data.older_than, dry_run=data.dry_run)
+    collect = partial(
+        services.garbage.collect, data.older_than, dry_run=data.dry_run, set_aside=data.set_aside
+    )
     return await asyncio.to_thread(collect)
 
 
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    Route("POST", f"{API}/gc", collect_garbage),
+    Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

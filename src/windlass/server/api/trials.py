@@ -150,7 +150,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} has no return value: {why}.", hint=f"See: windlass show {trial_id}"
         )
-    return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.result.digest))
+    return await _stored(services, trial_id, "return value", record.result.digest)
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
@@ -160,7 +160,18 @@ async def get_error(services: Services, trial_id: TrialId) -> Answer:
         raise NotFound(
             f"Trial {trial_id} has no recorded exception.", hint=f"See: windlass show {trial_id}"
         )
-    return await asyncio.to_thread(file_answer, partial(services.blobs.open, record.error.pickle))
+    return await _stored(services, trial_id, "exception", record.error.pickle)
+
+
+async def _stored(services: Services, trial_id: int, what: str, digest: str) -> Answer:
+    try:
+        return await asyncio.to_thread(file_answer, partial(services.blobs.open, digest))
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"The {what} of trial {trial_id} is missing from the store, or was damaged and set "
+            "aside.",
+            hint=f"Repeat the trial: windlass rerun {trial_id}",
+        ) from error
 
 
 async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> TrialRecord:

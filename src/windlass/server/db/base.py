@@ -1,7 +1,7 @@
 """The database as the rest of the server uses it.
 
 `server/db/sqlite.py` implements these protocols. Statements are SQL text with named parameters
-(`:name`).
+(`:name`). All errors of statements are those of `server/db/errors.py`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
-
-
-class DatabaseUnavailable(Exception):
-    """The database cannot be read or written now: the disk is full, the file is locked or lost.
-
-    `errno` is the error number of the operating system that describes the cause best.
-    """
-
-    def __init__(self, errno: int, message: str) -> None:
-        super().__init__(message)
-        self.errno = errno
 
 
 class Row(Protocol):

@@ -25,6 +25,15 @@ def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
         "trial_id": trial_id,
         "time": event.time,
         "kind": event.kind.value,
-        "reason": event.reason,
-        "message": event.message,
+        "reason": without_nul(event.reason),
+        "message": without_nul(event.message),
     }
+
+
+def without_nul(text: str) -> str:
+    r"""Replace NUL, which a program may write but not all databases store, by its symbol.
+
+    >>> without_nul("embedded null byte: \0")
+    'embedded null byte: ␀'
+    """
+    return text.replace("\0", "␀")

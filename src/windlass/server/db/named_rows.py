@@ -10,6 +10,9 @@ import msgspec
 
 from windlass.model.errors import Conflict, NotFound
 from windlass.server.db.base import Connection, Row
+from windlass.server.db.paging import Columns, text_key
+
+NAMED_SORTS: Columns = {"id": "id", "name": text_key("name"), "created": "created"}
 
 
 def find_row(connection: Connection, noun: str, which: int | str) -> Row:

@@ -74,7 +74,7 @@ class Conditions:
 
 
 class Key(NamedTuple):
-    """An expression that a list is sorted by. It is never null.
+    """An expression that a list is sorted by: a number, or a text. It is never null or NaN.
 
     A fixed key is sorted in ascending order in both directions. Whether a value is missing is
     such a key: rows without a value always come last.
@@ -82,11 +82,28 @@ class Key(NamedTuple):
 
     expression: str
     is_fixed: bool = False
+    is_text: bool = False
+
+
+Columns = Mapping[str, "str | Sequence[Key]"]
+"""Columns that a list can be sorted by: the expression of a number, or several keys."""
+
+Position = list[int | float | str]
+"""The values of the keys of a row: the position of the row in an order."""
+
+
+def text_key(expression: str) -> tuple[Key]:
+    """Return the key for a text."""
+    return (Key(expression, is_text=True),)
 
 
 def nulls_last(expression: str) -> tuple[Key, ...]:
-    """Return the keys for a number that may be missing."""
-    return Key(f"(({expression}) IS NULL)", is_fixed=True), Key(f"coalesce({expression}, 0.0)")
+    """Return the keys for a number that may be missing.
+
+    SQLite has no NaN: a number that is NaN is stored as NULL, and is a missing value here.
+    """
+    is_missing = Key(f"CASE WHEN ({expression}) IS NULL THEN 1 ELSE 0 END", is_fixed=True)
+    return is_missing, Key(f"coalesce({expression}, 0.0)")
 
 
 def direction_hint(sort: str) -> str:
@@ -108,7 +125,7 @@ _DIRECTIONS = ("asc", "desc", "ascending", "descending")
 class Order:
     """The order of a list: by one column in one direction, with ties broken by id."""
 
-    def __init__(self, sort: str, columns: Mapping[str, str | Sequence[Key]]) -> None:
+    def __init__(self, sort: str, columns: Columns) -> None:
         name = sort.removeprefix("-")
         if name not in columns:
             raise InvalidArgument(
@@ -121,7 +138,7 @@ class Order:
             for key in ([Key(column)] if isinstance(column, str) else column)
         ]
         self._keys = list(dict.fromkeys(keys))
-        self._descending = sort.startswith("-")
+        self.is_descending = sort.startswith("-")
 
     @property
     def columns(self) -> str:
@@ -130,11 +147,15 @@ class Order:
             f"{key.expression} AS key_{number}" for number, key in enumerate(self._keys)
         )
 
+    def position(self, cursor: str) -> Position:
+        """Return the position of a cursor. Raise InvalidArgument unless it is of this order."""
+        return _decode(cursor, [key.is_text for key in self._keys])
+
     def start_after(self, cursor: str | None, conditions: Conditions) -> None:
         """Require rows beyond a cursor."""
         if cursor is None:
             return
-        values = map(conditions.bind, decode_cursor(cursor, len(self._keys)))
+        values = map(conditions.bind, self.position(cursor))
         beyond = ""
         for key, value in reversed(list(zip(self._keys, values, strict=True))):
             sign = "<" if self._is_descending(key) else ">"
@@ -160,7 +181,7 @@ class Order:
         return f" ORDER BY {keys}"
 
     def _is_descending(self, key: Key) -> bool:
-        return self._descending and not key.is_fixed
+        return self.is_descending and not key.is_fixed
 
 
 def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
@@ -175,21 +196,33 @@ def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | No
 
 def encode_cursor(keys: Sequence[Any]) -> str:
     """Return a position in an order as the text of a cursor."""
-    # JSON has no infinities.
+    # JSON has no infinities, and some decoders read 1.0 as an integer.
     return cursor_text(msgspec.msgpack.encode(keys))
 
 
-def decode_cursor(cursor: str, length: int) -> list[Any]:
-    """Return the keys of a cursor. Raise InvalidArgument for any other text."""
+def decode_numbers(cursor: str, length: int) -> Position:
+    """Return the numbers of a cursor. Raise InvalidArgument for any other text."""
+    return _decode(cursor, [False] * length)
+
+
+def _decode(cursor: str, are_texts: Sequence[bool]) -> Position:
     try:
-        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=learned(list[int | float | str]))
+        values = msgspec.msgpack.decode(cursor_bytes(cursor), type=learned(Position))
     except (ValueError, msgspec.MsgspecError):
-        values = []
-    if len(values) != length or any(
-        isinstance(value, int) and abs(value) >= 2**63 for value in values
-    ):
+        raise invalid_cursor() from None
+    if len(values) != len(are_texts) or not all(map(_fits, values, are_texts)):
         raise invalid_cursor()
     return list(values)
+
+
+def _fits(value: float | str, is_text: bool) -> bool:
+    """Return whether a value is of the type of its key and can be stored.
+
+    Databases disagree on the order of a number and a text. No key is NaN, which has no order.
+    """
+    if isinstance(value, str) or is_text:
+        return isinstance(value, str) and is_text
+    return value == value and (isinstance(value, float) or abs(value) < 2**63)
 
 
 def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:

@@ -26,8 +26,14 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     project_id: int | None = None
 
-    def limit(self, connection: Connection, conditions: Conditions, *, is_first: bool) -> None:
-        """Add the conditions of this scope. Names must exist when the first page is read."""
+    def limit(
+        self, connection: Connection, conditions: Conditions, *, is_first: bool
+    ) -> list[int] | None:
+        """Add the conditions of this scope. Names must exist when the first page is read.
+
+        Return the ids of its experiments, or None if it is not limited to experiments.
+        """
+        ids = None
         try:
             project = resolve_project(connection, self.project, self.project_id)
             if self.experiment is not None:
@@ -36,14 +42,16 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             if self.experiment_id is not None:
                 row = experiment_row(connection, self.experiment_id)
                 conditions.equal("trials.experiment_id", row["id"])
+                ids = [row["id"]]
         except NotFound:
             if is_first:
                 raise
             conditions.require("FALSE")  # it was deleted after the first page
-            return
+            return []
         if project is not None:
             subquery = f"SELECT id FROM experiments WHERE project_id = {conditions.bind(project)}"
             conditions.require(f"trials.experiment_id IN ({subquery})")
+        return ids
 
 
 def resolve_project(connection: Connection, name: str | None, project_id: int | None) -> int | None:

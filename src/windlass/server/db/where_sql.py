@@ -45,12 +45,21 @@ def duration_at(now: str) -> str:
 
 
 class WhereCompiler:
-    """Compiles one `where` to SQL."""
+    """Compiles one `where` to SQL.
 
-    def __init__(self, conditions: Conditions, text: str, now: float) -> None:
+    The rows of parameters and metrics are searched in one of two ways. Without `is_lookup`, one
+    scan finds all trials with a matching row: the cost does not depend on the number of trials in
+    the rest of the query. With `is_lookup`, each trial looks up its own row, which is faster for a
+    query that reads few trials.
+    """
+
+    def __init__(
+        self, conditions: Conditions, text: str, now: float, *, is_lookup: bool = False
+    ) -> None:
         self._conditions = conditions
         self._text = text
         self._now = now
+        self._is_lookup = is_lookup
         self._id = "trials.id"
         self.names: list[Name] = []
         self.quoted: list[tuple[Name, str]] = []  # parameters compared with a number in quotes
@@ -97,39 +106,31 @@ class WhereCompiler:
         if comparison.values == (None,) and comparison.operator in ("=", "!="):
             is_in = "NOT IN" if comparison.operator == "=" else "IN"
             return self._in_table("parameters", comparison.name, "", is_in)
+        stored = " OR ".join(self._stored(comparison, value) for value in comparison.values)
         if comparison.operator == "!=":
-            return self._in_table(
-                "parameters",
-                comparison.name,
-                f"NOT ({self._stored(comparison, comparison.values[0])})",
-            )
-        return self._in_table(
-            "parameters",
-            comparison.name,
-            " OR ".join(self._stored(comparison, value) for value in comparison.values),
-        )
+            stored = f"(number IS NOT NULL OR text IS NOT NULL) AND NOT coalesce({stored}, FALSE)"
+        return self._in_table("parameters", comparison.name, stored)
 
     def _stored(self, comparison: Comparison, value: Value) -> str:
-        """Return the condition on a parameter's row. It is never null, so it can be negated."""
+        """Return the condition on a parameter's row. It may be null instead of false."""
         if value is None:
             raise self._error(comparison, "null can only be compared with =, != and is.")
         operator = "=" if comparison.operator in ("in", "!=") else comparison.operator
         if operator in ("contains", "like"):
             match = self._match("text", operator, self._text_value(comparison, value))
-            return f"coalesce({match}, FALSE)"
+            return f"(text IS NOT NULL AND {match})"  # so that the index of texts serves
         if isinstance(value, bool):
             if operator != "=":
                 raise self._error(comparison, "true and false can only be compared with = and !=.")
             text = self._conditions.bind("true" if value else "false")
-            return f"(number IS NOT NULL AND coalesce(text = {text}, FALSE))"
+            return f"(number IS NOT NULL AND text = {text})"
         if _is_nan(value):
             return self._stored(comparison, "nan")  # JSON has no NaN, so it is stored as a text
         if isinstance(value, str):
             if _reads_as_number(value):
                 self.quoted.append((comparison.name, value))
-            return f"coalesce(text {operator} {self._conditions.bind(value)}, FALSE)"
-        number = self._conditions.bind(self._seconds(comparison, value))
-        return f"coalesce(number {operator} {number}, FALSE)"
+            return f"text {operator} {self._conditions.bind(value)}"
+        return f"number {operator} {self._conditions.bind(self._seconds(comparison, value))}"
 
     def _compare_metric(self, comparison: Comparison) -> str:
         self.names.append(comparison.name)
@@ -142,20 +143,19 @@ class WhereCompiler:
                 raise self._error(comparison, "nan can only be compared with =, != and is.")
             is_null = f"{column} IS {'NOT ' if comparison.operator == '!=' else ''}NULL"
             return self._in_table("summaries", comparison.name, is_null)
-        return self._in_table(
-            "summaries", comparison.name, self._compare_number(comparison, column, self._seconds)
-        )
+        condition = self._number_condition(comparison, column, self._seconds)
+        return self._in_table("summaries", comparison.name, condition)
 
     def _in_table(self, table: str, name: Name, part: str, is_in: str = "IN") -> str:
-        """Return the condition that a trial has a row with this name that meets a condition.
-
-        One scan of the index finds all of these trials, whatever the rest of the query is.
-        """
+        """Return the condition that a trial has a row with this name that meets a condition."""
         condition = f"name = {self._conditions.bind(name.name)}"
-        if table == "parameters":
-            condition += " AND (number IS NOT NULL OR text IS NOT NULL)"
         if part:
             condition += f" AND ({part})"
+        elif table == "parameters":
+            condition += " AND (number IS NOT NULL OR text IS NOT NULL)"
+        if self._is_lookup:
+            exists = "NOT EXISTS" if is_in == "NOT IN" else "EXISTS"
+            return f"{exists} (SELECT 1 FROM {table} WHERE {condition} AND trial_id = trials.id)"
         return f"{self._id} {is_in} (SELECT trial_id FROM {table} WHERE {condition})"
 
     # -- attributes -------------------------------------------------------------------
@@ -163,17 +163,24 @@ class WhereCompiler:
     def _compare_number(
         self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
+        condition = self._number_condition(comparison, f"({column})", read)
+        return f"coalesce({condition}, FALSE)"
+
+    def _number_condition(
+        self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
+    ) -> str:
+        """Return a condition that is null if the number is missing. An index may serve it."""
         if comparison.operator in ("contains", "like"):
             raise self._error(
                 comparison,
                 f"{comparison.source} is a number: {comparison.operator} is for strings.",
             )
         if comparison.values == (None,) and comparison.operator in ("=", "!="):
-            return f"({column}) IS {'NOT ' if comparison.operator == '!=' else ''}NULL"
+            return f"{column} IS {'NOT ' if comparison.operator == '!=' else ''}NULL"
         values = [self._conditions.bind(read(comparison, value)) for value in comparison.values]
         if comparison.operator == "in":
-            return f"coalesce(({column}) IN ({', '.join(values)}), FALSE)"
-        return f"coalesce(({column}) {comparison.operator} {values[0]}, FALSE)"
+            return f"{column} IN ({', '.join(values)})"
+        return f"{column} {comparison.operator} {values[0]}"
 
     def _compare_text(self, comparison: Comparison, column: str) -> str:
         texts = [self._text_value(comparison, value) for value in comparison.values]

@@ -11,7 +11,7 @@ from windlass.home import Home
 from windlass.model.job import Job
 from windlass.model.records import Attempt, Cause, ErrorInfo, ResultInfo
 from windlass.model.status import ConditionType, Event, JobStatus, Phase, Replica
-from windlass.runtimes.paths import attempt_dir
+from windlass.runtimes.paths import attempt_dir, attempts
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.checkpoints.store import CheckpointStore
 from windlass.server.stores.logs.base import LogStore
@@ -19,6 +19,7 @@ from windlass.server.stores.metrics.base import MetricStore
 from windlass.server.stores.private_files import PrivateFiles
 from windlass.server.stores.trials.rows import Outcome
 from windlass.server.stores.trials.store import TrialStore
+from windlass.worker.common.atomic_files import remove_unfinished
 from windlass.worker.common.file_reads import is_file, read_json
 
 _LONGEST_TEXT = 100_000
@@ -77,6 +78,8 @@ class ControllerStore:
             self._checkpoints.take_in(job.trial_id)
         if new.settled:
             self._checkpoints.tidy(job.trial_id)
+            for _, folder in attempts(self._home.path, job.trial_id):
+                remove_unfinished(str(folder))
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):

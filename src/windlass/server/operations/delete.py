@@ -12,7 +12,7 @@ from windlass.model.errors import Conflict
 from windlass.server.db.base import Connection
 from windlass.server.db.paging import Conditions
 from windlass.server.services import Services
-from windlass.server.stores.blobs.garbage import remove_folder
+from windlass.server.stores.blobs.garbage import mark_deleted, remove_folder
 from windlass.server.stores.checkpoints import rows as checkpoints
 from windlass.server.web.notifications import experiment_topic
 
@@ -75,6 +75,8 @@ async def _delete(
             _refuse_unsettled(connection, some)
             checkpoints.let_go(connection, some)
         checkpoints.refuse_used(connection, chosen)
+        for trial_id in chosen:
+            mark_deleted(services.home.trials, trial_id)
         for start in range(0, len(chosen), _AT_ONCE):
             uids += _remove_rows(connection, chosen[start : start + _AT_ONCE])
         besides(connection)

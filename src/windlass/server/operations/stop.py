@@ -11,7 +11,7 @@ from windlass.model.job import GeneratorCall
 from windlass.model.requests import AskToStop, StopTrial
 from windlass.model.status import Phase, ReplicaId
 from windlass.runtimes import paths
-from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.db.errors import DatabaseUnavailable
 from windlass.server.errors import HOW_TO_FREE_SPACE, NoSpace, is_disk_full
 from windlass.server.services import Services
 from windlass.worker.common.atomic_files import write_json

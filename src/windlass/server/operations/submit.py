@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from windlass.engine.fits_machine import check_fits
-from windlass.model.errors import InvalidArgument
+from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import (
     Assignment,
     ExternalCall,
@@ -18,9 +22,10 @@ from windlass.model.job import (
     ShellCall,
 )
 from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
-from windlass.model.requests import CreateTrial
+from windlass.model.requests import LARGEST_PARAM, LARGEST_PARAMS, CreateTrial
 from windlass.model.status import ReplicaId
-from windlass.server.db.base import DatabaseUnavailable
+from windlass.model.text.quantities import format_size
+from windlass.server.db.errors import DatabaseUnavailable
 from windlass.server.errors import MissingBlobs
 from windlass.server.operations.generators import first_status
 from windlass.server.services import Services
@@ -30,6 +35,7 @@ _AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     """Create a trial, or return the existing trial for a known key."""
+    _check_params(request.params)
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
     key, controller = request.key, services.controller
@@ -114,6 +120,26 @@ def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> No
         check_fits(spec, services.capacity, request.name or request.experiment)
 
 
+def _check_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters that would make lists of trials slow."""
+    total = 0
+    for name, value in params.items():
+        size = len(name) + len(msgspec.json.encode(value))
+        if size > LARGEST_PARAM:
+            raise InvalidArgument(
+                f"The parameter {shown(name)} has {format_size(size)}; at most "
+                f"{format_size(LARGEST_PARAM)} are possible.",
+                hint="Save large data as a file or an artifact, and record its path.",
+            )
+        total += size
+    if total > LARGEST_PARAMS:
+        raise InvalidArgument(
+            f"The parameters have {format_size(total)} together; at most "
+            f"{format_size(LARGEST_PARAMS)} are possible.",
+            hint="Save large data as a file or an artifact, and record its path.",
+        )
+
+
 def _kind_problems(request: CreateTrial) -> list[str]:
     """Return the problems with the kind of a trial."""
     problems = []
@@ -153,9 +179,10 @@ def _take_blobs(services: Services, request: CreateTrial) -> None:
     spec = request.spec
     calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
     needed = [digest for call in calls for digest in (call.payload, call.changes)]
-    needed += [spec.code.tree, spec.python.lock, request.provenance.packages]
-    needed += [role.code.tree for role in spec.roles if role.code]
-    missing = services.blobs.missing([digest for digest in needed if digest])
+    needed += [spec.python.lock, request.provenance.packages]
+    trees = [spec.code.tree, *(role.code.tree for role in spec.roles if role.code)]
+    digests = [digest for digest in (*needed, *trees) if digest]
+    missing = services.blobs.missing(digests, trees=filter(None, trees))
     if missing:
         raise MissingBlobs(missing)
     services.private.keep(request.key, request.private)

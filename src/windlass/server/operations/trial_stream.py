@@ -140,9 +140,14 @@ async def _pages(
 
 async def _end(services: Services, record: TrialRecord) -> StreamEnd:
     def small(digest: str | None) -> bytes | None:
-        if digest is None or services.blobs.size(digest) > INLINE_LIMIT:
+        if digest is None:
             return None
-        return services.blobs.get(digest)
+        try:
+            if services.blobs.size(digest) > INLINE_LIMIT:
+                return None
+            return services.blobs.get(digest)
+        except FileNotFoundError:
+            return None  # the client requests it, and gets the reason
 
     return StreamEnd(
         trial=record,

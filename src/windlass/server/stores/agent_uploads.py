@@ -39,7 +39,6 @@ GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}  # with the topics
 LEFT_BEHIND = frozenset((paths.RESULT, paths.RESULT_TEXT, paths.ERROR, paths.ERROR_PICKLE))
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
-_LARGEST_MANIFEST = 64 << 20
 
 
 class LogPiece(NamedTuple):
@@ -251,12 +250,24 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     """Return the missing blobs of a manifest; raise `InvalidArgument` if it is invalid."""
     if blobs.missing([manifest]):
         return [manifest]
-    if blobs.size(manifest) > _LARGEST_MANIFEST:
-        raise InvalidArgument(f"The list of files {manifest[:12]} is too large.")
-    data = blobs.get(manifest)
     try:
+        data = blobs.get(manifest)
         read_tree(data)
-    except RestoreError as error:
+    except FileNotFoundError:  # it was damaged
+        return [manifest]
+    except (RestoreError, ValueError) as error:  # or it is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
-    return blobs.missing(blobs_of(decode(data)))
+    entries = decode(data)
+    missing = blobs.missing(blobs_of(entries))
+    if not missing and not all(_has_stated_size(blobs, entry) for entry in entries):
+        raise InvalidArgument(f"The list of files {manifest[:12]} states wrong sizes.")
+    return missing
+
+
+def _has_stated_size(blobs: BlobStore, entry: tuple[Any, ...]) -> bool:
+    _, mode, digest, size, *place = entry
+    if mode not in ("f", "x"):
+        return True
+    actual = blobs.size(digest)
+    return bool(place[0] + size <= actual if place else size == actual)

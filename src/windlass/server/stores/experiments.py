@@ -23,7 +23,7 @@ from windlass.model.requests import ChangeExperiment, CreateExperiment, CreateTr
 from windlass.model.thread_safe_types import learned
 from windlass.server.db.base import Connection, Database, Row
 from windlass.server.db.metadata import changed_columns, valid_labels
-from windlass.server.db.named_rows import as_id
+from windlass.server.db.named_rows import NAMED_SORTS, as_id
 from windlass.server.db.paging import Conditions, Order, split_page
 from windlass.server.db.project_names import (
     ARCHIVED_PROJECTS,
@@ -137,7 +137,7 @@ class ExperimentStore:
         limit: int,
     ) -> ExperimentPage:
         """Return a page of matching experiments; `find_experiments` interprets `called`."""
-        order = Order(sort, _EXPERIMENT_SORTS)
+        order = Order(sort, NAMED_SORTS)
         held = [key for key in self._held_ids() if key > 0] if states else []
 
         def run(connection: Connection) -> ExperimentPage:
@@ -213,7 +213,7 @@ def _none(connection: Connection, now: float) -> Row:
     if row is None:
         connection.run(
             "INSERT INTO experiments (id, uid, project_id, name, created)"
-            " VALUES (:id, '', :project_id, '', :now)",
+            " VALUES (:id, '', :project_id, '', :now) ON CONFLICT (id) DO NOTHING",
             {"id": NO_EXPERIMENT, "project_id": DEFAULT_ID, "now": now},
         )
         row = connection.row(find, {"id": NO_EXPERIMENT})
@@ -265,9 +265,6 @@ def _any_in(states: Sequence[TrialState]) -> str:
         "EXISTS (SELECT 1 FROM trials WHERE trials.experiment_id = experiments.id"
         f" AND trials.state IN ({listed}) AND NOT trials.auxiliary AND trials.kind IN ({kinds}))"
     )
-
-
-_EXPERIMENT_SORTS = {name: name for name in ("id", "name", "created")}
 
 
 def _experiment_records(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -39,6 +40,22 @@ def version_row(connection: Connection, model_id: int, which: str) -> Row:
     if row is None:
         raise _missing_version(connection, model, which)
     return row
+
+
+def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
+    """Insert a version with the next number of its model and return its id."""
+    number = connection.value(
+        "UPDATE models SET last_version = last_version + 1 WHERE id = :model_id"
+        " RETURNING last_version",
+        columns,
+    )
+    row_id: int = connection.value(
+        'INSERT INTO model_versions (model_id, version, checkpoint_id, created, "user", name,'
+        " notes, labels, metadata) VALUES (:model_id, :version, :checkpoint_id, :created, :user,"
+        " :name, :notes, :labels, :metadata) RETURNING id",
+        {**columns, "version": number, "created": time.time()},
+    )
+    return row_id
 
 
 def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:

@@ -1,7 +1,7 @@
 """Models in SQL, with versions numbered from 1 and aliases that name one version each.
 
-The database has one writer, so two clients that register a version at the same time get two
-numbers, and an alias always names exactly one version.
+One statement takes the next number of a version, so two clients that register a version at the same
+time get two numbers. An alias always names exactly one version.
 """
 
 from __future__ import annotations
@@ -28,17 +28,29 @@ from windlass.model.text import names
 from windlass.model.text.names import name_flaw, proper_flaw
 from windlass.server.db.base import Connection, Database
 from windlass.server.db.metadata import changed_labels, valid_labels
-from windlass.server.db.named_rows import as_id, find_row, name_conflict, set_fields, update_row
+from windlass.server.db.named_rows import (
+    NAMED_SORTS,
+    as_id,
+    find_row,
+    name_conflict,
+    set_fields,
+    update_row,
+)
 from windlass.server.db.paging import Conditions, Order, split_page
 from windlass.server.db.project_names import ARCHIVED_PROJECTS, get_or_create_project
 from windlass.server.db.scopes import resolve_project
 from windlass.server.stores.checkpoints import rows as checkpoints
-from windlass.server.stores.model_rows import VERSIONS, model_records, version_records, version_row
+from windlass.server.stores.model_rows import (
+    VERSIONS,
+    insert_version,
+    model_records,
+    version_records,
+    version_row,
+)
 
 USE = "model version"  # the kind of use that a version is of a checkpoint
 _LARGEST_METADATA = 64 << 10
 
-_MODEL_SORTS = {name: name for name in ("id", "name", "created")}
 _encode = msgspec.json.encode
 
 
@@ -145,7 +157,7 @@ class ModelStore:
         limit: int,
     ) -> ModelPage:
         """Return a page of matching models."""
-        order = Order(sort, _MODEL_SORTS)
+        order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ModelPage:
             conditions = Conditions()
@@ -178,20 +190,10 @@ class ModelStore:
             if version is None:
                 if row["archived"]:
                     raise _archived(row["name"])
-                number = row["last_version"] + 1
-                connection.run(
-                    "UPDATE models SET last_version = :number WHERE id = :id",
-                    {"id": row["id"], "number": number},
-                )
-                version_id = connection.value(
-                    "INSERT INTO model_versions (model_id, version, checkpoint_id, created,"
-                    ' "user", name, notes, labels, metadata) VALUES (:model_id, :version,'
-                    " :checkpoint_id, :created, :user, :name, :notes, :labels, :metadata)"
-                    " RETURNING id",
+                version_id = insert_version(
+                    connection,
                     {
                         **parameters,
-                        "version": number,
-                        "created": time.time(),
                         "user": request.user,
                         "name": request.name,
                         "notes": request.notes,

@@ -17,11 +17,10 @@ from windlass.model.templates import (
 from windlass.model.text import names
 from windlass.model.text.names import proper_flaw
 from windlass.server.db.base import Connection, Database, Row
-from windlass.server.db.named_rows import as_id, find_row, set_fields, update_row
+from windlass.server.db.named_rows import NAMED_SORTS, as_id, find_row, set_fields, update_row
 from windlass.server.db.paging import Conditions, Order, split_page
 
 _LARGEST = 64 << 10
-_SORTS = {name: name for name in ("id", "name", "created")}
 
 
 class TemplateStore:
@@ -89,7 +88,7 @@ class TemplateStore:
         self, *, name: str | None, sort: str, cursor: str | None, limit: int
     ) -> TemplatePage:
         """Return a page of templates."""
-        conditions, order = Conditions(), Order(sort, _SORTS)
+        conditions, order = Conditions(), Order(sort, NAMED_SORTS)
         conditions.equal("name", name)
         order.start_after(cursor, conditions)
         query = f"SELECT *, {order.columns} FROM templates{conditions.text}{order.tail(limit)}"

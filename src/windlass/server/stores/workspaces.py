@@ -22,7 +22,13 @@ from windlass.model.workspaces import (
     WorkspaceRecord,
 )
 from windlass.server.db.base import Connection, Database, Row
-from windlass.server.db.named_rows import find_row, name_conflict, set_fields, update_row
+from windlass.server.db.named_rows import (
+    NAMED_SORTS,
+    find_row,
+    name_conflict,
+    set_fields,
+    update_row,
+)
 from windlass.server.db.paging import Conditions, Order, split_page
 from windlass.server.db.project_names import (
     DEFAULT_ID,
@@ -32,8 +38,6 @@ from windlass.server.db.project_names import (
     insert_project,
 )
 from windlass.server.db.scopes import project_row, resolve_workspace
-
-_SORTS = {"id": "id", "name": "name", "created": "created"}
 
 
 class WorkspaceStore:
@@ -120,7 +124,7 @@ class WorkspaceStore:
         limit: int,
     ) -> WorkspacePage:
         """Return a page of matching workspaces."""
-        conditions, order = Conditions(), Order(sort, _SORTS)
+        conditions, order = Conditions(), Order(sort, NAMED_SORTS)
         conditions.equal("name", name)
         conditions.equal("archived", archived)
         order.start_after(cursor, conditions)
@@ -214,7 +218,7 @@ class WorkspaceStore:
         limit: int,
     ) -> ProjectPage:
         """Return a page of matching projects; the workspace must exist."""
-        order = Order(sort, _SORTS)
+        order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ProjectPage:
             conditions = Conditions()

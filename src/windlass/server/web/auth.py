@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.model.requests import API, VERSION_HEADER, Fault
-from windlass.model.versions import is_same_api
+from windlass.model.requests import API, API_LEVEL_HEADER, VERSION_HEADER, Fault
+from windlass.model.versions import API_LEVEL, is_accepted, mismatch, read_level
 from windlass.server.web.agent_token import AGENTS, agent_token
 from windlass.server.web.base import (
     ON_AUTHENTICATED,
@@ -26,6 +26,8 @@ from windlass.server.web.messages import Answer, Refused, send_answer
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
+_VERSION, _LEVEL = VERSION_HEADER.lower().encode(), API_LEVEL_HEADER.lower().encode()
+_OWN_HEADERS = ((_VERSION, __version__.encode()), (_LEVEL, str(API_LEVEL).encode()))
 
 
 class TokenAuthenticator:
@@ -102,26 +104,32 @@ class Guard:
             self._authenticator.check(scope["path"], headers)
             if on_authenticated := scope.get("state", {}).get(ON_AUTHENTICATED):
                 on_authenticated()
-            _check_version(headers.get(VERSION_HEADER.lower().encode()))
+            _check_level(headers)
 
 
 def _forbidden(message: str) -> Refused:
     return Refused(403, Fault(code="unauthorized", message=message))
 
 
-def _check_version(header: bytes | None) -> None:
-    if header is None:
+def _check_level(headers: Headers) -> None:
+    """Refuse clients that state another API level. Programs such as curl state none."""
+    header = headers.get(_LEVEL)
+    version = headers.get(_VERSION, b"").decode("latin-1")[:40]
+    if header is None and not version:
         return
-    client = header.decode("latin-1")[:40]
-    if is_same_api(client, __version__):
+    level = read_level((header or b"").decode("latin-1"))
+    if level is not None and is_accepted(level, API_LEVEL):
         return
-    fault = Fault(
-        code="version_mismatch",
-        message=f"The server is Windlass {__version__}, the client {client}.",
-        hint="Use the same version on both sides, or restart the server with the client's "
-        "version: windlass server stop (running trials continue).",
-    )
-    raise Refused(426, fault)
+    if level is not None and level > API_LEVEL:
+        hint = (
+            f"Install Windlass {version} for the server, or an older version for the client. "
+            "A server on this machine: windlass server stop (running trials continue), then try "
+            "again."
+        )
+    else:
+        hint = f"Install Windlass {__version__} for the client."
+    message = mismatch(version, level, __version__, API_LEVEL)
+    raise Refused(426, Fault(code="version_mismatch", message=message, hint=hint))
 
 
 def _host_of(url: bytes) -> str:
@@ -134,8 +142,7 @@ def _host_of(url: bytes) -> str:
 def _with_version(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            version = (VERSION_HEADER.lower().encode(), __version__.encode())
-            message = {**message, "headers": [*message.get("headers", ()), version]}
+            message = {**message, "headers": [*message.get("headers", ()), *_OWN_HEADERS]}
         await send(message)
 
     return sending

@@ -10,7 +10,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from windlass.model.errors import InvalidArgument
-from windlass.model.requests import VERSION_HEADER, Fault
+from windlass.model.requests import API_LEVEL_HEADER, VERSION_HEADER, Fault
+from windlass.model.versions import API_LEVEL
 from windlass.server.web.base import ON_AUTHENTICATED
 from windlass.server.web.open_connections import OpenConnections
 from windlass.version import __version__
@@ -158,6 +159,7 @@ class Connection(HttpToolsProtocol):
             "content-type: application/json",
             f"content-length: {len(fault)}",
             f"{VERSION_HEADER}: {__version__}",
+            f"{API_LEVEL_HEADER}: {API_LEVEL}",
             "connection: close",
         )
         self.transport.write("\r\n".join((*head, "\r\n")).encode() + fault)

@@ -2,8 +2,9 @@
 
 A parameter that the path names comes from the path, `data` comes from the body, and the router
 passes `request` and `services`. All other parameters come from the query and are validated against
-their annotations. The return value is sent as JSON unless it is an `Answer`. Cursors of lists are
-bound to their query (`cursor_binding.py`). The OpenAPI document is built from the same signatures.
+their annotations. No text may contain a NUL character (`nul_check.py`). The return value is sent as
+JSON unless it is an `Answer`. Cursors of lists are bound to their query (`cursor_binding.py`). The
+OpenAPI document is built from the same signatures.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import msgspec
 from windlass.model.errors import NotFound
 from windlass.model.requests import Fault
 from windlass.model.thread_safe_types import learned
+from windlass.server.errors import is_disk_full
+from windlass.server.web.agent_token import AGENTS
 from windlass.server.web.cursor_binding import bind, hash_query, unbind
 from windlass.server.web.messages import JSON, Answer, Refused, Request
+from windlass.server.web.nul_check import check_body, check_parameters
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -44,6 +48,7 @@ class Route:
         media_type: str = JSON,
         largest_body: int | None = _LARGEST_BODY,
         is_log: bool = False,
+        frees_space: bool = False,
     ) -> None:
         self.method = method
         self.path = _BLANK.sub(r"{\1}", path)
@@ -51,6 +56,7 @@ class Route:
         self.status = status
         self.media_type = media_type
         self.largest_body = largest_body
+        self._frees_space = frees_space or method == "DELETE"
         self.hints = get_type_hints(handler, include_extras=True)
         self.blanks = dict(_BLANK.findall(path))
         self.body: Any = self.hints.get("data")
@@ -59,6 +65,8 @@ class Route:
         # Cursors of logs are not bound: a client that follows a log changes the other parameters.
         is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
         self._binds_cursors = is_list and not is_log
+        # Agents send what programs wrote. A report of an end is stored, whatever its message is.
+        self._refuses_nul = not path.startswith(AGENTS)
         self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
         pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
         self.pattern = re.compile(pattern, re.DOTALL)
@@ -70,23 +78,40 @@ class Route:
         arguments: dict[str, Any] = {
             name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
         }
+        if self._refuses_nul:
+            check_parameters(path)
         if self.query is not None:
-            arguments.update(_read_query(self.query, query))
+            parameters = _parse_query(query)
+            if self._refuses_nul:
+                check_parameters(parameters)
+            arguments.update(_read_query(self.query, parameters))
         mark = hash_query(self.path, arguments) if self._binds_cursors else ""
         if mark and arguments["cursor"] is not None:
             arguments["cursor"] = unbind(arguments["cursor"], mark)
         if self._decoder is not None:
-            arguments["data"] = self._decoder.decode(await request.body())
+            body = await request.body()
+            if self._refuses_nul:
+                check_body(body)
+            arguments["data"] = self._decoder.decode(body)
         if "request" in self._takes:
             arguments["request"] = request
         if "services" in self._takes:
             arguments["services"] = services
-        answer = await self.handler(**arguments)
+        answer = await self._handle(arguments, services)
         if isinstance(answer, Answer):
             return answer
         if mark and answer.next is not None:
             answer = msgspec.structs.replace(answer, next=bind(answer.next, mark))
         return Answer(msgspec.json.encode(answer), self.status)
+
+    async def _handle(self, arguments: dict[str, Any], services: Any) -> Any:
+        """Call the handler. If the disk is too full to delete anything, use the reserve for it."""
+        try:
+            return await self.handler(**arguments)
+        except Exception as error:
+            if not (self._frees_space and is_disk_full(error) and services.reserve.release()):
+                raise
+        return await self.handler(**arguments)
 
 
 class Match(NamedTuple):
@@ -148,10 +173,13 @@ def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) 
     return msgspec.defstruct("Query", fields, kw_only=True) if fields else None
 
 
-def _read_query(wanted: Any, text: str) -> dict[str, Any]:
+def _parse_query(text: str) -> dict[str, str]:
     pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
-    query = {_sayable(name): _sayable(value) for name, value in pairs}
-    read = msgspec.convert(query, learned(wanted), strict=False)
+    return {_sayable(name): _sayable(value) for name, value in pairs}
+
+
+def _read_query(wanted: Any, parameters: dict[str, str]) -> dict[str, Any]:
+    read = msgspec.convert(parameters, learned(wanted), strict=False)
     return {name: getattr(read, name) for name in wanted.__struct_fields__}
 
 

@@ -12,6 +12,7 @@ from windlass.worker.agent.unpack_zip import unpack_zip
 from windlass.worker.agent.upload_checkpoints import note_shipped
 from windlass.worker.blobs.digest import kind_of, path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
+from windlass.worker.blobs.verified_reads import read_blob
 from windlass.worker.common.atomic_files import make_folder, write_bytes, write_json
 from windlass.worker.common.file_reads import exists, retried
 from windlass.worker.common.process_tree import AWAY
@@ -140,8 +141,7 @@ class AttemptDownload:
         self._fetch(blobs, dict.fromkeys(first, 0))
         listed: dict[str, int] = {}
         for manifest in manifests:
-            with open(path_in_store(blobs, manifest), "rb") as file:
-                listed |= blobs_of(decode(file.read()))
+            listed |= blobs_of(decode(read_blob(blobs, manifest)))
         self._fetch(blobs, listed)
         if checkpoint:
             folder, number = launch["checkpoints"], int(checkpoint.pop("number"))

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from windlass.worker.agent.http_channel import Changed, FileBody, Refused
 from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
+from windlass.worker.blobs.verified_reads import read_blob
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
 from windlass.worker.common.atomic_files import remove_if_there, write_json
@@ -176,8 +177,7 @@ def _refused(what: str, error: Refused) -> None:
 def _listed(blobs: str, manifest: str) -> list[str]:
     """Return the digests of a manifest."""
     try:
-        with open(path_in_store(blobs, manifest), "rb") as file:
-            return list(blobs_of(decode(file.read())))
+        return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):
         return []
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from windlass.worker.blobs.copy_large_file import FileCopy, hash_file
 from windlass.worker.blobs.digest import fastest_kind, kind_of, path_in_store
 from windlass.worker.blobs.scan_files import changed_while_saved
+from windlass.worker.blobs.verified_reads import open_blob, open_verified
 from windlass.worker.common.atomic_files import make_folder, write_all, write_bytes
 
 TYPE_CHECKING = False
@@ -109,7 +110,7 @@ class BlobWriter:
 
     def put_small(self, digest: str, data: bytes) -> None:
         """Store bytes that have this digest."""
-        if not self._has(digest):
+        if digest not in self._staged and self.size_of(digest, -1) < 0:
             staged = self._stage()
             _write_new(staged, data)
             self._staged[digest] = staged
@@ -137,11 +138,15 @@ class BlobWriter:
         return finish
 
     def size_of(self, digest: str, missing: int) -> int:
-        """Return the size of a blob; `missing` if the store lacks it."""
+        """Return the size of an intact blob; `missing` if the store lacks it."""
         try:
-            return os.stat(self._blob_path(digest)).st_size
+            fd = open_verified(self._blobs, digest)
         except FileNotFoundError:
             return missing
+        try:
+            return os.fstat(fd).st_size
+        finally:
+            os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
         """Copy a large file with two threads, several files in parallel."""
@@ -221,7 +226,7 @@ class BlobWriter:
         if before is None:
             return None
         try:
-            blob = os.open(self._blob_path(before), _READ)
+            blob = open_blob(self._blobs, before)
         except OSError:
             return None
         try:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 
-from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.restore_tree import RestoreError, read_tree, restore
+from windlass.worker.blobs.verified_reads import DamagedBlob, read_blob
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.common.atomic_files import is_locked, make_folder
 from windlass.worker.common.file_reads import is_folder, list_folder
@@ -92,9 +92,7 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
     make_folder(temporary, 0o700)
     try:
         with held(saver.blobs):
-            manifest = record["manifest"]
-            with open(path_in_store(saver.blobs, manifest), "rb") as file:
-                tree = read_tree(file.read())
+            tree = read_tree(read_blob(saver.blobs, record["manifest"]))
             into = os.path.join(temporary, record["name"]) if record.get("is_folder") else temporary
             restore(tree, into, saver.blobs, stamped=False)
         try:
@@ -102,6 +100,11 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
         except OSError:
             if not os.path.isdir(target):  # another thread was faster
                 raise
+    except DamagedBlob:
+        raise RestoreError(
+            f"the list of files of the checkpoint of step {record.get('step')} is damaged in the "
+            "store and was set aside"
+        ) from None
     except RestoreError as error:
         raise RestoreError(f"the checkpoint of step {record.get('step')}: {error}") from None
     finally:

@@ -15,9 +15,11 @@ from _thread import get_ident
 from collections import deque
 from contextlib import contextmanager
 
-from windlass.worker.blobs.digest import is_digest, path_in_store
+from windlass.worker.blobs.digest import is_digest
 from windlass.worker.blobs.manifest import decode, encode
+from windlass.worker.blobs.verified_reads import LARGEST_MANIFEST, read_blob
 from windlass.worker.common.atomic_files import make_folder, remove_if_there
+from windlass.worker.common.errors import invalid
 from windlass.worker.common.file_reads import list_folder, read_json
 
 TYPE_CHECKING = False
@@ -117,7 +119,14 @@ def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
 
 def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
     """Create a checkpoint of stored files, and return its number."""
-    manifest = keeper.put(encode(entries))
+    encoded = encode(entries)
+    if len(encoded) > LARGEST_MANIFEST:
+        raise invalid(
+            f"The checkpoint was not saved: the list of its {len(entries):,} files is larger than "
+            "64 MB.",
+            "Save fewer files, such as one archive.",
+        )
+    manifest = keeper.put(encoded)
     return _write(folder, {**record, "manifest": manifest, "time": time.time()})
 
 
@@ -230,8 +239,7 @@ def _newest(saver: Saver) -> PreviousCheckpoint:
 
     for _, record in records(saver.folder)[:1]:
         try:
-            with open(path_in_store(saver.blobs, record["manifest"]), "rb") as file:
-                return PreviousCheckpoint(decode(file.read()))
+            return PreviousCheckpoint(decode(read_blob(saver.blobs, record["manifest"])))
         except (OSError, KeyError, TypeError, ValueError):
             break
     return PreviousCheckpoint()

@@ -17,6 +17,7 @@ import os
 from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import decode, encode
 from windlass.worker.blobs.restore_tree import read_tree
+from windlass.worker.blobs.verified_reads import read_blob
 from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.common.atomic_files import is_locked, make_folder, write_bytes
 from windlass.worker.common.errors import invalid
@@ -226,8 +227,7 @@ def _example(path: str, rank: int) -> str:
 
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
-    with open(path_in_store(saver.blobs, part["manifest"]), "rb") as file:
-        manifest = file.read()
+    manifest = read_blob(saver.blobs, part["manifest"])
     read_tree(manifest)  # refuses an invalid manifest, which may come from another machine
     return decode(manifest)
 

@@ -6,11 +6,12 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import sys
 import time
 from _thread import get_ident  # avoids the import of `threading`
 
-from windlass.worker.common.file_reads import exists, is_folder
+from windlass.worker.common.file_reads import exists, is_folder, list_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +97,55 @@ def write_json_once(path: str, value: object) -> bool:
     return True
 
 
+def set_irregular_aside(path: str) -> None:
+    """Rename a pipe, link or folder that lies in the place of a file of ours.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "server.log")
+    >>> os.mkfifo(path)
+    >>> set_irregular_aside(path)
+    >>> os.listdir(os.path.dirname(path))
+    ['server.log.set-aside']
+    """
+    try:
+        is_regular = stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_regular:
+        aside = f"{path}.set-aside"
+        if os.path.lexists(aside):
+            aside = f"{aside}-{os.urandom(4).hex()}"
+        os.rename(path, aside)
+
+
+def remove_unfinished(folder: str) -> None:
+    """Delete temporary files that killed processes left in a folder.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("state.json", "state.json.999999999-1.tmp", "exit.json.999999999-1.once"):
+    ...     open(os.path.join(folder, name), "w").close()
+    >>> remove_unfinished(folder)
+    >>> os.listdir(folder)
+    ['state.json']
+    """
+    for name in list_folder(folder):
+        if name.endswith((".tmp", ".once")):
+            writers = [part.partition("-")[0] for part in name.split(".") if "-" in part]
+            if not any(writer.isdecimal() and _exists(int(writer)) for writer in writers):
+                remove_if_there(os.path.join(folder, name))
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def remove_if_there(path: str) -> None:
     """Delete a file if it exists."""
     try:
@@ -152,9 +202,11 @@ def is_locked(path: str) -> bool:
     The check takes the lock for an instant, so a process that needs the lock must retry.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):  # no file, a link, a socket
+            return False
+        raise
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:

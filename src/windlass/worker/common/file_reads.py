@@ -91,6 +91,24 @@ def read_part(path: str, start: int, size: int) -> bytes:
         os.close(fd)
 
 
+def regular_only(path: str, flags: int) -> int:
+    """Open a regular file for `open(path, opener=regular_only)`.
+
+    Anything else counts as missing: a pipe would block the program, and a link may lead anywhere.
+    """
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    try:
+        fd = os.open(path, flags)
+    except OSError as error:
+        if error.errno in _NOT_A_FILE:
+            raise FileNotFoundError(errno.ENOENT, "not a regular file", path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", path)
+    return fd
+
+
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether a path exists. `os.path.exists` also says no if it cannot find out.
 

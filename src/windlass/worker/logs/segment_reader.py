@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import (
     HEADER_WIDTH,
     TEXT_LIMIT,
@@ -103,7 +104,7 @@ def tail(
     beginning. `limit` bounds the number of bytes, so long lines may reduce the number of lines.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = regular_only(path, os.O_RDONLY)
     except FileNotFoundError:
         return [], 0
     try:
@@ -144,7 +145,7 @@ def first_since(path: str, when: float) -> int:
     ...     first_since(file.name, 1.5), first_since(file.name, 9.0)
     (22, 44)
     """
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb", buffering=0, opener=regular_only) as file:
         low, high = 0, os.fstat(file.fileno()).st_size
         offset = high
         while low < high:

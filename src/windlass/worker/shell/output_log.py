@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from windlass.worker.common.atomic_files import make_folder
+from windlass.worker.common.file_reads import regular_only
 
 TYPE_CHECKING = False
 
@@ -74,7 +75,7 @@ def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
             continue
         first = max(position, start)
         try:
-            fd = os.open(_path(folder, start), os.O_RDONLY | os.O_CLOEXEC)
+            fd = regular_only(_path(folder, start), os.O_RDONLY)
         except FileNotFoundError:
             continue  # the piece was deleted meanwhile
         try:

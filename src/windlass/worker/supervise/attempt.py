@@ -8,6 +8,7 @@ import sys
 import time
 
 from windlass.worker.blobs.restore_tree import RestoreError, Tree, clean, read_tree, restore
+from windlass.worker.blobs.verified_reads import DamagedBlob, open_verified, read_blob
 from windlass.worker.common.atomic_files import make_folder, take_lock, write_json
 from windlass.worker.common.file_reads import exists, may_pass, read_json, retried
 from windlass.worker.common.nudge import STATE, Nudger
@@ -188,6 +189,7 @@ class Supervision:
             from windlass.worker.supervise.package_environment import Environment
 
             python = self._make_environment(Environment(launch["environment"], python))
+        self._check_inputs()
         self._restore()
         cwd = os.path.normpath(os.path.join(launch["work"], launch["workdir"]))
         make_folder(cwd)
@@ -250,14 +252,34 @@ class Supervision:
             self._work_lock = self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
-        try:
-            with open(self._launch["tree"], "rb") as file:
-                self._tree = read_tree(file.read())
-        except FileNotFoundError:
-            raise RestoreError("the list of the code's files is missing from the store") from None
+        self._tree = read_tree(self._read_manifest(self._launch["tree"]))
         if len(self._tree) >= _LARGE_TREE:
             self._enter("restoring", f"restoring {len(self._tree)} files")
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
+
+    def _check_inputs(self) -> None:
+        """Verify the contents that other programs read from the store."""
+        executable, environment = self._launch["executable"], self._launch.get("environment") or {}
+        needed = (executable.get("payload"), executable.get("changes"), environment.get("lock"))
+        for path in filter(None, needed):
+            try:
+                os.close(open_verified(self._launch["blobs"], os.path.basename(path)))
+            except DamagedBlob:
+                what = "list of packages" if path == environment.get("lock") else "call"
+                raise RestoreError(
+                    f"its {what} is damaged in the store and was set aside"
+                ) from None
+
+    def _read_manifest(self, path: str) -> bytes:
+        try:
+            return read_blob(self._launch["blobs"], os.path.basename(path))
+        except DamagedBlob:
+            reason = "is damaged in the store and was set aside"
+        except FileNotFoundError:
+            reason = "is missing from the store"
+        except ValueError as error:
+            reason = f"cannot be read: {error}"
+        raise RestoreError(f"the list of the code's files {reason}")
 
     def _wait_for_lock(self, path: str, whose: str) -> int:
         is_reported = False

@@ -119,6 +119,8 @@ def _warm_up() -> None:
         import cloudpickle  # noqa: F401  # nearly every payload needs it
     except ImportError:
         pass
+    import hashlib  # noqa: F401  # to verify the code
+
     import windlass.worker.checkpoints.records
     import windlass.worker.supervise.package_environment
     import windlass.worker.supervise.ports

@@ -86,3 +86,19 @@ def test_missing_tools_are_named(own_shell: Shell) -> None:
 
 def test_marks_are_plain_where_unicode_cannot_be_printed(own_shell: Shell) -> None:
     assert own_shell.good("doctor", PYTHONIOENCODING="ascii").startswith("ok Python")
+
+
+@pytest.mark.finding("A11")
+def test_all_contents_are_verified_on_request(own_shell: Shell) -> None:
+    own_shell.write("code.py", "print('code')")
+    own_shell.good("run", "code.py")
+    blobs = sorted((own_shell.home / "blobs").glob("??/*"))
+    assert f"{len(blobs)} contents verified" in own_shell.good("doctor", "--contents")
+    damaged = blobs[0]
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    checked = own_shell("doctor", "--contents")
+    assert checked.returncode == 1
+    text = " ".join(checked.stdout.split())
+    assert f"1 of {len(blobs)} contents were damaged and set aside: {damaged.name}" in text
+    assert not damaged.exists()
+    assert f"{len(blobs) - 1} contents verified" in own_shell.good("doctor", "--contents")

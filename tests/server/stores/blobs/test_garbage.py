@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,7 @@ from windlass.packaging.manifest import Entry, encode_manifest
 from windlass.server.db.base import Connection
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.stores.blobs.files import FileBlobStore
-from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.blobs.garbage import Garbage, mark_deleted
 from windlass.worker.blobs.writer import held
 
 LATELY = 1.0
@@ -157,10 +159,40 @@ def test_folders_of_deleted_trials_are_removed(store: Store) -> None:
     for name in ("7", ".gone-8", "notes", "7-backup"):
         (store.trials / name).mkdir()
         (store.trials / name / "log").write_text("12345")
+    mark_deleted(store.trials, 7)  # by a server that was killed before it renamed the folder
     assert store.garbage.collect(0, dry_run=True).folders == 2
     report = store.garbage.collect(0)
     assert (report.folders, report.bytes) == (2, 10)
     assert sorted(os.listdir(store.trials)) == ["7-backup", "notes"]
+
+
+@pytest.mark.finding("A7")
+def test_folders_of_unknown_trials_stay_with_their_contents(store: Store) -> None:
+    """As after an older database was restored."""
+    payload, code, checkpoint = store.put(b"call"), store.tree(b"a"), store.tree(b"weights")
+    attempt = store.trials / "7" / "main-0" / "1"
+    attempt.mkdir(parents=True)
+    launch = {"tree": store.blobs.path(code), "executable": {"payload": store.blobs.path(payload)}}
+    (attempt / "launch.json").write_text(json.dumps(launch))
+    (attempt / "log").write_text("12345")
+    saved = store.trials / "7" / "checkpoints"
+    saved.mkdir()
+    (saved / "1.json").write_text(json.dumps({"manifest": checkpoint}))
+    os.rename(store.trials / "7", store.trials / "12")
+
+    report = store.garbage.collect(0)
+    assert [folder.name for folder in report.unknown] == ["12"]
+    assert (report.folders, report.blobs, report.unknown_count) == (0, 0, 1)
+    assert (store.trials / "12/main-0/1/log").read_text() == "12345"
+
+    assert not store.garbage.collect(0, dry_run=True, set_aside=True).set_aside
+    aside = Path(store.garbage.collect(0, set_aside=True).set_aside)
+    assert (aside / "12/main-0/1/log").read_text() == "12345"
+    assert os.listdir(store.trials) == []
+    later = store.garbage.collect(0)
+    assert (later.unknown, later.blobs) == ((), 0), "its contents stay, so it can be moved back"
+    shutil.rmtree(aside)
+    assert store.garbage.collect(0).blobs == 5
 
 
 @pytest.mark.thorough

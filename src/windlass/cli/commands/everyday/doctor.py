@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
+_MOST_NAMED = 10  # damaged contents
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
@@ -28,23 +30,35 @@ _OLDEST_PYTHON = (3, 10)
     epilog=examples(
         "windlass doctor",
         "windlass doctor --json",
+        "windlass doctor --contents",
     ),
 )
+@click.option(
+    "--contents", is_flag=True,
+    help="Also verify all stored contents, and set damaged contents aside.",
+)  # fmt: skip
 @json_option
-def command(as_json: bool) -> int:
-    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed."""
-    return print_findings(examine(Home.find()), as_json=as_json)
+def command(contents: bool, as_json: bool) -> int:
+    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed.
+
+    --contents reads all stored code, values and checkpoints of this machine's home.
+    """
+    home = Home.find()
+    return print_findings(examine(home, contents=contents), as_json=as_json)
 
 
-def examine(home: Home) -> Iterator[Finding]:
-    """Check everything, without starting or changing anything."""
+def examine(home: Home, *, contents: bool = False) -> Iterator[Finding]:
+    """Check everything, without starting or changing anything, except damaged contents."""
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
     from windlass.model.errors import WindlassError
 
     yield _python()
     yield from _home(home)
+    yield from _file_system(home)
     yield _space(home)
+    if contents:
+        yield _contents(home)
     try:
         seen = probe_server(home)
     except WindlassError as error:
@@ -72,7 +86,7 @@ def _python() -> Finding:
 def _home(home: Home) -> Iterator[Finding]:
     path = home.path
     if not path.exists():
-        parent = next(folder for folder in path.parents if folder.exists())
+        parent = _existing(home)
         if os.access(parent, os.W_OK):
             yield Finding("home", "ok", f"{path} (created when it is first needed)")
         else:
@@ -108,10 +122,29 @@ def _unusable(path: os.PathLike[str], why: str) -> Finding:
     )
 
 
+def _file_system(home: Home) -> Iterator[Finding]:
+    from windlass.worker.common.file_system import file_system_type, is_local
+
+    kind = file_system_type(_existing(home))
+    if not is_local(kind):
+        yield Finding(
+            "file system", "warning",
+            f"the home is on {kind}, which other machines may share: the database uses one "
+            "connection and is slower",
+            "Set WINDLASS_HOME to a directory on a local disk, or use this home on one machine "
+            "at a time.",
+        )  # fmt: skip
+
+
+def _existing(home: Home) -> Path:
+    """The home, or the closest folder above that exists."""
+    return next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+
+
 def _space(home: Home) -> Finding:
     from windlass.model.text.quantities import format_size
 
-    existing = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+    existing = _existing(home)
     free = shutil.disk_usage(existing).free
     text = f"{format_size(free)} free on the disk of the home directory"
     files = os.statvfs(existing)
@@ -125,6 +158,30 @@ def _space(home: Home) -> Finding:
         )
         return Finding("disk", "warning", text, remedy)
     return Finding("disk", "ok", text)
+
+
+def _contents(home: Home) -> Finding:
+    from windlass.cli.output.text import counted
+    from windlass.model.text.quantities import format_size
+    from windlass.worker.blobs.verified_reads import DAMAGED, verify_all
+
+    damaged, number, total = [], 0, 0
+    for digest, size, is_intact in verify_all(str(home.blobs)):
+        number += 1
+        total += size
+        if not is_intact:
+            damaged.append(f"{digest} ({format_size(size)})")
+    if not damaged:
+        text = f"{counted(number, 'content')} verified, {format_size(total)}"
+        return Finding("contents", "ok", text)
+    return Finding(
+        "contents", "error",
+        f"{len(damaged)} of {counted(number, 'content')} were damaged and set aside: "
+        f"{', '.join(damaged[:_MOST_NAMED])}{', ...' if len(damaged) > _MOST_NAMED else ''}",
+        "Code and calls are sent again with the next submission. Values and checkpoints need a\n"
+        f"copy: put it into {home.blobs} in place of {DAMAGED}... Check the disk and the memory of "
+        "this machine.",
+    )  # fmt: skip
 
 
 def _named_server() -> Finding | None:

@@ -195,7 +195,9 @@ def last_lines(path: Path, count: int) -> list[str]:
     if count == 0:
         return []
     data = b""
-    with path.open("rb") as file:
+    from windlass.worker.common.file_reads import regular_only
+
+    with open(path, "rb", opener=regular_only) as file:
         start = file.seek(0, os.SEEK_END)
         while start > 0 and data.count(b"\n") <= count:
             step = min(1 << 16, start)
@@ -250,11 +252,13 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 def _locked(path: Path, excuse: str) -> Iterator[None]:
     """Hold a lock of the home. Raises an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
+    from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder
 
     def give_up(*_: object) -> None:
         raise TimeoutError
 
+    set_irregular_aside(str(path))
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     before = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(_PATIENCE)

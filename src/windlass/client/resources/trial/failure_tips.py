@@ -91,6 +91,11 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
         limit = f" (it was {format_duration(deadline)})" if deadline else ""
         option = "timeout=" if is_function(trial.spec) else "active_deadline="
         return f"Tip: give it longer{limit}: {option}"
+    if "damaged in the store" in trial.message:
+        return (
+            "Tip: submit it again: its code and its call are sent again. "
+            "To check all other contents: windlass doctor --contents"
+        )
     if match := _MISSING_MODULE.search(text):
         return _missing_module(match[1])
     if match := _IMPORT_NAME.search(text):

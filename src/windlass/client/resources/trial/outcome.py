@@ -13,6 +13,7 @@ from windlass.model.errors import RemoteError, SerializationError, TrialFailed, 
 from windlass.model.job import FunctionCall
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
+from windlass.worker.blobs.digest import kind_of
 
 _SERIALIZATION = "windlass.SerializationError"  # the worker's name for it
 
@@ -55,7 +56,7 @@ def outcome_of(
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
-            return _unpickle_result(trial, result())
+            return _unpickle_result(trial, trial.result.digest, result())
         if isinstance(trial.spec.roles[0].executable, FunctionCall):
             return Outcome(error=_no_value(trial))
         return Outcome()
@@ -122,7 +123,15 @@ def _no_value(trial: TrialRecord) -> TrialFailed:
     )
 
 
-def _unpickle_result(trial: TrialRecord, data: bytes) -> Outcome:
+def _unpickle_result(trial: TrialRecord, digest: str, data: bytes) -> Outcome:
+    if kind_of(digest).digest_of(data) != digest:
+        return Outcome(
+            error=SerializationError(
+                f"The value of trial {trial.id} is damaged: its content does not match its digest.",
+                hint=f"Check the store: windlass doctor --contents\n"
+                f"Repeat the trial: windlass rerun {trial.id}",
+            )
+        )
     try:
         return Outcome(pickle.loads(data))  # noqa: S301 -- our own trial's value, on the client
     except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error is possible

@@ -108,14 +108,16 @@ CREATE INDEX trials_by_labels ON trials (labels) WHERE labels IS NOT NULL;
 
 -- The parameters of trials. The name of a nested parameter is its path, joined with dots.
 CREATE TABLE parameters (
-    name TEXT NOT NULL,
     trial_id INTEGER NOT NULL REFERENCES trials (id),
+    name TEXT NOT NULL,
     -- A boolean has both a number and a text.
     number FLOAT,
     text TEXT,
-    PRIMARY KEY (name, trial_id)
+    PRIMARY KEY (trial_id, name)
 ) WITHOUT ROWID;
-CREATE INDEX parameters_by_trial ON parameters (trial_id);
+-- Lists filter and sort by numbers, and by texts.
+CREATE INDEX parameters_by_number ON parameters (name, number, trial_id);
+CREATE INDEX parameters_by_text ON parameters (name, text, trial_id) WHERE text IS NOT NULL;
 
 -- Texts that users write about trials. Few trials have a row.
 CREATE TABLE trial_texts (
@@ -167,9 +169,12 @@ CREATE TABLE summaries (
     step BIGINT,
     time FLOAT NOT NULL,
     PRIMARY KEY (trial_id, name)
-);
--- All columns that lists filter and sort by.
-CREATE INDEX summaries_by_name ON summaries (name, trial_id, last, min, max, mean, count);
+) WITHOUT ROWID;
+-- Lists filter and sort by these columns. The mean and the count have no index: both change with
+-- every value, and few lists are sorted by them.
+CREATE INDEX summaries_by_last ON summaries (name, last, trial_id);
+CREATE INDEX summaries_by_min ON summaries (name, min, trial_id);
+CREATE INDEX summaries_by_max ON summaries (name, max, trial_id);
 
 -- The share of each attempt in a summary. From the first step that a later attempt of the same
 -- replica reports, values of the earlier attempt do not count.
@@ -193,7 +198,7 @@ CREATE TABLE tallies (
     step BIGINT NOT NULL,
     time FLOAT NOT NULL,
     PRIMARY KEY (trial_id, role, "index", attempt, name)
-);
+) WITHOUT ROWID;
 
 -- The position up to which the metrics file of an attempt was read: each value counts once.
 CREATE TABLE readings (
@@ -203,7 +208,7 @@ CREATE TABLE readings (
     attempt INTEGER NOT NULL,
     position BIGINT NOT NULL,
     PRIMARY KEY (trial_id, role, "index", attempt)
-);
+) WITHOUT ROWID;
 
 -- The checkpoints that trials saved, one row per record file.
 CREATE TABLE checkpoints (

@@ -2,7 +2,10 @@
 
 Callers never see a path of a blob, so the contents may lie in files or in object storage. A
 method that gets a text which is not a digest raises `ValueError`, and a method that reads a
-missing blob raises `FileNotFoundError`.
+missing or damaged blob raises `FileNotFoundError`.
+
+The store does not know the kind of a blob. A sender says which blobs are manifests, and a record
+says which blob is a manifest by the place where it refers to it.
 """
 
 from __future__ import annotations
@@ -19,17 +22,20 @@ class BlobStore(Protocol):
     def has(self, digest: str, /) -> bool:
         """Whether the store has the blob. If so, garbage collection keeps it for a while."""
 
-    def missing(self, digests: Iterable[str], /) -> list[str]:
-        """The digests of which the store has no blob, without repetitions."""
+    def missing(self, digests: Iterable[str], /, *, trees: Iterable[str] = ()) -> list[str]:
+        """The digests of which the store has no blob, without repetitions.
+
+        Manifests in `trees` are also missing if a damaged file of them was set aside.
+        """
 
     def size(self, digest: str, /) -> int:
         """The size of a blob in bytes."""
 
     def get(self, digest: str, /) -> bytes:
-        """The content of a small blob."""
+        """The verified content of a blob; `ValueError` if it is larger than any manifest."""
 
-    def open(self, digest: str, /) -> BinaryIO:
-        """The content of a blob as a file to read from."""
+    def open(self, digest: str, /, *, verify: bool = True) -> BinaryIO:
+        """The content of a blob as a file to read from. A very large blob is not verified."""
 
     def put(self, data: bytes, /, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
@@ -62,8 +68,11 @@ class BlobUploads(Protocol):
     def write(self, data: bytes | memoryview, /) -> None:
         """Append to the current blob."""
 
-    def finish(self, digest: str, /) -> None:
-        """End the current blob; `ValueError` if its content has another digest."""
+    def finish(self, digest: str, /, *, is_manifest: bool = False) -> None:
+        """End the current blob; `ValueError` if its content has another digest.
+
+        A manifest is dropped if a file of it was deleted meanwhile.
+        """
 
     def commit(self) -> None:
         """Store all finished blobs durably."""

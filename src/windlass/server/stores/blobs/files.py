@@ -13,36 +13,42 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Container, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
 from windlass.server.stores.blobs.disk_space import check_disk_space
+from windlass.server.stores.blobs.pack_uploads import INCOMING, FileBlobUploads, put_in_place
 from windlass.worker.blobs.digest import is_digest, path_in_store
-from windlass.worker.blobs.manifest import blobs_of, decode
-from windlass.worker.blobs.writer import held, remove_staging
-from windlass.worker.common.atomic_files import make_folder, remove_if_there, write_bytes
-from windlass.worker.common.file_reads import exists
+from windlass.worker.blobs.verified_reads import (
+    DAMAGED,
+    damaged_blobs,
+    forget_note,
+    open_blob,
+    open_verified,
+    read_blob,
+)
+from windlass.worker.blobs.writer import held, remove_staging, remove_tree
+from windlass.worker.common.atomic_files import remove_if_there, write_bytes
+from windlass.worker.common.file_reads import exists, regular_only
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
 _LIST = b'{"files":['  # how the list of the files of a tree begins
 _CHUNK = 1 << 20
-_BATCH = 128  # each is an open file
-_AT_A_TIME = 16
-_INCOMING = ".in-"  # an unfinished upload
 _OUTGOING = ".out-"  # a blob that is being deleted
 _MOST_NOTED = 200_000  # entries; beyond that, the oldest are dropped
+_LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay the response too long
+_OVERLAP = 80  # bytes, more than a digest has
 _STALE = 600.0  # seconds after which a request makes a blob recent again
 
 
 class FileBlobStore:
     """Blobs below one directory.
 
+    >>> import tempfile
     >>> store = FileBlobStore(Path(tempfile.mkdtemp()))
     >>> digest = store.put(b"hello")
     >>> store.get(digest)
@@ -73,28 +79,36 @@ class FileBlobStore:
         now = time.time()
         self._note(digest, now)  # before the look: see `withdraw`
         try:
-            if now - os.stat(path).st_mtime > _STALE:
+            if now - os.lstat(path).st_mtime > _STALE:
                 os.utime(path)
         except FileNotFoundError:
             return False
         return True
 
-    def missing(self, digests: Iterable[str]) -> list[str]:
-        """The digests of which the store has no blob, without repetitions."""
-        return [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
+    def missing(self, digests: Iterable[str], *, trees: Iterable[str] = ()) -> list[str]:
+        """The digests of which the store has no blob, without repetitions.
+
+        Manifests in `trees` are also missing if a damaged file of them was set aside.
+        """
+        missing = [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
+        checked = [tree for tree in trees if tree not in missing]
+        if checked and (damaged := self._damaged()):
+            missing += [tree for tree in checked if not damaged.isdisjoint(self.listed(tree) or ())]
+        return missing
 
     def get(self, digest: str) -> bytes:
-        """The bytes of a blob."""
-        with open(self.path(digest), "rb") as file:
-            return file.read()
+        """The verified bytes of a blob; `ValueError` if it is larger than any manifest."""
+        return read_blob(self._root, digest)
 
     def size(self, digest: str) -> int:
         """The size of a blob in bytes."""
         return os.stat(self.path(digest)).st_size
 
-    def open(self, digest: str) -> BinaryIO:
-        """The content of a blob as a file to read from."""
-        return open(self.path(digest), "rb")
+    def open(self, digest: str, *, verify: bool = True) -> BinaryIO:
+        """The content of a blob as a file to read from. A very large blob is not verified."""
+        is_verified = verify and self.size(digest) <= _LARGEST_VERIFIED
+        opening = open_verified if is_verified else open_blob
+        return os.fdopen(opening(self._root, digest), "rb")
 
     def put(self, data: bytes, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
@@ -102,8 +116,8 @@ class FileBlobStore:
         if digest is not None and actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
         target = self.path(actual)
-        if not self.has(actual):
-            temporary = f"{self._root}/{_INCOMING}{actual}-{threading.get_ident()}"
+        if not (self.has(actual) and self._is_intact(actual)):
+            temporary = f"{self._root}/{INCOMING}{actual}-{threading.get_ident()}"
             write_bytes(temporary, data, durable=True)
             put_in_place(temporary, target)
         return actual
@@ -112,7 +126,7 @@ class FileBlobStore:
         """Clean up unfinished writes and deletions of killed servers, at the start of a server."""
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
-            if name.startswith(_INCOMING):
+            if name.startswith(INCOMING):
                 remove_if_there(path)
             elif name.startswith(_OUTGOING):
                 self._put_back(path, name.removeprefix(_OUTGOING))
@@ -131,11 +145,17 @@ class FileBlobStore:
                             continue
 
     def listed(self, digest: str) -> list[str] | None:
-        """The digests that a manifest names; None if the blob is missing or not a manifest."""
+        """The digests that a blob names if it begins like a manifest; None if it does not.
+
+        Garbage collection keeps them. It may keep the blobs of a project file that looks like a
+        manifest for nothing, but it cannot delete a blob that is needed.
+        """
         try:
-            return _listed_in(self.path(digest))
+            fd = open_blob(self._root, digest)
         except FileNotFoundError:
             return None
+        with os.fdopen(fd, "rb") as file:
+            return _listed_in(file)
 
     def lately(self) -> set[str]:
         """The digests that clients requested or wrote recently."""
@@ -143,14 +163,14 @@ class FileBlobStore:
         self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
         return set(self._lately)
 
-    def may_come(self, digest: str, path: str) -> bool:
-        """Return whether a blob may get its name now.
+    def may_come(self, digest: str, needed: Iterable[str] = ()) -> bool:
+        """Return whether a blob may get its name now, which needs these other blobs.
 
-        A list of files may not, if some of its files were deleted during its upload. The client
-        sends the list again once it is reported missing.
+        A manifest may not, if some of its files were deleted during its upload. The client sends
+        the manifest again once it is reported missing.
         """
         self._note(digest, time.time())
-        return not self.missing(_needed_by(path))
+        return not self.missing(needed)
 
     def withdraw(self, digest: str) -> bool:
         """Remove an unreferenced blob; return False if a client uses it after all.
@@ -169,7 +189,32 @@ class FileBlobStore:
             self._put_back(aside, digest)
             return False
         os.unlink(aside)
+        forget_note(self._root, digest)
         return True
+
+    def discard_damaged(self, kept: Container[str], limit: float) -> None:
+        """Delete damaged blobs that were sent again or that no record needs."""
+        for digest in damaged_blobs(self._root):
+            aside = f"{self._root}/{DAMAGED}{digest}"
+            try:
+                is_old = os.lstat(aside).st_ctime < limit
+            except FileNotFoundError:
+                continue
+            if is_old and (digest not in kept or exists(self.path(digest))):
+                remove_if_there(aside)
+                remove_tree(aside)  # another kind of file was in its place
+
+    def _is_intact(self, digest: str) -> bool:
+        """Return whether the store has a blob with the right content. Otherwise set it aside."""
+        try:
+            os.close(open_verified(self._root, digest))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _damaged(self) -> set[str]:
+        """The digests of blobs that were set aside and have not been sent again."""
+        return {d for d in damaged_blobs(self._root) if is_digest(d) and not exists(self.path(d))}
 
     def _note(self, digest: str, now: float) -> None:
         self._lately[digest] = now
@@ -203,7 +248,7 @@ class FileBlobStore:
 
     def upload_path(self) -> Path:
         """A new path for an upload. `sweep` clears it."""
-        return Path(self._root, f"{_INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
+        return Path(self._root, f"{INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
 
     def put_upload(self, source: Path, digest: str) -> None:
         """Move a file from `upload_path` in. The caller has checked and synced its content."""
@@ -215,140 +260,29 @@ class FileBlobStore:
         """Store the content of a file that stays in place: its digest and its size."""
         hasher = hashlib.sha256()
         size = 0
-        with source.open("rb") as file:
+        with open(source, "rb", opener=regular_only) as file:
             while chunk := file.read(_CHUNK):
                 hasher.update(chunk)
                 size += len(chunk)
         digest = hasher.hexdigest()
         target = self.path(digest)
         # The source is a link that keeps it; unless another was here before.
-        if not exists(target) or not self.has(digest):
+        if not exists(target) or not self.has(digest) or not self._is_intact(digest):
             # A link, not a move: after a kill, the next server finds the source again.
-            temporary = f"{self._root}/{_INCOMING}{digest}-{threading.get_ident()}"
+            temporary = f"{self._root}/{INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
             os.link(source, temporary)
             put_in_place(temporary, target)
         return digest, size
 
 
-class FileBlobUploads:
-    """Blobs of one request, synced in batches.
-
-    A disk syncs many files in little more time than one. One after the other, 10,000 small files
-    would take most of a minute. The blobs get their names in the order of their arrival.
-    """
-
-    def __init__(self, store: FileBlobStore) -> None:
-        self._store = store
-        self._current: _IncomingBlob | None = None
-        self._finished: list[_IncomingBlob] = []
-        self._pool: ThreadPoolExecutor | None = None
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append to the current blob."""
-        self._open_current().write(data)
-
-    def finish(self, digest: str) -> None:
-        """End the current blob; `ValueError` if its content has another digest."""
-        blob = self._open_current()
-        blob.check(digest)
-        self._current = None
-        self._finished.append(blob)
-        if len(self._finished) >= _BATCH:
-            self.commit()
-
-    def commit(self) -> None:
-        """Sync all finished blobs and give them their names."""
-        if len(self._finished) == 1:
-            self._finished[0].sync()
-        elif self._finished:
-            self._pool = self._pool or ThreadPoolExecutor(_AT_A_TIME, "windlass-sync")
-            list(self._pool.map(_IncomingBlob.sync, self._finished))
-        for blob in self._finished:
-            blob.put()
-            blob.close()
-        self._finished.clear()
-
-    def close(self) -> None:
-        """Discard all blobs that are not committed."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        for blob in (*self._finished, self._current):
-            if blob is not None:
-                blob.close()
-        self._finished.clear()
-        self._current = None
-
-    def _open_current(self) -> _IncomingBlob:
-        if self._current is None:
-            self._current = _IncomingBlob(self._store)
-        return self._current
-
-
-class _IncomingBlob:
-    """A blob under a temporary name, invisible until `put`."""
-
-    def __init__(self, store: FileBlobStore) -> None:
-        self._store = store
-        self._hasher = hashlib.sha256()
-        self._digest = ""
-        handle, self._name = tempfile.mkstemp(prefix=_INCOMING, dir=store.root)
-        self._file = os.fdopen(handle, "wb")
-
-    def write(self, data: bytes | memoryview) -> None:
-        self._hasher.update(data)
-        self._file.write(data)
-
-    def check(self, digest: str) -> None:
-        actual = self._hasher.hexdigest()
-        if actual != digest:
-            raise ValueError(f"the bytes have the digest {actual}, not {digest}")
-        self._file.flush()
-        self._digest = digest
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def put(self) -> None:
-        """Check and sync the content of the blob, then give the blob its name."""
-        self._file.close()
-        if self._store.may_come(self._digest, self._name):
-            put_in_place(self._name, self._store.path(self._digest))
-            self._name = ""
-
-    def close(self) -> None:
-        """Delete the temporary file, unless it has become the blob."""
-        self._file.close()
-        if self._name:
-            os.unlink(self._name)
-            self._name = ""
-
-
-def _needed_by(path: str) -> Iterable[str]:
-    """Return the blobs that a list of files needs; nothing if the file is not such a list."""
-    with open(path, "rb") as file:
-        if file.read(len(_LIST)) != _LIST:
-            return ()
-        file.seek(0)
-        data = file.read()
-    try:
-        # Not whatever reads like a digest: a file may be called so.
-        return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
-        return ()  # it only begins like one
-
-
-def _listed_in(path: str) -> list[str] | None:
-    with open(path, "rb") as file:
-        if file.read(len(_LIST)) != _LIST:
-            return None
-        return [digest.decode() for digest in DIGEST_IN_TEXT.findall(file.read())]
-
-
-def put_in_place(temporary: str, target: str) -> None:
-    """Rename a file to its final name, and create the folder if necessary."""
-    try:
-        os.replace(temporary, target)
-    except FileNotFoundError:
-        make_folder(os.path.dirname(target), 0o700)
-        os.replace(temporary, target)
+def _listed_in(file: BinaryIO) -> list[str] | None:
+    if file.read(len(_LIST)) != _LIST:
+        return None
+    digests: set[str] = set()
+    rest = b""
+    while piece := file.read(_CHUNK):  # a project file may be as large as a project
+        text = rest + piece
+        digests |= {digest.decode() for digest in DIGEST_IN_TEXT.findall(text)}
+        rest = text[-_OVERLAP:]
+    return list(digests)

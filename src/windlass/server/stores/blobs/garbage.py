@@ -1,11 +1,12 @@
 """Garbage collection: deletes unused blobs and the folders of deleted trials.
 
-To keep too much is better than to delete a blob that is needed. Any text that looks like a digest,
-in any row of any table, keeps its blob, and a manifest keeps all blobs that it names. So a new
-table needs no code here. The collector also keeps blobs that are young or were requested recently,
-since a client may be about to refer to them, and blobs with a second hard link (see
-server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and the
-collector deletes nothing while a trial saves.
+To keep too much is better than to delete what is needed. A folder is deleted only if its trial was
+deleted: an older database that was restored does not know the newest trials. Any text that looks
+like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
+names. So a new table needs no code here. The collector also keeps blobs that are young or were
+requested recently, since a client may be about to refer to them, and blobs with a second hard link
+(see server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and
+the collector deletes nothing while a trial saves.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from windlass.model.errors import Conflict
-from windlass.model.requests import GarbageReport
+from windlass.model.requests import GarbageReport, UnknownFolder
+from windlass.runtimes.paths import LAUNCH
 from windlass.server.db.base import Connection, Database
 from windlass.server.stores.blobs.files import DIGEST_IN_TEXT, FileBlobStore
 from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
+from windlass.worker.common.file_reads import exists, read_file
 
 # Columns that are large and name no blob: not even looked at.
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
 _GONE = ".gone-"
+_DELETED = ".deleted"  # in the folder of a trial whose rows are being deleted
+SET_ASIDE = "set-aside"  # the folder of the home for folders of unknown trials
+_MOST_REPORTED = 1000  # unknown folders
 _CHECKPOINTS = "checkpoints"
 _SHARDS = ".shards"  # it has a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
@@ -41,28 +48,43 @@ class Garbage:
 
     def __init__(self, trials: Path, blobs: FileBlobStore, database: Database) -> None:
         self._trials = trials
+        self._set_aside = trials.parent / SET_ASIDE
         self._blobs = blobs
         self._db = database
         self._turn = threading.Lock()
 
-    def collect(self, older_than: float, *, dry_run: bool = False) -> GarbageReport:
-        """Delete data that was unused for so many seconds, and return the totals."""
+    def collect(
+        self, older_than: float, *, dry_run: bool = False, set_aside: bool = False
+    ) -> GarbageReport:
+        """Delete data that was unused for so many seconds, and return the totals.
+
+        Folders of trials that the database does not know stay. `set_aside` moves them.
+        """
         if not self._turn.acquire(blocking=False):
             raise Conflict(
                 "A garbage collection is already running.", hint="Try again when it is done."
             )
         try:
-            folders, freed = self._collect_folders(dry_run=dry_run)
+            gone, unknown = self._folders()
+            freed = sum(map(_size, gone))
+            for folder in [] if dry_run else gone:
+                shutil.rmtree(folder, ignore_errors=True)
+            listed = tuple(
+                UnknownFolder(name=folder.name, bytes=_size(folder), modified=_modified(folder))
+                for folder in unknown[:_MOST_REPORTED]
+            )
+            target = self._move_aside(unknown) if set_aside and unknown and not dry_run else None
             with _alone(self._blobs.root):
                 report = self._collect_blobs(older_than, dry_run=dry_run)
         finally:
             self._turn.release()
-        return GarbageReport(
-            blobs=report.blobs,
+        return msgspec.structs.replace(
+            report,
             bytes=report.bytes + freed,
-            folders=folders,
-            kept=report.kept,
-            young=report.young,
+            folders=len(gone),
+            unknown=listed,
+            unknown_count=len(unknown),
+            set_aside=str(target or ""),
         )
 
     def _collect_blobs(self, older_than: float, *, dry_run: bool) -> GarbageReport:
@@ -97,6 +119,8 @@ class Garbage:
                 if dry_run or self._blobs.withdraw(digest):
                     number += 1
                     size += old[digest]
+        if not dry_run:
+            self._blobs.discard_damaged(kept, limit)
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
@@ -114,26 +138,47 @@ class Garbage:
             for directory in (folder, *parts):
                 for name in _names(directory):
                     yield from _digests_of_record(directory / name)
+        aside = [self._set_aside / moment for moment in _names(self._set_aside)]
+        unknown = [
+            *self._folders()[1],
+            *(folder / name for folder in aside for name in _names(folder)),
+        ]
+        for folder in unknown:  # the code, calls and checkpoints of trials without rows
+            for path in (*folder.glob(f"*/*/{LAUNCH}"), *folder.glob(f"{_CHECKPOINTS}/*.json")):
+                yield from _digests_of_record(path)
 
     def _named_by(self, digests: Iterable[str]) -> set[str]:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}
 
-    def _collect_folders(self, *, dry_run: bool) -> tuple[int, int]:
-        """Delete the folders of deleted trials; return their number and size."""
+    def _folders(self) -> tuple[list[Path], list[Path]]:
+        """Return the folders of deleted trials, and of trials that the database does not know."""
         folders = [self._trials / name for name in _names(self._trials)]
         # Read after the folders were listed: a trial has no folder before it has a row.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
         trial_ids = {str(row["id"]) for row in rows}
-        gone = [
-            folder
-            for folder in folders
-            if folder.name.startswith(_GONE)
-            or (folder.name.isdecimal() and folder.name.isascii() and folder.name not in trial_ids)
-        ]
-        size = sum(map(_size, gone))
-        for folder in [] if dry_run else gone:
-            shutil.rmtree(folder, ignore_errors=True)
-        return len(gone), size
+        gone = [folder for folder in folders if folder.name.startswith(_GONE)]
+        unknown: list[Path] = []
+        for folder in folders:
+            is_a_trials = folder.name.isdecimal() and folder.name.isascii()
+            if is_a_trials and folder.name not in trial_ids:
+                (gone if exists(folder / _DELETED) else unknown).append(folder)
+        return gone, sorted(unknown, key=lambda folder: int(folder.name))
+
+    def _move_aside(self, folders: Iterable[Path]) -> Path:
+        target = self._set_aside / time.strftime("%Y%m%d-%H%M%S")
+        target.mkdir(parents=True, exist_ok=True)
+        for folder in folders:
+            folder.rename(target / folder.name)
+        return target
+
+
+def mark_deleted(trials: Path, trial_id: int) -> None:
+    """Mark a folder before the rows of its trial are deleted.
+
+    If the server is killed after that, the next collection deletes the folder.
+    """
+    with contextlib.suppress(OSError):  # without the mark, the folder counts as unknown and stays
+        (trials / str(trial_id) / _DELETED).touch()
 
 
 def remove_folder(trials: Path, trial_id: int) -> None:
@@ -160,12 +205,8 @@ def _digests_in(connection: Connection) -> Iterator[str]:
 
 
 def _digests_of_record(path: Path) -> Iterator[str]:
-    try:
-        seen = os.lstat(path)
-        if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_RECORD:
-            yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(path.read_bytes()))
-    except OSError:
-        return  # the file was deleted meanwhile
+    data = read_file(str(path), _LARGEST_RECORD) or b""
+    yield from (digest.decode() for digest in DIGEST_IN_TEXT.findall(data))
 
 
 def _names(folder: Path) -> list[str]:
@@ -195,6 +236,12 @@ def _alone(blobs: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _modified(folder: Path) -> float:
+    with contextlib.suppress(OSError):
+        return folder.stat().st_mtime
+    return 0.0
 
 
 def _size(folder: Path) -> int:

@@ -32,7 +32,7 @@ from windlass.server.db.base import Connection, Database
 from windlass.server.db.paging import (
     Conditions,
     Order,
-    decode_cursor,
+    decode_numbers,
     direction_hint,
     encode_cursor,
     split_page,
@@ -78,7 +78,7 @@ class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A validated record file. A trial's own process wrote it, so it is untrusted."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+    name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^/\x00]+\Z")]
     is_folder: bool
     manifest: Digest
     time: float
@@ -281,15 +281,12 @@ class CheckpointStore:
             value = sign * values.get(record.id, math.nan)
             if math.isnan(value):
                 return [1, 0.0, -record.id]
-            return [0, max(min(value, 1.7e308), -1.7e308), -record.id]  # JSON has no infinities
+            return [0, value, -record.id]
 
         ordered = sorted(there, key=key)
         if cursor is not None:
-            begin = decode_cursor(cursor, 3)
-            try:
-                ordered = [record for record in ordered if key(record) > begin]
-            except TypeError:
-                decode_cursor("", 3)
+            begin = decode_numbers(cursor, 3)
+            ordered = [record for record in ordered if key(record) > begin]
         page = [
             with_metrics(record, {metric: values[record.id]}) if record.id in values else record
             for record in ordered[:limit]

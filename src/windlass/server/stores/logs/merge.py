@@ -20,6 +20,7 @@ from windlass.server.stores.logs.base import ANY_TIME, HITS, PAGE, Page, Slice, 
 from windlass.server.stores.logs.cursors import Key, Positions, format_cursor, newest_attempts
 from windlass.server.stores.logs.pattern import Pattern
 from windlass.server.stores.logs.segment_search import SegmentSearch
+from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
@@ -261,7 +262,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
     """The complete records of a piece of a segment, and the position after them."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)
             data = file.read(min(size, end - start))
             if b"\n" not in data and len(data) < _LONGEST_RECORD:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from windlass.server.stores.logs.pattern import Pattern
+from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
 from windlass.worker.logs.segment_reader import SegmentLine, UnfinishedLine, go_on, join_lines
 
@@ -60,7 +61,7 @@ class SegmentSearch:
 
     def __iter__(self) -> Iterator[SegmentLine | None]:
         """Yield matching lines, and None after each block, so that the caller can stop."""
-        with open(self._path, "rb", buffering=0) as file:
+        with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             for block in _blocks(file.fileno(), self._start, self._end):
                 yield from self._tell(self._search_block(block))
                 is_new = block.offset + block.length > self._scanned
@@ -86,7 +87,7 @@ class SegmentSearch:
 
     def time_reached(self) -> float:
         """Return the time of the next record; infinity if unknown."""
-        with open(self._path, "rb", buffering=0) as file:
+        with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             header = os.pread(file.fileno(), HEADER_WIDTH, self._scanned)
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 

@@ -13,7 +13,7 @@ from windlass.model.job import Job
 from windlass.runtimes import paths
 from windlass.runtimes.local.attempt import Attempt
 from windlass.runtimes.local.nudge_listener import Source
-from windlass.server.db.base import DatabaseUnavailable
+from windlass.server.db.errors import DatabaseUnavailable
 from windlass.server.stores.metrics.file_reader import PIECE
 from windlass.server.stores.metrics.files import FileMetricStore
 from windlass.server.stores.metrics.summaries import Stale

@@ -221,14 +221,25 @@ ON CONFLICT (trial_id, role, "index", attempt, name) DO UPDATE SET
     max = excluded.max, last = excluded.last, step = excluded.step, time = excluded.time
 """
 
-_PUT = """
+_INSERT = """
 INSERT INTO summaries (trial_id, name, count, finite, total, mean, min, max, last, step, time)
 VALUES (:trial_id, :name, :count, :finite, :total, :mean, :min, :max, :last, :step, :time)
-ON CONFLICT (trial_id, name) DO UPDATE SET
-    count = excluded.count, finite = excluded.finite, total = excluded.total, mean = excluded.mean,
-    min = excluded.min, max = excluded.max, last = excluded.last, step = excluded.step,
-    time = excluded.time
 """
+
+# The smallest and the largest value change rarely, and each has an index.
+_UPDATE = """
+UPDATE summaries SET
+    count = :count, finite = :finite, total = :total, mean = :mean, last = :last, step = :step,
+    time = :time{extremes}
+WHERE trial_id = :trial_id AND name = :name
+"""
+_UPDATES = {
+    (is_min_new, is_max_new): _UPDATE.format(
+        extremes=", min = :min" * is_min_new + ", max = :max" * is_max_new
+    )
+    for is_min_new in (False, True)
+    for is_max_new in (False, True)
+}
 
 
 def add(connection: Connection, piece: SummaryPiece) -> Added | None:
@@ -263,15 +274,26 @@ def add(connection: Connection, piece: SummaryPiece) -> Added | None:
     changed = {name: tallies.get(name, Tally()).plus(piece.added[name]) for name in is_added}
     for name in taken - is_added:
         changed[name] = _all_together(connection, piece.trial_id, name)
-    connection.run_many(
-        _PUT,
-        (
-            {**_row(tally), "mean": tally.mean, "trial_id": piece.trial_id, "name": name}
-            for name, tally in changed.items()
-        ),
-    )
+    _put_summaries(connection, piece.trial_id, tallies, changed)
     summaries = {name: tally.summary for name, tally in changed.items()}
     return Added(experiment_id, summaries, left_out)
+
+
+def _put_summaries(
+    connection: Connection, trial_id: int, old: Mapping[str, Tally], new: Mapping[str, Tally]
+) -> None:
+    rows_by_statement: dict[str, list[dict[str, object]]] = {}
+    for name, tally in new.items():
+        before = old.get(name)
+        statement = (
+            _INSERT
+            if before is None
+            else _UPDATES[before.min != tally.min, before.max != tally.max]
+        )
+        row = {**_row(tally), "mean": tally.mean, "trial_id": trial_id, "name": name}
+        rows_by_statement.setdefault(statement, []).append(row)
+    for statement, rows in rows_by_statement.items():
+        connection.run_many(statement, rows)
 
 
 def _within_limit(stored_names: Iterable[str], new_names: Iterable[str]) -> tuple[set[str], str]:

@@ -1,37 +1,35 @@
-"""List queries: filters and order of a list of trials as one SQL query.
+"""List queries: a page of the trials that match all filters, in the requested order.
 
-The columns that a scan of all trials reads have an index of their own (`trials_listed`), and
-parameters and summaries are in tables by name. So a scan of 100,000 trials reads a few MB. Only the
-trials of the page read their long rows.
+The columns that filters read have an index of their own (`trials_listed`), and parameters and
+summaries are in tables by name. Only the trials of the page read their long rows.
+
+There are two ways to read a page. `ordered_scan.py` reads trials in order until the page is full.
+The other way searches for all matches and sorts them: for orders without an index, and where few
+trials match.
 """
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from windlass.model.errors import InvalidArgument
-from windlass.model.metrics import near_metric
-from windlass.model.records import LISTED_KINDS, TrialKind, TrialState, is_own_metric
-from windlass.model.text.display import shorten
+from windlass.model.records import LISTED_KINDS, TrialKind, TrialState
 from windlass.server.db.base import Connection, Row
 from windlass.server.db.dialect import TRIALS_BY_LIST_INDEX
-from windlass.server.db.paging import Conditions, Key, Order, direction_hint, nulls_last, split_page
+from windlass.server.db.paging import Conditions, split_page
 from windlass.server.db.project_names import ARCHIVED_EXPERIMENTS
 from windlass.server.db.scopes import Scope
-from windlass.server.db.where_parser import METRIC, PARAMETER, Name, parse, parse_name
-from windlass.server.db.where_sql import WhereCompiler, duration_at
+from windlass.server.db.where_parser import Name, Tree, parse
+from windlass.server.db.where_sql import WhereCompiler
+from windlass.server.stores.trials.list_order import narrowed, resolve_order
+from windlass.server.stores.trials.ordered_scan import scan
 from windlass.server.stores.trials.rows import COLUMNS, FROM
+from windlass.server.stores.trials.stored_names import Quoted, doubt
 
-_QUICK = ("id", "created", "state")  # that have indexes of their own
-
+_FEW = 5000  # trials of an experiment that are sorted rather than picked out of a scan
 _UNLISTED = ", ".join(f"'{kind.value}'" for kind in TrialKind if kind not in LISTED_KINDS)
-
-
-Quoted = tuple[Name, str]  # a parameter, and the number in quotes that it is compared with
 
 
 class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,67 +56,120 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
 def find_rows(
     connection: Connection, request: TrialQuery, now: float | None = None
 ) -> tuple[Sequence[Row], str | None, str]:
-    """The rows of a page, the cursor of the next, and, of an empty list, why it may be empty."""
+    """Return the rows of a page, the cursor of the next, and why an empty list may be empty."""
     query = _Query(connection, request, time.time() if now is None else now)
-    rows, following = split_page(connection.rows(query.text, query.parameters), request.limit)
-    return (
-        rows,
-        following,
-        "" if rows or request.cursor else doubt(connection, query.names, query.quoted),
-    )
+    page, following = split_page(query.read(), request.limit)
+    hint = "" if page or request.cursor else doubt(connection, query.names, query.quoted)
+    return _whole_rows(connection, [row["trial_id"] for row in page]), following, hint
+
+
+def _whole_rows(connection: Connection, ids: Sequence[int]) -> list[Row]:
+    """Return the rows of trials in the order of the ids."""
+    conditions = Conditions()
+    conditions.one_of("trials.id", ids or [-1])
+    query = f"SELECT {COLUMNS} {FROM}{conditions.text}"
+    rows = {row["id"]: row for row in connection.rows(query, conditions.parameters)}
+    return [rows[trial_id] for trial_id in ids if trial_id in rows]
 
 
 class _Query:
+    """One page of a list."""
+
     def __init__(self, connection: Connection, request: TrialQuery, now: float) -> None:
         self._connection = connection
         self._request = request
+        self._now = now
+        self._tree: Tree | None = parse(request.where, now) if request.where else None
         self._conditions = Conditions()
-        self.parameters = self._conditions.parameters
-        self.names: list[Name] = []  # of parameters and metrics that are asked for
-        self.quoted: list[Quoted] = []
-        tree = parse(request.where, now) if request.where else None
-        order, joined = self._order(now)
-        self._require()
-        if tree is not None:
-            compiling = WhereCompiler(self._conditions, request.where or "", now)
-            self._conditions.require(compiling.condition(tree))
-            self.names += compiling.names
-            self.quoted += compiling.quoted
-            mentions_kind = compiling.mentions_kind
-        else:
-            mentions_kind = False
-        self._require_kind(mentions_kind)
-        order.start_after(request.cursor, self._conditions)
-        source = TRIALS_BY_LIST_INDEX if self._looks_at_all else "trials"
-        page = (
-            f"SELECT trials.id AS trial_id, {order.columns} FROM {source}{joined}"
-            f"{self._conditions.text}{order.tail(request.limit)}"
+        is_first = request.cursor is None
+        self._order = resolve_order(
+            connection, self._conditions, request.sort, now, is_first=is_first
         )
-        self.text = (
-            f"SELECT {COLUMNS}, page.* {FROM} JOIN ({page}) AS page ON page.trial_id = trials.id"
-            f"{order.order_by('page')}"
+        self._experiments = request.scope.limit(connection, self._conditions, is_first=is_first)
+        self.names: list[Name] = [] if self._order.name is None else [self._order.name]
+        self.quoted: list[Quoted] = []
+        self._require()
+        # Both ways compile `where`, and either reports its errors and names.
+        self._scan_filters, _ = self._filters(is_lookup=True)
+        self._search_filters, compiler = self._filters(is_lookup=False)
+        if self._tree is not None:
+            self._order = narrowed(self._order, self._tree, self._scan_filters)
+        if compiler is not None:
+            self.names += compiler.names
+            self.quoted += compiler.quoted
+
+    def read(self) -> list[Row]:
+        """Return the ids and keys of the page's trials, and of one more to detect a next page."""
+        request, order = self._request, self._order.order
+        if self._order.spans and not self._is_small:
+            rows = scan(
+                self._connection,
+                self._order.spans,
+                self._scan_filters,
+                None if request.cursor is None else order.position(request.cursor),
+                request.limit + 1,
+                is_descending=order.is_descending,
+            )
+            if rows is not None:
+                return rows
+        conditions = self._search_filters
+        order.start_after(request.cursor, conditions)
+        return self._connection.rows(
+            f"SELECT trials.id AS trial_id, {order.columns} FROM {self._source}{self._order.join}"
+            f"{conditions.text}{order.tail(request.limit)}",
+            conditions.parameters,
         )
 
     @property
-    def _looks_at_all(self) -> bool:
-        """Return whether the query may scan all trials, and the index covers it."""
+    def _source(self) -> str:
+        """The table of trials, read through the index of lists unless another one is better."""
         request = self._request
-        if request.uid or request.origin_id is not None or request.parent_id is not None:
+        if self._has_own_index:
+            return "trials"
+        if request.sort.removeprefix("-") == "id" and self._experiments:
+            return "trials"  # an index has the trials of an experiment by id
+        return TRIALS_BY_LIST_INDEX
+
+    @property
+    def _has_own_index(self) -> bool:
+        """Return whether an index finds the few trials that can match."""
+        request = self._request
+        return bool(request.uid or request.origin_id is not None or request.parent_id is not None)
+
+    @property
+    def _is_small(self) -> bool:
+        """Return whether few trials can match, so that sorting them costs less than a scan."""
+        if self._has_own_index:
+            return True
+        if self._experiments is None:
             return False
-        is_sorted_apart = request.sort.removeprefix("-") not in _QUICK
-        others = (
-            request.where,
-            request.name,
-            request.user,
-            request.created_after,
-            request.created_before,
-        )
-        return is_sorted_apart or bool(request.kinds) or any(value is not None for value in others)
+        if self._request.sort.removeprefix("-") == "id":
+            return True
+        conditions = Conditions()
+        conditions.one_of("experiment_id", self._experiments or [-1])
+        query = f"SELECT 1 FROM trials{conditions.text} LIMIT {_FEW + 1}"
+        count = f"SELECT count(*) FROM ({query}) AS some_trials"
+        return bool(self._connection.value(count, conditions.parameters) <= _FEW)
+
+    def _filters(self, *, is_lookup: bool) -> tuple[Conditions, WhereCompiler | None]:
+        conditions, compiler = self._conditions.copy(), None
+        if self._tree is not None:
+            where = self._request.where or ""
+            compiler = WhereCompiler(conditions, where, self._now, is_lookup=is_lookup)
+            conditions.require(compiler.condition(self._tree))
+        if not is_lookup and self._experiments and self._source != "trials":
+            # The list index does not have the trials of an experiment together.
+            scoped = conditions.branch()
+            scoped.one_of("scoped.experiment_id", self._experiments)
+            conditions.require(
+                f"trials.id IN (SELECT scoped.id FROM trials AS scoped{scoped.text})"
+            )
+        self._require_kind(conditions, compiler is not None and compiler.mentions_kind)
+        return conditions, compiler
 
     def _require(self) -> None:
         request, conditions = self._request, self._conditions
         conditions.equal("trials.uid", request.uid)
-        request.scope.limit(self._connection, conditions, is_first=request.cursor is None)
         if request.archived is not None:
             is_in = "IN" if request.archived else "NOT IN"
             conditions.require(f"trials.experiment_id {is_in} ({ARCHIVED_EXPERIMENTS})")
@@ -137,157 +188,21 @@ class _Query:
             if bound is not None:
                 conditions.require(f"trials.created {sign} {conditions.bind(bound)}")
 
-    def _require_kind(self, is_mentioned: bool) -> None:
-        """A key belongs to one trial, of any kind, and `where` may already select a kind."""
+    def _require_kind(self, conditions: Conditions, is_mentioned: bool) -> None:
+        """Require the requested kinds. A uid and a `where` with a kind select any kind."""
         kinds = self._request.kinds
         if not kinds and (self._request.uid or is_mentioned):
             return
         if kinds:
-            self._conditions.one_of("trials.kind", [kind.value for kind in kinds])
-        else:  # said so, no index is searched once for each kind that is listed
-            self._conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
-
-    def _order(self, now: float) -> tuple[Order, str]:
-        """Return the order, and the join that it needs."""
-        sort = self._request.sort
-        wanted = sort.removeprefix("-")
-        keys: dict[str, str | Sequence[Key]] = {
-            "id": "trials.id",
-            "created": "trials.created",
-            "name": "trials.name",
-            "state": "trials.state",
-            "user": 'trials."user"',
-            "started": nulls_last("trials.started"),
-            "ended": nulls_last("trials.ended"),
-        }
-        if wanted == "duration":
-            keys["duration"] = nulls_last(duration_at(self._conditions.bind(now)))
-        name = None if wanted in keys else self._sorted_by(wanted)
-        joined = ""
-        if name is not None:
-            if self._request.cursor is None:
-                _check_name(self._connection, name, wanted)
-            self.names.append(name)
-            of_it = f"ON sorted.name = {self._conditions.bind(name.name)}"
-            joined = f" LEFT JOIN {_table(name)} AS sorted {of_it} AND sorted.trial_id = trials.id"
-            value = f"sorted.{name.aspect}"
-            keys[wanted] = _PARAMETER_KEYS if name.kind == PARAMETER else nulls_last(value)
-        if wanted not in keys:
-            if hint := direction_hint(sort):
-                raise InvalidArgument(f"Cannot sort by {shorten(sort, 60)!r}.", hint=hint)
-            raise _cannot_sort_by(self._connection, wanted, sorted({*keys, "duration"}))
-        return Order(sort, keys), joined
-
-    def _sorted_by(self, wanted: str) -> Name | None:
-        """The parameter or metric with a name. For a metric, `metrics.` is optional."""
-        name = parse_name(wanted) if "." in wanted else None
-        if name is None and (short := parse_name(f"{METRIC}.{wanted}")) is not None:
-            # Once a page was given out, it is known to have been one.
-            name = short if self._request.cursor or _is_stored(self._connection, short) else None
-        return name
+            conditions.one_of("trials.kind", [kind.value for kind in kinds])
+        else:  # with IN, SQLite would search an index once for each listed kind
+            conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
 
 
 def newest_listed(connection: Connection) -> int | None:
-    """The newest trial that a list has which nothing is asked of."""
+    """Return the newest trial of a list without filters."""
     newest: int | None = connection.value(
         f"SELECT id FROM trials WHERE kind NOT IN ({_UNLISTED})"
         f" AND experiment_id NOT IN ({ARCHIVED_EXPERIMENTS}) ORDER BY id DESC LIMIT 1"
     )
     return newest
-
-
-def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-    """A hint for an empty list: no trial has the name, or the value is a number."""
-    for name in names:
-        if not _is_stored(connection, name):
-            message, hint = _nobody_has(name, _stored_names(connection, name))
-            return f"{message} {hint}".rstrip()
-    for name, text in quoted:
-        query = "SELECT 1 FROM parameters WHERE name = :name AND number IS NOT NULL LIMIT 1"
-        if connection.value(query, {"name": name.name}) is not None:
-            return (
-                f"The parameter {shorten(name.name, 60)!r} is a number, but {text!r} "
-                f"is a string. Remove the quotes: {name} = {text}"
-            )
-    return ""
-
-
-def _cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) -> InvalidArgument:
-    word = shorten(wanted, 60)
-    near = difflib.get_close_matches(word.lower(), plain, n=1)
-    parameter, metric = Name(PARAMETER, wanted), Name(METRIC, wanted)
-    if _is_stored(connection, parameter):
-        near = [str(parameter)]
-    if not near and (likely := near_metric(wanted, _stored_names(connection, metric))):
-        near = [repr(likely)]
-    meant = f"Write a parameter as hparams.{word}, a metric as metrics.{word}."
-    return InvalidArgument(
-        f"Cannot sort by {word!r}.",
-        hint=(f"Did you mean {near[0]}? " if near else f"{meant}\n")
-        + f"Sort by {', '.join(plain)}, hparams.NAME, metrics.NAME, metrics.NAME.min "
-        "(max, mean, count), or the name of a metric.",
-    )
-
-
-# Numbers, then strings, then trials without a value.
-_PARAMETER_KEYS = (
-    Key(
-        "(CASE WHEN sorted.number IS NOT NULL THEN 0 WHEN sorted.text IS NOT NULL THEN 1"
-        " ELSE 2 END)",
-        is_fixed=True,
-    ),
-    Key("coalesce(sorted.number, 0.0)"),
-    Key("coalesce(sorted.text, '')"),
-)
-
-
-def _check_name(connection: Connection, name: Name, wanted: str) -> None:
-    """Refuse to sort by an unknown name, unless no trial has any name."""
-    if _is_stored(connection, name):
-        return
-    stored_names = _stored_names(connection, name)
-    if stored_names:
-        message, hint = _nobody_has(name, stored_names)
-        raise InvalidArgument(f"Cannot sort by {shorten(wanted, 60)}. {message}", hint=hint)
-
-
-def _nobody_has(name: Name, stored_names: Sequence[str]) -> tuple[str, str]:
-    """The message that no trial has such a parameter or metric, and a hint with existing names."""
-    what = "parameter" if name.kind == PARAMETER else "metric"
-    message = f"No trial has a {what} {shorten(name.name, 60)!r}."
-    near = near_metric(name.name, stored_names)
-    if near:
-        return message, f"Did you mean {name._replace(name=near, aspect='')}?"
-    own = [
-        stored_name
-        for stored_name in stored_names
-        if name.kind == PARAMETER or is_own_metric(stored_name)
-    ]
-    some = ", ".join(own[:10]) + (", …" if len(own) > 10 else "")
-    return message, f"The names are: {some}." if own else ""
-
-
-def _table(name: Name) -> str:
-    return "parameters" if name.kind == PARAMETER else "summaries"
-
-
-def _is_stored(connection: Connection, name: Name) -> bool:
-    query = f"SELECT 1 FROM {_table(name)} WHERE name = :name LIMIT 1"
-    return connection.value(query, {"name": name.name}) is not None
-
-
-def _stored_names(connection: Connection, name: Name) -> list[str]:
-    return [row["name"] for row in connection.rows(_distinct(_table(name)))]
-
-
-def _distinct(table: str) -> str:
-    """The first thousand names, each found by one step in the index: there may be many rows."""
-    return f"""
-    WITH RECURSIVE known (name, number) AS (
-        SELECT min(name), 1 FROM {table}
-        UNION ALL
-        SELECT (SELECT min(name) FROM {table} WHERE {table}.name > known.name), number + 1
-        FROM known WHERE known.name IS NOT NULL AND number < 1000
-    )
-    SELECT name FROM known WHERE name IS NOT NULL
-    """

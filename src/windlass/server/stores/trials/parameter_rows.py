@@ -18,7 +18,7 @@ _INFINITIES = {"inf": float("inf"), "-inf": float("-inf")}
 _HUGE = re.compile(r"-?\d{16,300}", re.ASCII)
 
 _PUT = """
-INSERT INTO parameters (name, trial_id, number, text) VALUES (:name, :trial_id, :number, :text)
+INSERT INTO parameters (trial_id, name, number, text) VALUES (:trial_id, :name, :number, :text)
 """
 
 

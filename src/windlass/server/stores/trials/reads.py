@@ -17,14 +17,9 @@ from windlass.server.db.paging import Conditions
 from windlass.server.db.scopes import Scope
 from windlass.server.db.where_parser import Name
 from windlass.server.stores.trials.cache import StoredTrial, TrialCache
-from windlass.server.stores.trials.list_query import (
-    Quoted,
-    TrialQuery,
-    doubt,
-    find_rows,
-    newest_listed,
-)
+from windlass.server.stores.trials.list_query import TrialQuery, find_rows, newest_listed
 from windlass.server.stores.trials.rows import COLUMNS, FROM, decode_spec, find, stored_trials
+from windlass.server.stores.trials.stored_names import Quoted, doubt
 
 
 class TrialLookup:

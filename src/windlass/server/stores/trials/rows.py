@@ -26,7 +26,7 @@ from windlass.model.requests import CreateTrial
 from windlass.model.status import ConditionType, Event, JobStatus, Pod, Replica
 from windlass.model.thread_safe_types import learned
 from windlass.server.db.base import Connection, Row
-from windlass.server.db.event_rows import add_events
+from windlass.server.db.event_rows import add_events, without_nul
 from windlass.server.db.metadata import valid_labels
 from windlass.server.db.paging import Conditions
 from windlass.server.db.project_names import project_paths
@@ -203,8 +203,8 @@ def advanced(
     return msgspec.structs.replace(
         record,
         state=derive_state(status),
-        reason=ending.reason if ending else "",
-        message=ending.message if ending else "",
+        reason=without_nul(ending.reason) if ending else "",
+        message=without_nul(ending.message) if ending else "",
         started=started,
         ended=status.completion_time,
         restarts=status.restarts,
@@ -242,8 +242,8 @@ def _attempt_of(replica: Replica) -> Attempt:
         attempt=replica.id.attempt,
         phase=replica.phase.value,
         exit_code=replica.exit_code,
-        reason=replica.reason,
-        message=replica.message,
+        reason=without_nul(replica.reason),
+        message=without_nul(replica.message),
         started=replica.started,
         ended=replica.ended,
         node=replica.node,

@@ -1,0 +1,73 @@
+"""Disk space that a home reserves for deletions.
+
+A deletion needs space, too: its transaction is written before anything is deleted. On a full disk
+the server deletes the reserve and repeats the deletion. It makes the reserve again when there is
+enough space.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from windlass.worker.common.free_space import allocate, is_full
+
+_SIZE = 16 << 20  # bytes; of a small disk a twentieth
+_FILES = 16  # also for a file system that has no inodes left
+_NEEDED = 1 << 20  # bytes that a server needs to start
+_log = logging.getLogger("windlass")
+
+
+class SpaceReserve:
+    """The folder `reserve` of a home: a file that takes space, and empty files that take inodes.
+
+    `WINDLASS_SPACE_RESERVE` sets the size in bytes; 0 turns the reserve off.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._folder = home / "reserve"
+
+    def release_if_full(self) -> None:
+        """Release the reserve if a server could not start without it."""
+        if is_full(str(self._home), _NEEDED):
+            self.release()
+
+    def release(self) -> bool:
+        """Delete the reserve; return false if there is none."""
+        if not self._folder.is_dir():
+            return False
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._folder)
+        _log.warning("the disk is full: the reserve of the home is released")
+        return True
+
+    def refill(self) -> None:
+        """Make the reserve if it is missing and takes at most a third of the free space."""
+        unfinished = self._folder.with_name(".reserve")
+        try:
+            size = 0 if self._folder.is_dir() else self._size()
+            if size and self._fits(size):
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir(mode=0o700)
+                allocate(str(unfinished / "space"), size)
+                for number in range(_FILES):
+                    (unfinished / f"file-{number}").touch()
+                unfinished.rename(self._folder)
+        except OSError as error:
+            _log.warning("the reserve of disk space cannot be made: %s", error)
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _fits(self, size: int) -> bool:
+        disk = os.statvfs(self._home)
+        has_inodes = not disk.f_files or disk.f_favail >= 3 * _FILES
+        return has_inodes and disk.f_bavail * disk.f_frsize >= 3 * size
+
+    def _size(self) -> int:
+        disk = os.statvfs(self._home)
+        chosen = os.environ.get("WINDLASS_SPACE_RESERVE", "")
+        most = int(chosen) if chosen.isdecimal() else _SIZE
+        return min(most, disk.f_blocks * disk.f_frsize // 20)

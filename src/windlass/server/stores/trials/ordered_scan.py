@@ -1,0 +1,129 @@
+"""Pages that are read in the order of an index, until they are full.
+
+A sorted list of a million trials would take seconds if all of them were sorted. Instead, an index
+yields trials in the right order, in slices, and each trial is checked against the filters. A page
+that most trials match is full after one slice. If few trials match, this way would be slow, and the
+scan gives up: another query then searches for the matches first and sorts them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from windlass.server.db.base import Connection, Row
+from windlass.server.db.dialect import TRIALS_BY_LIST_INDEX
+from windlass.server.db.paging import Conditions, Position
+
+_FIRST_SLICE, _SLICE = 1000, 10_000  # trials
+_MOST = 100_000  # trials that may be read for one page
+
+
+class Span(NamedTuple):
+    """A part of a sorted list that one index has in order: by a value and the id, or by id only.
+
+    The keys are those of the list's order without the id, as columns of the index or as constants.
+    """
+
+    source: str  # the table with its index
+    trial_id: str
+    keys: tuple[str, ...]
+    value_at: int | None = None  # the number of the key that is the value
+    rank: int | None = None  # the constant value of the first key; spans have ascending ranks
+    where: str = "TRUE"  # the condition on rows of the index
+    filter: str = "TRUE"  # a condition on a trial that the index cannot check
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the index that the span is sorted by."""
+        value = () if self.value_at is None else (self.keys[self.value_at],)
+        return (*value, self.trial_id)
+
+    def start(self, cursor: Position | None) -> Position | None:
+        """Return the values of the columns at a cursor, or None if the span begins after it."""
+        if cursor is None or (self.rank is not None and cursor[0] != self.rank):
+            return None
+        value = [] if self.value_at is None else [cursor[self.value_at]]
+        return [*value, cursor[-1]]
+
+
+def scan(
+    connection: Connection,
+    spans: Sequence[Span],
+    filters: Conditions,
+    cursor: Position | None,
+    count: int,
+    *,
+    is_descending: bool,
+) -> list[Row] | None:
+    """Return the first `count` matching rows after a cursor, or None if few trials match."""
+    rows: list[Row] = []
+    examined = 0
+    for span in spans:
+        if cursor is not None and span.rank is not None and span.rank < cursor[0]:  # type: ignore[operator]
+            continue
+        reader = _SpanReader(connection, span, filters, is_descending)
+        start = span.start(cursor)
+        while True:
+            size = _SLICE if examined else _FIRST_SLICE
+            end = reader.end_of_slice(start, size)
+            rows += reader.read(start, end, count - len(rows))
+            if len(rows) == count:
+                return rows
+            if end is None:
+                break
+            examined += size
+            if len(rows) * _MOST < count * examined:  # at this rate
+                return None
+            start = end
+    return rows
+
+
+class _SpanReader:
+    """Reads slices of one span."""
+
+    def __init__(
+        self, connection: Connection, span: Span, filters: Conditions, is_descending: bool
+    ) -> None:
+        self._connection = connection
+        self._span = span
+        self._filters = filters
+        self._after, self._up_to = ("<", ">=") if is_descending else (">", "<=")
+        direction = "DESC" if is_descending else "ASC"
+        self._order = ", ".join(f"{column} {direction}" for column in span.columns)
+
+    def end_of_slice(self, start: Position | None, size: int) -> Position | None:
+        """Return the position of the last row of a slice, or None if the span ends before it."""
+        conditions = Conditions()
+        conditions.parameters.update(self._filters.parameters)
+        self._limit(conditions, start, None)
+        row = self._connection.row(
+            f"SELECT {', '.join(self._span.columns)} FROM {self._span.source}{conditions.text}"
+            f" ORDER BY {self._order} LIMIT 1 OFFSET {size - 1}",
+            conditions.parameters,
+        )
+        return None if row is None else list(row)
+
+    def read(self, start: Position | None, end: Position | None, count: int) -> list[Row]:
+        """Return the first matching rows of a slice."""
+        conditions = self._filters.copy()
+        self._limit(conditions, start, end)
+        conditions.require(f"trials.id = {self._span.trial_id}")
+        conditions.require(self._span.filter)
+        keys = [*self._span.keys, "trials.id"]
+        columns = ", ".join(f"{key} AS key_{number}" for number, key in enumerate(keys))
+        return self._connection.rows(
+            f"SELECT trials.id AS trial_id, {columns} FROM {self._span.source}"
+            f" CROSS JOIN {TRIALS_BY_LIST_INDEX}{conditions.text}"
+            f" ORDER BY {self._order} LIMIT {count}",
+            conditions.parameters,
+        )
+
+    def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
+        """Require rows after the start of a slice, and none after its end."""
+        conditions.require(self._span.where)
+        columns = ", ".join(self._span.columns)
+        for operator, position in ((self._after, start), (self._up_to, end)):
+            if position is not None:
+                values = ", ".join(map(conditions.bind, position))
+                conditions.require(f"({columns}) {operator} ({values})")

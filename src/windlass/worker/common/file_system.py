@@ -1,0 +1,50 @@
+"""The type of the file system that has a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+
+MOUNTINFO = "/proc/self/mountinfo"
+
+# File systems on a disk, or in the memory, of this machine. Any other type may be shared with other
+# machines, such as nfs4, lustre, gpfs, cifs, 9p and most of fuse.
+_LOCAL = frozenset({
+    "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs",
+    "fuse.fuse-overlayfs", "fuseblk", "jfs", "nilfs2", "ntfs3", "overlay", "reiserfs", "tmpfs",
+    "ufs", "vfat", "xfs", "zfs",
+})  # fmt: skip
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space or another special character of a path
+
+
+def file_system_type(path: str | os.PathLike[str], mountinfo: str = MOUNTINFO) -> str:
+    """Return the type of the file system of a path, as in `mount`; empty if it is unknown.
+
+    >>> file_system_type("/proc")  # doctest: +SKIP
+    'proc'
+    """
+    try:
+        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.readlines()
+    except OSError:  # not on Linux
+        return ""
+    wanted = os.path.join(os.path.realpath(path), "")
+    longest, kind = "", ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields, described = before.split(" "), after.split(" ")
+        if len(fields) < 5:
+            continue
+        mount = os.path.join(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]), "")
+        if wanted.startswith(mount) and len(mount) >= len(longest):  # a later mount covers it
+            longest, kind = mount, described[0].strip()
+    return kind
+
+
+def is_local(kind: str) -> bool:
+    """Return whether a type of file system belongs to one machine. An unknown one counts as local.
+
+    >>> [is_local(kind) for kind in ("ext4", "nfs4", "lustre", "fuse.sshfs", "")]
+    [True, False, False, False, True]
+    """
+    return not kind or kind in _LOCAL
