@@ -53,6 +53,7 @@ def _invoke() -> int:
     try:
         with cli.make_context("windlass", sys.argv[1:]) as ctx:
             code = cli.invoke(ctx)
+        _note_copied_home()
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.Abort:  # Ctrl-C or Ctrl-D at a question
@@ -70,6 +71,23 @@ def _invoke() -> int:
         print_error(str(error))
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _note_copied_home() -> None:
+    """Print a note if the command used a home that is a copy of another one."""
+    discovery = sys.modules.get("windlass.client.connection.discovery")
+    if discovery is None or os.environ.get("WINDLASS_SERVER"):
+        return  # it used no home
+    from windlass.home import Home
+
+    home = Home.find()
+    described = discovery.describe_server(home)
+    if described is None or not described.get("copy_of"):
+        return
+    from windlass.cli.output.text import print_message
+    from windlass.model.copied_home import describe_copy
+
+    print_message("\n".join(describe_copy(str(home.path), described["copy_of"])))
 
 
 def _prepare() -> None:

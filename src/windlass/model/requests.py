@@ -25,6 +25,8 @@ from windlass.model.records import (
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
 API_LEVEL_HEADER = "Windlass-Api-Level"
+CHALLENGE_HEADER = "Windlass-Challenge"  # on a request for /health
+PROOF_HEADER = "Windlass-Proof"  # on the response, from `prove`
 
 # The largest blob that is sent inside a request; larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024
@@ -275,6 +277,13 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     set_aside: str = ""  # the folder into which they were moved
 
 
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """A copied home that is a home of its own now."""
+
+    original: str
+    unfinished: int  # trials that the next server continues or records as lost
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The server, as `windlass server status` shows it."""
 
@@ -284,6 +293,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: float
     url: str = ""
     host: str = ""
+    copy_of: str = ""  # the original home, if this home is a copy of it
     python: str = ""
     trials_running: int = 0
     trials_queued: int = 0

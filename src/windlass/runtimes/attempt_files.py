@@ -28,6 +28,7 @@ class ProcessRecord(msgspec.Struct):
 
 class _Key(msgspec.Struct):
     uid: str
+    home: str = ""
 
 
 class _Launch(msgspec.Struct):

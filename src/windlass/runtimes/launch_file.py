@@ -43,6 +43,7 @@ def build_launch(
     replica: ReplicaId,
     assignment: Assignment,
     *,
+    home_id: str = "",
     has_devices: bool,
     is_here: bool = True,
 ) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def build_launch(
             "role": replica.role,
             "index": replica.index,
             "attempt": replica.attempt,
+            "home": home_id,
         },
         "trial": {"name": job.name, "experiment": job.experiment, "params": job.params},
         "executable": _executable(home, role.executable),

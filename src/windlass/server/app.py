@@ -68,6 +68,8 @@ class _App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             route, blanks = self._routes.find(scope["method"], scope["path"])
+            if not route.is_read:
+                self._services.refuse_in_copy()
             request = Request(scope, receive, route.largest_body)
             query = scope["query_string"].decode("latin-1")
             answer = await route.answer(request, self._services, blanks, query)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
 from windlass.home import Home
+from windlass.model.copied_home import describe_copy
+from windlass.model.errors import Conflict
 from windlass.model.hardware.resources import Capacity
 from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
@@ -19,6 +21,7 @@ from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
+from windlass.server.stores.home_identity import HomeIdentity
 from windlass.server.stores.logs.base import LogStore
 from windlass.server.stores.metrics.base import MetricStore
 from windlass.server.stores.metrics.reader import MetricReader
@@ -36,6 +39,7 @@ class Services:
     """The parts of a running server."""
 
     home: Home
+    identity: HomeIdentity
     database: Database
     trials: TrialStore
     relations: TrialRelations
@@ -66,3 +70,9 @@ class Services:
     urls: tuple[str, ...] = ()  # for other machines; empty if loopback only
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # outlive their requests
+
+    def refuse_in_copy(self) -> None:
+        """Raise if the home is a copy, whose trials belong to the original."""
+        if self.identity.original is not None:
+            message, hint = describe_copy(str(self.home.path), self.identity.original)
+            raise Conflict(message, hint=hint)

@@ -8,7 +8,6 @@ import fcntl
 import logging
 import os
 import resource
-import secrets
 import signal
 import socket
 import sys
@@ -25,10 +24,13 @@ from windlass.controller.admission import AdmissionQueue
 from windlass.controller.controller import Controller
 from windlass.home import Home
 from windlass.machine.capacity import read_capacity
+from windlass.model.copied_home import describe_copy
+from windlass.model.errors import ServerError
 from windlass.model.records import TrialRecord
 from windlass.model.versions import API_LEVEL
 from windlass.runtimes.base import ServerContext
-from windlass.runtimes.by_backend import Runtimes
+from windlass.runtimes.by_backend import REMOTE_BACKENDS, Runtimes
+from windlass.runtimes.local.own_socket import OwnSocket
 from windlass.runtimes.local.runtime import LocalRuntime
 from windlass.runtimes.local.warm_launchers import Launchers
 from windlass.server.app import create_app
@@ -47,6 +49,7 @@ from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
+from windlass.server.stores.home_identity import HomeIdentity, identify, own_token
 from windlass.server.stores.logs.files import FileLogStore
 from windlass.server.stores.metrics.files import FileMetricStore
 from windlass.server.stores.metrics.reader import MetricReader
@@ -64,12 +67,12 @@ from windlass.server.web.notifications import QUEUE, Hub, experiment_topic
 from windlass.server.web.open_connections import OpenConnections
 from windlass.version import __version__
 from windlass.worker.common.atomic_files import set_irregular_aside, write_json
-from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.file_reads import exists, read_json, retried
 from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
-from windlass.worker.common.token_file import read_token
 
 _LOCK_PATIENCE = 15
+_START_PATIENCE = 5.0
 _HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
@@ -80,14 +83,18 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     os.umask(0o077)
     # Reconciling a job in another thread must not delay a response by the default interval of 5 ms.
     sys.setswitchinterval(0.0005)
-    home = Home(Path(path)).make()
-    os.chmod(home.path, 0o700)
-    for file in (home.server_log, home.server_lock, home.server_file):
-        set_irregular_aside(str(file))
-    open_log(home.server_log)
+    ready = _Ready(ready_fd)
+    try:
+        home = Home(Path(path)).make()
+        os.chmod(home.path, 0o700)
+        for file in (home.server_log, home.server_lock, home.server_file):
+            set_irregular_aside(str(file))
+        open_log(home.server_log)
+    except (OSError, ServerError) as error:
+        ready.say(str(error))
+        return 1
     faulthandler.enable()  # writes a stack trace on a crash
     most_files = _allow_many_files()
-    ready = _Ready(ready_fd)
     try:
         lock = _lock(home)
         if lock is None:
@@ -149,16 +156,18 @@ async def _serve(
     home: Home, ready: _Ready, lock: int, launchers: Launchers, open_connections: OpenConnections
 ) -> None:
     asyncio.get_running_loop().set_exception_handler(open_connections.handle_loop_error)
+    identity = retried(partial(identify, home), _START_PATIENCE)
     listening = read_listening()
     listener = listening.open()
+    own_socket = OwnSocket(home.path, "server.sock", socket.SOCK_STREAM)
     database = SqliteDatabase(home.database)
     hub = Hub(asyncio.get_running_loop())
     families = Dependents(asyncio.get_running_loop())
-    services = _assemble(home, database, hub, families, launchers)
+    services = _assemble(home, identity, database, hub, families, launchers)
     port = listener.getsockname()[1]
     services.url = listening.own_url(port)
     services.urls = listening.urls(port)
-    app = create_app(services, _token(home), listening.hosts)
+    app = create_app(services, own_token(home), listening.hosts)
     config = uvicorn.Config(
         app,
         http=_protocol(open_connections),
@@ -172,23 +181,26 @@ async def _serve(
         server_header=False,
     )
     server = _Server(config, hub)
-    services.controller.start()
-    _announce(home, services)
+    if identity.is_copy:
+        _log.warning("%s", " ".join(describe_copy(str(home.path), identity.original or "")))
+    else:
+        services.controller.start()
+    _announce(home, services, own_socket)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
     # Catch up only after the socket for nudges is announced, so that no report in between is lost.
     catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
-    watching = [
-        asyncio.create_task(_leave_when_homeless(server, home, services, lock)),
-        asyncio.create_task(families.look_after(services)),
-    ]
+    watching = [asyncio.create_task(_leave_when_homeless(server, home, services, own_socket, lock))]
+    if not identity.is_copy:
+        watching.append(asyncio.create_task(families.look_after(services)))
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=[listener, own_socket.socket])
     finally:
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
         home.server_file.unlink(missing_ok=True)
+        own_socket.close()
         await asyncio.gather(catching_up, return_exceptions=True)
         await asyncio.to_thread(services.controller.stop)
         services.runtime.close()
@@ -203,25 +215,31 @@ def _protocol(open_connections: OpenConnections) -> type[asyncio.Protocol]:
     return cast("type[asyncio.Protocol]", partial(Connection, open_connections=open_connections))
 
 
-async def _leave_when_homeless(server: _Server, home: Home, services: Services, lock: int) -> None:
-    """Shut down when the home is deleted or replaced; write a lost server file again."""
-    while _is_held(home, lock):
+async def _leave_when_homeless(
+    server: _Server, home: Home, services: Services, own_socket: OwnSocket, lock: int
+) -> None:
+    """Shut down when the home is deleted or replaced; write a lost server file again.
+
+    Without its socket, no client can find the server, and the next client starts another one.
+    """
+    while _is_held(home, lock, own_socket.path):
         try:
             announced = read_json(str(home.server_file))
             if announced is None or announced.get("pid") != os.getpid():
-                _announce(home, services)
+                _announce(home, services, own_socket)
         except OSError as error:
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
         await asyncio.to_thread(services.reserve.refill)
-    _log.warning("the home directory is gone or belongs to another server: exiting")
+    _log.warning("the home directory or its socket is gone, or has another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
 
-def _is_held(home: Home, lock: int) -> bool:
-    """Return whether the lock file in the home is still the one that this process holds."""
+def _is_held(home: Home, lock: int, own_socket: str) -> bool:
+    """Return whether the home still has the lock file that this process holds, and its socket."""
     try:
-        return os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
+        is_own = os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
+        return is_own and exists(own_socket)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -230,7 +248,12 @@ def _is_held(home: Home, lock: int) -> bool:
 
 
 def _assemble(
-    home: Home, database: Database, hub: Hub, families: Dependents, launchers: Launchers
+    home: Home,
+    identity: HomeIdentity,
+    database: Database,
+    hub: Hub,
+    families: Dependents,
+    launchers: Launchers,
 ) -> Services:
     def changed(trial: TrialRecord) -> None:
         hub.publish(experiment_topic(trial.experiment_id), trial.id)
@@ -241,22 +264,27 @@ def _assemble(
     leases.on_change = lambda experiment_id: hub.publish(experiment_topic(experiment_id))
     leases.on_let_go = families.let_go
     blobs = FileBlobStore(home.blobs)
-    blobs.sweep()
     private = PrivateFiles(home.private)
-    private.sweep(set(trials.unfinished()))
+    if not identity.is_copy:
+        blobs.sweep()
+        private.sweep(set(trials.unfinished()))
     capacity = read_capacity()
-    token = _token(home)
+    token = own_token(home)
 
-    local = LocalRuntime(home.path, has_devices=bool(capacity.devices), launchers=launchers)
+    local = LocalRuntime(
+        home.path, identity.id, has_devices=bool(capacity.devices), launchers=launchers
+    )
     context = ServerContext(
         home=home,
         token_for=lambda uid: agent_token(token, uid),
         url=lambda: services.url,
         urls=lambda: services.urls,
     )
-    runtime = Runtimes(local, context)
+    # The pods of a copied job belong to the original.
+    runtime = Runtimes(local, context, {} if identity.is_copy else REMOTE_BACKENDS)
     runtime.watch_trials(hub.publish)
-    runtime.adopt(trials.unfinished_jobs())
+    if not identity.is_copy:
+        runtime.adopt(trials.unfinished_jobs())
     admission = AdmissionQueue(capacity)
     metrics = FileMetricStore(home.path, database, trials.note, _publish_points(hub))
     reader = MetricReader(metrics)
@@ -273,6 +301,7 @@ def _assemble(
     )
     services = Services(
         home=home,
+        identity=identity,
         database=database,
         trials=trials,
         relations=TrialRelations(database),
@@ -317,6 +346,8 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 def _catch_up(home: Home, services: Services) -> None:
     """Finish the work of a killed server: read pending reports and write pending stop requests."""
+    if services.identity.is_copy:
+        return
     try:
         for trial_id, reason in services.trials.asked_to_stop().items():
             tell_to_stop(home.path, trial_id, reason)
@@ -327,14 +358,20 @@ def _catch_up(home: Home, services: Services) -> None:
         _log.exception("unfinished work of an earlier server is left as it is")
 
 
-def _announce(home: Home, services: Services) -> None:
-    pid = os.getpid()
+def _announce(home: Home, services: Services, own_socket: OwnSocket) -> None:
+    pid, directory = os.getpid(), os.stat(home.path)
     write_json(
         str(home.server_file),
         {
             "pid": pid,
             "identity": process_identity(pid),
             "url": services.url,
+            "socket": os.path.relpath(own_socket.path, home.path)
+            if home.path in Path(own_socket.path).parents
+            else own_socket.path,
+            "home": str(home.path),
+            "directory": [directory.st_dev, directory.st_ino],
+            "copy_of": services.identity.original,
             "version": __version__,
             "api_level": API_LEVEL,
             "started": services.started,
@@ -361,27 +398,6 @@ def _lock(home: Home) -> int | None:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
     return fd
-
-
-def _token(home: Home) -> str:
-    """Return the token of the home. Create it on first use, readable by the owner only."""
-    set_irregular_aside(str(home.token))
-    try:
-        if token := read_token(str(home.token)):
-            return token
-    except ValueError as error:
-        _log.warning("%s is replaced: %s", home.token, error)
-        os.replace(home.token, f"{home.token}.damaged")
-    token = secrets.token_urlsafe(32)
-    temporary = home.token.with_name(".token")
-    temporary.unlink(missing_ok=True)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(token + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, home.token)
-    return token
 
 
 def _allow_many_files() -> int:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -26,13 +27,23 @@ from windlass.model.errors import InvalidArgument
 from windlass.model.job import JobSpec
 from windlass.model.logs import LogPage, LogPart
 from windlass.model.records import ErrorInfo, Provenance, ResultInfo, TrialRecord, TrialState
-from windlass.model.requests import CreateTrial, Fault, ServerInfo, StreamEnd, TrialPage
+from windlass.model.requests import (
+    PROOF_HEADER,
+    VERSION_HEADER,
+    CreateTrial,
+    Fault,
+    ServerInfo,
+    StreamEnd,
+    TrialPage,
+)
+from windlass.model.server_proof import prove
 from windlass.model.status import Condition, ConditionType, JobStatus, ReplicaHistory
 from windlass.server.api.blobs import _Intake
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.web.error_responses import to_fault
 
 DIGEST = "ab" * 32
+TOKEN = "t"
 SPEC: dict[str, Any] = {
     "roles": [
         {
@@ -151,10 +162,14 @@ def test_a_pack_of_blobs_in_any_chunks_is_accepted_whole_or_refused(
 
 
 class Stranger:
-    """A foreign server that sends the same response to every client."""
+    """A foreign server that sends the same response to every client.
+
+    It knows the token and proves that: otherwise the client would send no request.
+    """
 
     def __init__(self) -> None:
         self.says = b""
+        self.proves = True
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -168,7 +183,10 @@ class Stranger:
                 return
             with connection, contextlib.suppress(OSError):
                 connection.settimeout(5)
-                connection.recv(65536)
+                challenge = re.search(rb"Windlass-Challenge: (\w+)", connection.recv(65536))
+                if challenge is not None and self.proves:
+                    connection.sendall(proof_of(challenge[1].decode()))
+                    connection.recv(65536)
                 connection.sendall(self.says)
 
     def close(self) -> None:
@@ -184,6 +202,11 @@ def stranger() -> Iterator[Stranger]:
     stranger.close()
 
 
+def proof_of(challenge: str) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{VERSION_HEADER}: 1\r\n"
+    return f"{head}{PROOF_HEADER}: {prove(TOKEN, challenge)}\r\n\r\n{{}}".encode()
+
+
 def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + body
@@ -192,7 +215,7 @@ def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") 
 def test_an_arbitrary_response_raises_only_windlass_errors(
     chaos: Chaos, stranger: Stranger
 ) -> None:
-    client = wl.Client(stranger.url, token="t")
+    client = wl.Client(stranger.url, token=TOKEN)
     record = msgspec.json.encode(RECORD)
     page = b'{"items":[' + record + b"]}"
     operations = [
@@ -202,8 +225,8 @@ def test_an_arbitrary_response_raises_only_windlass_errors(
         lambda: list(client.list_experiments()),
     ]
 
-    def check(body: bytes, which: int) -> None:
-        stranger.says = body
+    def check(body: bytes, which: int, proves: bool) -> None:
+        stranger.says, stranger.proves = body, proves
         with contextlib.suppress(wl.WindlassError):
             operations[which % len(operations)]()
 
@@ -212,7 +235,7 @@ def test_an_arbitrary_response_raises_only_windlass_errors(
     )
     bodies = anything_but(record) | mutated_json(page) | mutated(info)
     response_bodies = bodies.map(answer) | mutated(answer(page)) | st.binary(max_size=100)
-    examine(chaos, check, response_bodies, st.integers(0, 3), short=60, long=1500)
+    examine(chaos, check, response_bodies, st.integers(0, 3), st.booleans(), short=60, long=1500)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +249,7 @@ def test_an_arbitrary_response_raises_only_windlass_errors(
     ids=["page", "end", "bytes", "name"],
 )
 def test_following_a_foreign_stream_ends_with_an_error(stranger: Stranger, body: bytes) -> None:
-    client = wl.Client(stranger.url, token="t")
+    client = wl.Client(stranger.url, token=TOKEN)
     stranger.says = answer(msgspec.json.encode(msgspec.structs.replace(RECORD, state="RUNNING")))
     trial = client.get_trial(1)
     stranger.says = body

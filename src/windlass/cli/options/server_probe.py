@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from windlass.client.connection.discovery import describe_server, named_endpoint, running_endpoint
+from windlass.client.connection.discovery import (
+    Endpoint,
+    describe_server,
+    named_endpoint,
+    running_endpoint,
+)
 from windlass.home import Home
 from windlass.model.errors import WindlassError
 from windlass.worker.common.process_identity import is_alive
@@ -45,18 +50,18 @@ def probe_server(home: Home) -> ServerProbe:
         endpoint = running_endpoint(home)
         if endpoint is None:
             return ServerProbe(home, described, is_running=False, info=None)
-        info = fetch_server_info(endpoint.url, endpoint.token)
+        info = fetch_server_info(endpoint)
     except WindlassError as error:
         return ServerProbe(home, described, is_running=True, info=None, problem=str(error))
     return ServerProbe(home, described, is_running=True, info=info)
 
 
-def fetch_server_info(url: str, token: str) -> ServerInfo:
+def fetch_server_info(endpoint: Endpoint) -> ServerInfo:
     """Fetch a server's description, with a short timeout."""
     from windlass.client.connection.transport import Transport
     from windlass.model.requests import ServerInfo
 
-    return Transport(url, token, timeout=_PATIENCE).ask("GET", "/server", ServerInfo)
+    return Transport(endpoint=endpoint, timeout=_PATIENCE).ask("GET", "/server", ServerInfo)
 
 
 def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
@@ -92,7 +97,7 @@ def _newest(path: str, kind: type[T], **query: Any) -> T | None:
         endpoint = named_endpoint() or running_endpoint(Home.find())
         if endpoint is None:
             return None
-        transport = Transport(endpoint.url, endpoint.token, timeout=_PATIENCE)
+        transport = Transport(endpoint=endpoint, timeout=_PATIENCE)
         return transport.ask("GET", path, kind, query={"sort": "-id", **query})
     except WindlassError:
         return None

@@ -161,4 +161,4 @@ def _server_endpoint(home: Home, context: str | None) -> Endpoint | None:
 def _request(endpoint: Endpoint, method: str, path: str, kind: type[Any], **what: Any) -> Any:
     from windlass.client.connection.transport import Transport
 
-    return Transport(endpoint.url, endpoint.token, timeout=_ANSWER).ask(method, path, kind, **what)
+    return Transport(endpoint=endpoint, timeout=_ANSWER).ask(method, path, kind, **what)

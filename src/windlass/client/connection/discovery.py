@@ -8,11 +8,11 @@ is ready, and the other clients wait for the lock. Both waits have a limit (`sta
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from windlass.client.connection.http import connect_local
 from windlass.client.connection.in_pod import check_asking
 from windlass.client.connection.start_waits import read_start_report, take_start_lock
 from windlass.home import Home
@@ -26,6 +26,7 @@ from windlass.worker.common.token_file import read_token
 _SERVER = os.path.join(
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
 )
+_LONGEST_SOCKET = 100  # bytes in the path of a Unix socket
 _LARGEST_FILE = 1 << 16  # bytes
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
@@ -36,10 +37,17 @@ class Endpoint(NamedTuple):
     url: str
     token: str
     home: Home | None  # of the embedded server, which shares this machine and user
+    socket: str = ""  # the Unix socket of the embedded server
+    original: str = ""  # the original home, if the home is a copy
 
     @property
     def is_embedded(self) -> bool:
         return self.home is not None
+
+    def check_owner(self) -> None:
+        """Raise unless only this user can create the socket at this address."""
+        assert self.home is not None  # noqa: S101 -- only an embedded server has a socket
+        self.home.check_socket(self.socket)
 
 
 def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
@@ -81,11 +89,12 @@ def _is_address(url: str) -> bool:
 def running_endpoint(home: Home) -> Endpoint | None:
     """Return the embedded server that the file of a home describes, if it holds the home's lock.
 
-    A killed server leaves its file. Another program may have its port by then, and must not get the
-    token.
+    A killed server leaves its file. A server whose home was moved is about to stop.
     """
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
+        return None
+    if not _is_directory(described.get("home", home.path), described.get("directory")):
         return None
     _check_level(described, home)
     try:
@@ -104,11 +113,17 @@ def running_endpoint(home: Home) -> Endpoint | None:
             hint="If the directory belongs to another user, set WINDLASS_HOME to a "
             "directory of yours.",
         ) from error
-    return Endpoint(str(described["url"]), token, home)
+    path = os.path.join(home.path, str(described.get("socket", "")))
+    if len(os.fsencode(path)) > _LONGEST_SOCKET:  # this path of the home has links in it
+        path = os.path.realpath(path)
+    return Endpoint(str(described["url"]), token, home, path, str(described.get("copy_of") or ""))
 
 
 def describe_server(home: Home) -> dict[str, Any] | None:
-    """Read the file that the server of a home wrote about itself, if it exists."""
+    """Read the file that the server of a home wrote about itself, if it exists.
+
+    The file of a copied home describes the server of the original, and does not count.
+    """
     try:
         described = read_json(str(home.server_file), _LARGEST_FILE)
     except PermissionError as error:
@@ -118,14 +133,25 @@ def describe_server(home: Home) -> dict[str, Any] | None:
         ) from error
     except OSError:
         return None
-    return described if described is not None and "url" in described else None
+    if described is None or "url" not in described:
+        return None
+    return described if _is_directory(home.path, described.get("directory")) else None
+
+
+def _is_directory(path: str | os.PathLike[str], directory: object) -> bool:
+    """Return whether a path leads to the directory with this device and inode, if it is known."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return directory in (None, [status.st_dev, status.st_ino])
 
 
 def is_answering(endpoint: Endpoint) -> bool:
-    """Return whether anything listens at the address."""
-    parts = urlsplit(endpoint.url)
+    """Return whether the server of a home accepts connections."""
     try:
-        socket.create_connection((parts.hostname or "", parts.port or 80), timeout=5).close()
+        endpoint.check_owner()
+        connect_local(endpoint.socket, timeout=5).close()
     except OSError:
         return False
     return True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 _STREAM_TIMEOUT = 45.0  # seconds; the server pings a stream every 10 s
@@ -30,6 +31,43 @@ class Connection(http.client.HTTPConnection):
         buffered, self._buffered, self.buffers = b"".join(self._buffered), [], False
         if buffered:
             super().send(buffered)
+
+
+class LocalConnection(Connection):
+    """A connection to the server of a home, by its Unix socket.
+
+    Only the owner of a directory can create a socket in it. `check` raises unless this user owns
+    the directory, and is called before each connection: whatever answers is a process of this user.
+    """
+
+    def __init__(self, path: str, check: Callable[[], object], *, timeout: float) -> None:
+        super().__init__("localhost", None, timeout=timeout)
+        self._path = path
+        self._check = check
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self._check()
+        self.sock = connect_local(self._path, self.timeout)
+
+
+def connect_local(path: str, timeout: float | None) -> socket.socket:
+    """Return a socket that is connected to a Unix socket."""
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A socket with a timeout would not wait while many clients connect at once.
+        if timeout is not None:
+            patience = struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
+            local.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+        local.connect(path)
+        local.settimeout(timeout)
+    except BlockingIOError:
+        local.close()
+        raise TimeoutError("timed out") from None
+    except BaseException:
+        local.close()
+        raise
+    return local
 
 
 class SecureConnection(Connection, http.client.HTTPSConnection):

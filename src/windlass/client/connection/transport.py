@@ -19,7 +19,12 @@ from windlass.client.connection.discovery import (
     running_endpoint,
     start_server,
 )
-from windlass.client.connection.http import Connection, EventStream, SecureConnection
+from windlass.client.connection.http import (
+    Connection,
+    EventStream,
+    LocalConnection,
+    SecureConnection,
+)
 from windlass.home import Home
 from windlass.model.errors import (
     BY_CODE,
@@ -54,9 +59,15 @@ class Transport:
     """Requests to one server, from any thread, with connections kept open."""
 
     def __init__(
-        self, server: str | None = None, token: str | None = None, *, timeout: float = _TIMEOUT
+        self,
+        server: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = _TIMEOUT,
+        endpoint: Endpoint | None = None,
     ) -> None:
-        self._named = named_endpoint(server, token)
+        # An endpoint is used as it is: the server is never started.
+        self._named = endpoint or named_endpoint(server, token)
         self._timeout = timeout
         self._home = None if self._named else Home.find()
         self._endpoint: Endpoint | None = None
@@ -259,9 +270,16 @@ class Transport:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        parts = urlsplit(self.endpoint.url)
-        kind = SecureConnection if parts.scheme == "https" else Connection
-        return kind(str(parts.hostname), parts.port, timeout=self._timeout)
+        endpoint = self.endpoint
+        if endpoint.is_embedded:
+            return LocalConnection(endpoint.socket, endpoint.check_owner, timeout=self._timeout)
+        parts = urlsplit(endpoint.url)
+        host = str(parts.hostname)
+        if parts.scheme == "https":  # a certificate proves who the server is
+            return SecureConnection(host, parts.port, timeout=self._timeout)
+        from windlass.client.connection.proven_connection import ProvenConnection
+
+        return ProvenConnection(host, parts.port, endpoint.token, timeout=self._timeout)
 
     def _keep(self, connection: Connection, response: http.client.HTTPResponse) -> None:
         if response.will_close:

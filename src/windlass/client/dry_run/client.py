@@ -74,7 +74,7 @@ class DryTransport(Transport):
                 hint="Start it: windlass server start",
             )
         # A named server, which is never started.
-        server = Transport(endpoint.url, endpoint.token, timeout=5.0)
+        server = Transport(endpoint=endpoint, timeout=5.0)
         return server.ask("GET", path, answer)
 
     def _send(self, *_args: object) -> NoReturn:
@@ -133,7 +133,7 @@ class DryClient(Client):
         """Return the capacity of the server, or of this machine if no server runs."""
         if endpoint.url:
             try:  # as a named server, which is never started
-                server = Transport(endpoint.url, endpoint.token, timeout=5.0)
+                server = Transport(endpoint=endpoint, timeout=5.0)
                 return server.ask("GET", "/server", ServerInfo).capacity
             except ServerError:
                 if not endpoint.is_embedded:

@@ -6,11 +6,12 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from windlass.model.status import Phase, Replica
+from windlass.model.status import Phase, Replica, ReplicaId
 from windlass.runtimes import paths
 from windlass.runtimes.attempt_files import AttemptFiles
 from windlass.runtimes.local.stray_processes import kill_strays, send_signal
@@ -25,11 +26,20 @@ REMOTE = "away"  # in a launch file: the process runs on another machine
 _YOUNG = 10.0  # seconds that a supervisor has to take its lock
 _NODE = socket.gethostname()
 
+_COPIED = "it ran in the home of which this home is a copy"
 _WORDLESS = "its process ended without a report"
 
 
 class Attempt(AttemptFiles):
-    """The files of one attempt. An attempt is alive exactly while its lock is held."""
+    """The files of one attempt. An attempt is alive exactly while its lock is held.
+
+    If the home was copied, its earlier attempts are copies of files of another home. The processes
+    in them belong to that home: they get no signal, and count as ended here.
+    """
+
+    def __init__(self, uid: str, replica: ReplicaId, path: Path, home_id: str = "") -> None:
+        super().__init__(uid, replica, path)
+        self._home_id = home_id
 
     @property
     def node(self) -> str:
@@ -51,6 +61,7 @@ class Attempt(AttemptFiles):
                 "role": self.replica.role,
                 "index": self.replica.index,
                 "attempt": self.replica.attempt,
+                "home": self._launched_by,
             }
         )
 
@@ -61,6 +72,8 @@ class Attempt(AttemptFiles):
         The lock of an external attempt means nothing after its start: its program may close the
         descriptor, and a forked child may hold the lock for longer than the program lives.
         """
+        if self.is_of_another_home:
+            return False
         owner = self.supervisor() if self.is_external else None
         return is_locked(self._file(paths.LOCK)) if owner is None else is_alive(*owner)
 
@@ -74,6 +87,17 @@ class Attempt(AttemptFiles):
         """Whether the attempt runs on another machine, and only its uploads are here."""
         return bool((self.launch() or {}).get(REMOTE))
 
+    @property
+    def is_of_another_home(self) -> bool:
+        """Whether the attempt was started in the home of which this one is a copy."""
+        return bool(self._launched_by and self._home_id) and self._launched_by != self._home_id
+
+    @property
+    def _launched_by(self) -> str:
+        """The id of the home whose server started the attempt."""
+        key = (self.launch() or {}).get("key") or {}
+        return str(key.get("home") or "")
+
     def supervisor(self) -> tuple[int, str] | None:
         """Return pid and identity of the supervisor from the state file."""
         owner = self._state().supervisor
@@ -81,7 +105,7 @@ class Attempt(AttemptFiles):
 
     def pid(self) -> int | None:
         """Return the pid of the process while it runs."""
-        process = self._state().process
+        process = None if self.is_of_another_home else self._state().process
         lives = process is not None and is_alive(process.pid, process.identity)
         return process.pid if process is not None and lives else None
 
@@ -96,6 +120,9 @@ class Attempt(AttemptFiles):
         ended = self._ended()
         if ended is not None:
             return ended
+        if self.is_of_another_home:
+            self.record_end("Lost", _COPIED)
+            return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
         if is_starting or (not self.was_begun and self._is_young()):
             return self._replica(phase=Phase.PENDING, message="starting")
         if self.is_external:
@@ -113,7 +140,7 @@ class Attempt(AttemptFiles):
         if seen.phase is not Phase.RUNNING:
             return seen
         process = self._state().process
-        if process is None or is_alive(process.pid, process.identity):
+        if process is None or self.is_of_another_home or is_alive(process.pid, process.identity):
             return seen
         return msgspec.structs.replace(seen, ended=time.time())
 
@@ -145,7 +172,7 @@ class Attempt(AttemptFiles):
 
     def _signal_supervisor(self) -> bool:
         """Send SIGTERM to the supervisor; return whether there is one."""
-        owner = self.supervisor()
+        owner = None if self.is_of_another_home else self.supervisor()
         if owner is None or not send_signal(*owner, signal.SIGTERM):
             return False
         send_signal(*owner, signal.SIGCONT)  # in case the process is stopped
@@ -156,6 +183,10 @@ class Attempt(AttemptFiles):
 
         Returns false, and does nothing, if a supervisor is alive.
         """
+        if self.is_of_another_home:  # in a copy made of hard links, even the lock is the original's
+            record = self._end(reason, message, self._last_beat())
+            write_json_once(self._file(paths.EXIT), record)
+            return True
         if self.is_external:
             # An external process is not ours to kill, and the owner of its lock may be a forked
             # child.

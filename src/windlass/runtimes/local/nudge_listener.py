@@ -6,7 +6,6 @@ import logging
 import os
 import selectors
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,11 +17,11 @@ import msgspec
 from windlass.model.job import RoleName
 from windlass.model.status import ReplicaId
 from windlass.model.thread_safe_types import learned
+from windlass.runtimes.local.own_socket import OwnSocket
 from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS
 from windlass.worker.common.process_identity import is_alive
 
 _log = logging.getLogger(__name__)
-_PATH_LIMIT = 100  # bytes; the path of a socket has at most 104 on macOS
 _LATE = 0.05  # the time of a file is coarser than the clock
 _CHECK_AGAIN = 0.5  # on systems that do not report the end of a process
 
@@ -79,12 +78,9 @@ class NudgeListener:
     """
 
     def __init__(self, home: Path) -> None:
-        self.path = _socket_path(home)
-        self._is_elsewhere = home not in Path(self.path).parents
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        Path(self.path).unlink(missing_ok=True)
-        self._socket.bind(self.path)
-        os.chmod(self.path, 0o600)
+        self._own = OwnSocket(home, "nudge.sock", socket.SOCK_DGRAM)
+        self.path = self._own.path
+        self._socket = self._own.socket
         self._socket.setblocking(False)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -141,12 +137,9 @@ class NudgeListener:
         if threading.current_thread() is not self._thread:
             self._thread.join()
         self._selector.close()
-        self._socket.close()
+        self._own.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        Path(self.path).unlink(missing_ok=True)
-        if self._is_elsewhere:
-            Path(self.path).parent.rmdir()
 
     def _wake(self) -> None:
         os.write(self._wake_write, b"x")
@@ -248,11 +241,3 @@ def _notify_one(callback: Callable[..., None], subject: object) -> None:
         callback(subject)
     except Exception:  # noqa: BLE001  # a failed listener must not silence the others
         _log.exception("A listener failed on %r.", subject)
-
-
-def _socket_path(home: Path) -> str:
-    path = home / "run" / "nudge.sock"
-    if len(os.fsencode(path)) <= _PATH_LIMIT:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return str(path)
-    return os.path.join(tempfile.mkdtemp(prefix="windlass-"), "nudge.sock")

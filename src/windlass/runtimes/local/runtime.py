@@ -38,9 +38,15 @@ class LocalRuntime:
     """
 
     def __init__(
-        self, home: Path, *, has_devices: bool = False, launchers: Launchers | None = None
+        self,
+        home: Path,
+        home_id: str = "",
+        *,
+        has_devices: bool = False,
+        launchers: Launchers | None = None,
     ) -> None:
         self._home = home.absolute()
+        self._home_id = home_id
         self._has_devices = has_devices
         self.nudges = NudgeListener(self._home)
         self._lock = threading.Lock()
@@ -85,7 +91,14 @@ class LocalRuntime:
         if assignment.addresses:
             self._ports.take_up(job.uid, assignment.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        launch = build_launch(self._home, job, replica, assignment, has_devices=self._has_devices)
+        launch = build_launch(
+            self._home,
+            job,
+            replica,
+            assignment,
+            home_id=self._home_id,
+            has_devices=self._has_devices,
+        )
         write_json(str(attempt.path / paths.LAUNCH), launch)
         if launch["executable"]["type"] == EXTERNAL:
             return  # the process runs already, and reports itself
@@ -154,7 +167,7 @@ class LocalRuntime:
     def _adopt(self, job: Job, attempt: Attempt) -> None:
         if ":" in attempt.address:
             self._ports.take_up(job.uid, {attempt.name: attempt.address})
-        if attempt.has_ended:
+        if attempt.has_ended or attempt.is_of_another_home:
             return
         owner = attempt.supervisor()
         if owner is not None:
@@ -202,7 +215,8 @@ class LocalRuntime:
                     del self._supervisors[path]
 
     def _attempt(self, job: Job, replica: ReplicaId) -> Attempt:
-        return Attempt(job.uid, replica, paths.attempt_dir(self._home, job.trial_id, replica))
+        path = paths.attempt_dir(self._home, job.trial_id, replica)
+        return Attempt(job.uid, replica, path, self._home_id)
 
     def _attempts(self, job: Job) -> Iterable[Attempt]:
         attempts = self._attempts_by_job.setdefault(job.uid, {})
@@ -210,7 +224,7 @@ class LocalRuntime:
             if path in attempts:
                 yield attempts[path]
                 continue
-            attempt = Attempt(job.uid, replica, path)
+            attempt = Attempt(job.uid, replica, path, self._home_id)
             # Without a launch file, the attempt was interrupted by a crash or a full disk. The
             # controller requests it again.
             if attempt.was_requested and attempt.is_of(job.uid) and not attempt.is_remote:

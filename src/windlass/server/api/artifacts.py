@@ -146,5 +146,6 @@ routes = [
         fetch_outputs,
         media_type=OCTETS,
         largest_body=_LARGEST_LIST,
+        is_read=True,
     ),
 ]

@@ -211,6 +211,13 @@ routes = [
     Route("POST", f"{API}/snapshots", check_snapshot, largest_body=LARGEST_MANIFEST),
     Route("GET", f"{API}/blobs", missing_blobs),
     Route("POST", f"{API}/blobs", upload_blobs, largest_body=None),
-    Route("POST", f"{API}/blobs/fetch", fetch_blobs, media_type=OCTETS, largest_body=_LARGEST_LIST),
+    Route(
+        "POST",
+        f"{API}/blobs/fetch",
+        fetch_blobs,
+        media_type=OCTETS,
+        largest_body=_LARGEST_LIST,
+        is_read=True,
+    ),
     Route("GET", f"{API}/blobs/{{digest}}", get_blob, media_type=OCTETS),
 ]

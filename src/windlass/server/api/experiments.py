@@ -129,6 +129,7 @@ async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
     """Keep an experiment open for as long as the client reads this stream."""
+    services.refuse_in_copy()
     await services.experiments.by_id(experiment_id)
     return Answer(
         services.leases.stream(services.hub, experiment_id, holder),
@@ -153,7 +154,9 @@ async def stream_experiment(
 
     With a metric, the stream also contains the values that the trials report, from the first one.
     """
-    await services.experiments.by_id(experiment_id)
+    record = await services.experiments.by_id(experiment_id)
+    if not all(TrialState(state).is_final for state in record.states):
+        services.refuse_in_copy()  # nothing would ever change
     return Answer(
         follow_experiment(services, experiment_id, metric),
         media_type=EVENTS,

@@ -43,5 +43,5 @@ async def show_manifests(services: Services, data: ShowManifests) -> ClusterMani
 
 routes = [
     Route("GET", f"{API}/kubernetes/check", check_cluster),
-    Route("POST", f"{API}/kubernetes/manifests", show_manifests),
+    Route("POST", f"{API}/kubernetes/manifests", show_manifests, is_read=True),
 ]

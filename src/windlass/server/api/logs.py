@@ -95,6 +95,8 @@ async def stream_trial(
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
+    if not record.state.is_final:
+        services.refuse_in_copy()  # nothing would ever change
     first = None
     if tail is not None:
         is_followed = not record.state.is_final

@@ -27,5 +27,6 @@ routes = [
         fetch_metrics,
         media_type=OCTETS,
         largest_body=_LARGEST_REQUEST,
+        is_read=True,
     ),
 ]

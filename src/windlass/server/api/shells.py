@@ -22,7 +22,9 @@ async def stream_output(
     services: Services, trial_id: int, offset: Position | None = None, follow: bool = True
 ) -> Answer:
     """Stream the output of a shell from a position, or from the current screen."""
-    await shells.shell_record(services, trial_id)
+    record = await shells.shell_record(services, trial_id)
+    if follow and not record.state.is_final:
+        services.refuse_in_copy()  # nothing would ever change
     return Answer(
         shells.follow_shell(services, trial_id, offset, follows=follow),
         media_type=EVENTS,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import signal
 import socket
 from functools import partial
 
+from windlass.model.errors import Conflict
 from windlass.model.records import TrialState
-from windlass.model.requests import API, CollectGarbage, GarbageReport, ServerInfo
+from windlass.model.requests import API, Adopted, CollectGarbage, GarbageReport, ServerInfo
 from windlass.server.services import Services
+from windlass.server.stores.home_identity import make_own
 from windlass.server.web.routing import Route
 from windlass.version import __version__
+
+_FAREWELL = 0.1  # seconds in which the response is sent
 
 
 async def health() -> dict[str, str]:
@@ -32,6 +37,7 @@ async def server_info(services: Services) -> ServerInfo:
         home=str(services.home.path),
         started=services.started,
         url=services.url,
+        copy_of=services.identity.original or "",
         host=socket.gethostname(),
         python=platform.python_version(),
         trials_running=await services.trials.count(*active),
@@ -46,6 +52,19 @@ async def server_info(services: Services) -> ServerInfo:
     )
 
 
+async def adopt_copy(services: Services) -> Adopted:
+    """Make a copied home a home of its own, and stop the server. The next one starts its trials."""
+    original = services.identity.original
+    if original is None:
+        raise Conflict(
+            f"{services.home.path} is a home of its own already.",
+            hint="This command is for a copy of a home.",
+        )
+    await asyncio.to_thread(make_own, services.home)
+    asyncio.get_running_loop().call_later(_FAREWELL, os.kill, os.getpid(), signal.SIGTERM)
+    return Adopted(original=original, unfinished=len(list(services.trials.unfinished())))
+
+
 async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageReport:
     """Delete data that nothing refers to."""
     collect = partial(
@@ -57,5 +76,6 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
+    Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),  # the way out of a copy
     Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

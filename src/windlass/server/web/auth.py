@@ -7,7 +7,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.model.requests import API, API_LEVEL_HEADER, VERSION_HEADER, Fault
+from windlass.model.requests import (
+    API,
+    API_LEVEL_HEADER,
+    CHALLENGE_HEADER,
+    PROOF_HEADER,
+    VERSION_HEADER,
+    Fault,
+)
+from windlass.model.server_proof import prove
 from windlass.model.versions import API_LEVEL, is_accepted, mismatch, read_level
 from windlass.server.web.agent_token import AGENTS, agent_token
 from windlass.server.web.base import (
@@ -26,8 +34,12 @@ from windlass.server.web.messages import Answer, Refused, send_answer
 from windlass.version import __version__
 
 _HEALTH = f"{API}/health"
-_VERSION, _LEVEL = VERSION_HEADER.lower().encode(), API_LEVEL_HEADER.lower().encode()
+_VERSION, _LEVEL, _CHALLENGE, _PROOF = (
+    name.lower().encode()
+    for name in (VERSION_HEADER, API_LEVEL_HEADER, CHALLENGE_HEADER, PROOF_HEADER)
+)
 _OWN_HEADERS = ((_VERSION, __version__.encode()), (_LEVEL, str(API_LEVEL).encode()))
+_LONGEST_CHALLENGE = 100
 
 
 class TokenAuthenticator:
@@ -49,6 +61,10 @@ class TokenAuthenticator:
             "directory. For another server, set WINDLASS_TOKEN.",
         )
         raise Refused(401, fault)
+
+    def prove(self, challenge: str, /) -> str:
+        """Return the proof that this server knows its token."""
+        return prove(self._token, challenge)
 
     def _expected_for(self, path: str) -> bytes:
         """Return the token for a path: agent endpoints have the token of their trial."""
@@ -84,7 +100,7 @@ class Guard:
         if has_body(headers):
             exchange = Exchange(receive, send)
             receive, send = exchange.receive, exchange.send
-        send = _with_version(send)
+        send = _with_headers(send, self._own_headers(scope["path"], headers))
         try:
             self._check(scope, headers)
         except Refused as error:
@@ -92,6 +108,15 @@ class Guard:
             await send_answer(answer, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _own_headers(self, path: str, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """Return the headers of every response, and the proof for a client that requests it."""
+        own = [*_OWN_HEADERS]
+        challenge = headers.get(_CHALLENGE)
+        if challenge is not None and path == _HEALTH and len(challenge) <= _LONGEST_CHALLENGE:
+            proof = self._authenticator.prove(challenge.decode("latin-1"))
+            own.append((_PROOF, proof.encode()))
+        return own
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = _host_of(b"//" + headers.get(b"host", b""))
@@ -139,10 +164,10 @@ def _host_of(url: bytes) -> str:
         return ""
 
 
-def _with_version(send: Send) -> Send:
+def _with_headers(send: Send, own: list[tuple[bytes, bytes]]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *_OWN_HEADERS]}
+            message = {**message, "headers": [*message.get("headers", ()), *own]}
         await send(message)
 
     return sending

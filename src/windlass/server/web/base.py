@@ -25,3 +25,6 @@ class Authenticator(Protocol):
 
     def check(self, path: str, headers: Headers, /) -> None:
         """Raise `Refused` unless the request has the credentials that its path needs."""
+
+    def prove(self, challenge: str, /) -> str:
+        """Return the proof that this server knows its token, for a client that checks it first."""

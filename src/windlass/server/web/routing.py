@@ -48,9 +48,12 @@ class Route:
         media_type: str = JSON,
         largest_body: int | None = _LARGEST_BODY,
         is_log: bool = False,
+        is_read: bool | None = None,
         frees_space: bool = False,
     ) -> None:
         self.method = method
+        # Some reads have a body, and GET cannot have one.
+        self.is_read = method == "GET" if is_read is None else is_read
         self.path = _BLANK.sub(r"{\1}", path)
         self.handler = handler
         self.status = status

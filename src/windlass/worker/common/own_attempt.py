@@ -11,8 +11,24 @@ OUTPUTS = "outputs"  # in the directory of a replica: output files
 
 def replica() -> tuple[str, str, str, str] | None:
     """Return uid, role, index and attempt of this process's replica; None outside a trial."""
-    parts = tuple(os.environ.get(MARKER, "").split("/"))
-    return parts if len(parts) == 4 else None
+    parts = os.environ.get(MARKER, "").split("/")
+    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) in (4, 5) else None
+
+
+def moved_dir(path: str, supervisor: int) -> str:
+    """Return the directory of an attempt, which may have been moved together with its home.
+
+    A supervisor works in this directory, so the kernel knows where it is now.
+
+    >>> moved_dir("/proc", 1)
+    '/proc'
+    """
+    if os.path.isdir(path):
+        return path
+    try:
+        return os.readlink(f"/proc/{supervisor}/cwd")
+    except OSError:
+        return path
 
 
 def trial_dir() -> str | None:

@@ -10,6 +10,7 @@ import sys
 from windlass.worker.common.atomic_files import remove_if_there, when_there_is_space, write_json
 from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
+from windlass.worker.common.own_attempt import moved_dir
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
     SerializationFault,
@@ -30,6 +31,7 @@ _LONG_TEXT = 100_000
 
 def run_call(attempt_dir: str) -> None:
     """Run the call of the launch file, and exit as Python programs do."""
+    supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
         sys.exit("windlass: the launch file is gone")
@@ -52,13 +54,15 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(130)
     except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
         sys.last_value = error
+        failure.attempt_dir = moved_dir(attempt_dir, supervisor)
         failure.show(error)
         failure.record(error, dumps_exception)
         sys.exit(1)
     if not launch.get("keeps_value", True):
         return  # the result of another replica is the result of the job
+    failure.attempt_dir = moved_dir(attempt_dir, supervisor)
     try:
-        store_result(attempt_dir, value, secrets)
+        store_result(failure.attempt_dir, value, secrets)
     except SerializationFault as fault:
         failure.record_unpicklable(str(fault))
         sys.exit(1)

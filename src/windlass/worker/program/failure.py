@@ -22,7 +22,7 @@ class Failure:
     """Reports the exceptions of one call on stderr and in files."""
 
     def __init__(self, attempt_dir: str, launch: Mapping[str, Any], secrets: Sequence[str]) -> None:
-        self._dir = attempt_dir
+        self.attempt_dir = attempt_dir
         self._work = launch["work"]
         self._root = launch["root"]
         self._secrets = secrets
@@ -45,7 +45,7 @@ class Failure:
         """Write the error files, with the pickled exception if it can be pickled."""
         try:
             data = dumps(error)
-            path = os.path.join(self._dir, "error.pkl")
+            path = os.path.join(self.attempt_dir, "error.pkl")
             when_there_is_space(lambda: write_bytes(path, data), "the exception")
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
@@ -60,7 +60,7 @@ class Failure:
         self._write(name, message, pickled=False)
 
     def _write(self, name: str, message: str, *, pickled: bool) -> None:
-        path = os.path.join(self._dir, "error.json")
+        path = os.path.join(self.attempt_dir, "error.json")
         report = {
             "type": name,
             "message": shorten(mask_text(message, self._secrets)),

@@ -12,6 +12,7 @@ from windlass.worker.blobs.verified_reads import DamagedBlob, open_verified, rea
 from windlass.worker.common.atomic_files import make_folder, take_lock, write_json
 from windlass.worker.common.file_reads import exists, may_pass, read_json, retried
 from windlass.worker.common.nudge import STATE, Nudger
+from windlass.worker.common.own_attempt import moved_dir
 from windlass.worker.common.process_identity import process_identity
 from windlass.worker.common.process_tree import ProcessTree, Termination
 from windlass.worker.logs.segment import STDERR, STDOUT
@@ -60,6 +61,7 @@ def supervise(
     signals = signals or SignalPipe()
     if retried(lambda: _take_attempt_lock(attempt_dir)) is None:
         return  # otherwise the lock is held until this process ends
+    os.chdir(attempt_dir)  # see `moved_dir`
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is not None:
         supervision = retried(
@@ -156,6 +158,7 @@ class Supervision:
         except OSError as error:
             ending = {"reason": "StartFailed", "message": f"it could not be started: {error}"}
         self._watch.flush_log()
+        self._dir = moved_dir(self._dir, os.getpid())
         self._write_exit(ending)
         if self._tree is not None:
             clean(self._tree, self._launch["work"])

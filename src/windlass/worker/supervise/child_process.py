@@ -126,8 +126,11 @@ def replica_marker(key: Mapping[str, Any]) -> str:
 
     >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
     'c0ffee/main/0/1'
+
+    The trials of a copied home have the same uids, so the id of the home follows.
     """
-    return f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+    marker = f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
+    return f"{marker}/{key['home']}" if key.get("home") else marker
 
 
 def output_folder(launch: Mapping[str, Any]) -> str:

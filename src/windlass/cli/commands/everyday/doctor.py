@@ -43,17 +43,22 @@ def command(contents: bool, as_json: bool) -> int:
 
     --contents reads all stored code, values and checkpoints of this machine's home.
     """
-    home = Home.find()
-    return print_findings(examine(home, contents=contents), as_json=as_json)
+    return print_findings(examine(contents=contents), as_json=as_json)
 
 
-def examine(home: Home, *, contents: bool = False) -> Iterator[Finding]:
+def examine(*, contents: bool = False) -> Iterator[Finding]:
     """Check everything, without starting or changing anything, except damaged contents."""
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
+    from windlass.model.copied_home import describe_copy
     from windlass.model.errors import WindlassError
 
     yield _python()
+    try:
+        home = Home.find()
+    except WindlassError as error:
+        yield Finding("home", "error", error.message, error.hint or "")
+        return
     yield from _home(home)
     yield from _file_system(home)
     yield _space(home)
@@ -64,6 +69,8 @@ def examine(home: Home, *, contents: bool = False) -> Iterator[Finding]:
     except WindlassError as error:
         yield Finding("server", "error", error.message, error.hint or "")
         return
+    if seen.info and seen.info.copy_of:
+        yield Finding("copy", "warning", *describe_copy(str(home.path), seen.info.copy_of))
     yield _named_server() or _server(seen)
     yield from _start(home, seen)
     yield _machine(seen)
@@ -194,7 +201,7 @@ def _named_server() -> Finding | None:
         named = named_endpoint()
         if named is None:
             return None
-        info = fetch_server_info(named.url, named.token)
+        info = fetch_server_info(named)
     except WindlassError as error:
         return Finding("server", "error", error.message, error.hint or "")
     return Finding("server", "ok", f"{named.url} answers, version {info.version}")

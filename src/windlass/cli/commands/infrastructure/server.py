@@ -98,25 +98,40 @@ def run(listen: str | None, names: tuple[str, ...]) -> None:
 )
 def stop() -> None:
     """Stop the server. Trials keep running, and the next server takes them over."""
-    from windlass.client.connection.discovery import describe_server
-    from windlass.worker.common.process_identity import wait_for_end
-
     home = _own_home()
     if not home.path.is_dir():
         print("No server was running.")
         return
-    with _locked(home.start_lock, "A server is starting, but does not become ready."):
-        pid, identity = _ask_to_stop(describe_server(home))
-        # The lock is free once the server has stopped, even if its file names no process.
-        with _locked(home.server_lock, _stuck(pid)):
-            pass
-        # The kernel releases the lock shortly before the process exits.
-        if pid is not None:
-            wait_for_end(pid, identity, _PATIENCE)
+    pid = _wait_until_stopped(home)
     if pid is None:
         print("No server was running.")
     else:
         print(f"The server (pid {pid}) is stopped. Running trials continue.")
+
+
+@command.command(
+    short_help="Make a copied home a home of its own.",
+    epilog=examples(
+        "windlass server adopt",
+    ),
+)
+def adopt() -> None:
+    """Make a copy of a home a home of its own, which continues its trials.
+
+    Queued trials start. Trials that were running when the home was copied are recorded as lost;
+    their processes belong to the original and are left alone.
+    """
+    from windlass.cli.output.text import counted
+    from windlass.client.connection.discovery import start_server
+    from windlass.client.connection.transport import Transport
+    from windlass.model.requests import Adopted
+
+    home = _own_home()
+    adopted = Transport().ask("POST", "/server/adopt", Adopted)
+    _wait_until_stopped(home)
+    start_server(home)
+    print(f"{home.path} is a home of its own, independent of {adopted.original}. "
+          f"It continues {counted(adopted.unfinished, 'trial')}.")  # fmt: skip
 
 
 @command.command(
@@ -236,6 +251,22 @@ def _own_home() -> Home:
     return Home.find()
 
 
+def _wait_until_stopped(home: Home) -> int | None:
+    """Stop the server of a home, and wait for its end. Returns its pid, if it was running."""
+    from windlass.client.connection.discovery import describe_server
+    from windlass.worker.common.process_identity import wait_for_end
+
+    with _locked(home.start_lock, "A server is starting, but does not become ready."):
+        pid, identity = _ask_to_stop(describe_server(home))
+        # The lock is free once the server has stopped, even if its file names no process.
+        with _locked(home.server_lock, _stuck(pid)):
+            pass
+        # The kernel releases the lock shortly before the process exits.
+        if pid is not None:
+            wait_for_end(pid, identity, _PATIENCE)
+    return pid
+
+
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
     """Send SIGTERM to the process that wrote the file. Returns its pid and identity."""
     from windlass.worker.common.process_identity import is_alive
@@ -295,7 +326,7 @@ def _report() -> dict[str, Any]:
 
     named = named_endpoint()
     if named is not None:
-        info = plain(fetch_server_info(named.url, named.token))
+        info = plain(fetch_server_info(named))
         return {**info, "running": True, "answering": True, "url": named.url}
     seen = probe_server(Home.find())
     report = {**_described(seen), **(plain(seen.info) if seen.info else {})}
@@ -324,6 +355,7 @@ def _print_status(report: dict[str, Any]) -> None:
         "url": str(report.get("url")),
         "version": str(report.get("version")),
         "home": str(report.get("home")),
+        **({"copy of": str(report["copy_of"])} if report.get("copy_of") else {}),
         "since": f"{format_moment(since)} ({format_ago(since, time.time())})" if since else "?",
     }
     if report["answering"]:

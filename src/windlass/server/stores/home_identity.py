@@ -1,0 +1,142 @@
+"""The identity of a home: its id, the directory that the id belongs to, and its token.
+
+A copy of a home has the same trials, the same token and the same process ids in its files. If its
+server continued those trials, it would kill the processes of the original, or run them twice. So
+`home.json` records the inode and the device of the directory. A renamed directory keeps both. A
+copy has another inode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.home import Home
+from windlass.model.thread_safe_types import learned
+from windlass.worker.common.atomic_files import set_irregular_aside, write_json
+from windlass.worker.common.file_reads import exists, read_json
+from windlass.worker.common.token_file import read_token
+
+_log = logging.getLogger("windlass")
+
+
+class Directory(msgspec.Struct, frozen=True):
+    """A directory, as the file system knows it."""
+
+    inode: int
+    device: int
+    files: tuple[int, ...]  # inodes of files that are created once and never replaced
+
+    def is_same(self, seen: Directory) -> bool:
+        """Return whether two records describe one directory.
+
+        The number of a device may change when the machine starts again, or when a volume is
+        attached again. Then the inodes of the files decide.
+
+        >>> before = Directory(2, 64, (7, 8))
+        >>> before.is_same(Directory(2, 65, (7, 8)))  # attached again
+        True
+        >>> before.is_same(Directory(2, 64, (7, 9)))  # a new token
+        True
+        >>> before.is_same(Directory(2, 65, (8, 7)))  # a copy on another disk
+        False
+        >>> before.is_same(Directory(3, 64, (9, 10)))  # a copy
+        False
+        """
+        return self.inode == seen.inode and (self.device == seen.device or self.files == seen.files)
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """The schema of `home.json`."""
+
+    id: str
+    path: str
+    directory: Directory
+
+
+class HomeIdentity(NamedTuple):
+    """The id of a home, and the home of which its directory is a copy, if it is one."""
+
+    id: str
+    original: str | None = None
+
+    @property
+    def is_copy(self) -> bool:
+        return self.original is not None
+
+
+def identify(home: Home) -> HomeIdentity:
+    """Return the identity of a home, and record it on first use. The caller holds `server.lock`."""
+    own_token(home)
+    if not exists(home.identity_file):
+        return HomeIdentity(_record(home, secrets.token_hex(8)))
+    try:
+        record = msgspec.convert(read_json(str(home.identity_file)), learned(_Record))
+    except msgspec.ValidationError:
+        return HomeIdentity(secrets.token_hex(8), "an unknown directory")
+    if not record.directory.is_same(_look_at(home)):
+        return HomeIdentity(secrets.token_hex(8), record.path)  # no attempt has this id
+    if record != _Record(record.id, os.path.realpath(home.path), _look_at(home)):
+        with contextlib.suppress(OSError):  # it was moved; on a full disk, the record can wait
+            _record(home, record.id)
+    return HomeIdentity(record.id)
+
+
+def make_own(home: Home) -> None:
+    """Make a copy a home of its own, with a new id and a new token.
+
+    The pods of a copied job belong to the original, so the copy forgets them.
+    """
+    pods = home.path / "pods"
+    if exists(pods):
+        os.rename(pods, _unused(home.path / "pods.of-the-original"))
+    home.token.unlink(missing_ok=True)
+    own_token(home)
+    _record(home, secrets.token_hex(8))
+
+
+def own_token(home: Home) -> str:
+    """Return the token of the home. Create it on first use, readable by the owner only."""
+    set_irregular_aside(str(home.token))
+    try:
+        if token := read_token(str(home.token)):
+            return token
+    except ValueError as error:
+        _log.warning("%s is replaced: %s", home.token, error)
+        os.replace(home.token, f"{home.token}.damaged")
+    token = secrets.token_urlsafe(32)
+    temporary = home.token.with_name(".token")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, home.token)
+    return token
+
+
+def _record(home: Home, home_id: str) -> str:
+    record = _Record(home_id, os.path.realpath(home.path), _look_at(home))
+    write_json(str(home.identity_file), msgspec.to_builtins(record), durable=True)
+    return home_id
+
+
+def _look_at(home: Home) -> Directory:
+    status = os.stat(home.path)
+    files = tuple(os.stat(path).st_ino for path in (home.server_lock, home.token))
+    return Directory(status.st_ino, status.st_dev, files)
+
+
+def _unused(path: Path) -> Path:
+    number, name = 1, path.name
+    while exists(path):
+        path = path.with_name(f"{name}-{number}")
+        number += 1
+    return path
