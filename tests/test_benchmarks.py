@@ -114,9 +114,9 @@ def test_an_interrupted_run_stops_its_server_and_leaves_nothing(tmp_path: Path) 
         text=True,
     ) as running:
         eventually(lambda: find_server() is not None, "the server of a benchmark")
-        found = find_server()
-        assert found is not None
-        server = json.loads(found.read_bytes())
+        record = find_server()
+        assert record is not None
+        server = json.loads(record.read_bytes())
         running.send_signal(signal.SIGINT)
         _, complaint = running.communicate(timeout=PATIENCE)
     assert running.returncode == 128 + signal.SIGINT, complaint

@@ -1,4 +1,4 @@
-"""The changes that CONTRIBUTING.md explains name files and names that exist."""
+"""The changes that CONTRIBUTING.md explains name files and types that exist."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 _, _, REST = PAGE.partition("## How to make a typical change\n")
 CHANGES = dict(re.findall(r"(?m)^- \*\*(.+?)\.\*\* (.*)$", REST.partition("\n## ")[0]))
-IS_FILE = re.compile(r"[\w./-]+(\.(py|md|toml|yml|sql)|/)")
+IS_FILE = re.compile(r"[^<>\s]+\.(py|md|toml|yml|sql)|[^<>\s]*/[^<>\s]*")
 IS_NAME = re.compile(r"_?[A-Z]\w+")
+
+
+def files(change: str) -> list[str]:
+    return [text for text in quoted(change) if IS_FILE.fullmatch(text)]
+
+
+def names(change: str) -> list[str]:
+    return [text for text in quoted(change) if IS_NAME.fullmatch(text)]
+
+
+def quoted(change: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", CHANGES[change])
 
 
 def located(path: str) -> Path:
@@ -20,21 +32,21 @@ def located(path: str) -> Path:
     return next((at for at in (ROOT / path, ROOT / "src/windlass" / path) if at.exists()), Path())
 
 
-def test_the_page_explains_changes() -> None:
+def test_the_page_explains_changes_with_files_and_names() -> None:
     assert len(CHANGES) > 15
+    assert sum("/" in path for change in CHANGES for path in files(change)) > 50
+    assert sum(len(names(change)) for change in CHANGES) > 8
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_files_and_names_of_a_change_exist(change: str) -> None:
-    quoted = re.findall(r"`([^`]+)`", CHANGES[change])
-    paths = [text for text in quoted if IS_FILE.fullmatch(text)]
+    paths = files(change)
     # A bare name such as `files.py` is beside a file that the text names before.
-    bare = {text for text in paths if "/" not in text and located(text) == Path()}
-    files = [located(path) for path in paths if path not in bare]
-    assert Path() not in files, paths
-    folders = [file.parent for file in files]
+    bare = {path for path in paths if "/" not in path and located(path) == Path()}
+    existing = [located(path) for path in paths if path not in bare]
+    assert Path() not in existing, paths
+    folders = [file.parent for file in existing]
     assert all(any((folder / name).exists() for folder in folders) for name in bare), bare
-    modules = [file for file in files if file.suffix == ".py" and "src" in file.parts]
+    modules = [file for file in existing if file.suffix == ".py" and "src" in file.parts]
     sources = " ".join(file.read_text() for file in modules)
-    names = [text for text in quoted if IS_NAME.fullmatch(text)]
-    assert not [name for name in names if not re.search(rf"\b{name}\b", sources)]
+    assert not [name for name in names(change) if not re.search(rf"\b{name}\b", sources)]

@@ -47,8 +47,10 @@ def run(examples: Project, *words: str) -> list[str]:
 def test_the_framework_of_ten_lines_prints_the_output_it_shows(examples: Project) -> None:
     assert run(examples, "framework.py") == shown_in("framework.py")
     functions = ast.parse((EXAMPLES / "framework.py").read_text()).body
-    [framework] = [each for each in functions if getattr(each, "name", "") == "tournament"]
-    code = [each for each in ast.walk(framework) if isinstance(each, ast.stmt)]
+    [framework] = [
+        function for function in functions if getattr(function, "name", "") == "tournament"
+    ]
+    code = [node for node in ast.walk(framework) if isinstance(node, ast.stmt)]
     assert len(code) - 2 == 10  # without its header and its docstring
 
 
@@ -57,10 +59,10 @@ def test_the_sweep_ends_with_the_table_it_shows(examples: Project) -> None:
         rows = [line.partition("SUCCEEDED")[2].split()[1:] for line in lines]
         return {f"{float(row[0])} {row[1]}": float(row[2]) for row in rows if row}
 
-    shown, found = points(shown_in("sweep.py")), points(run(examples, "sweep.py"))
+    shown, printed = points(shown_in("sweep.py")), points(run(examples, "sweep.py"))
     assert len(shown) == 6
-    assert found == pytest.approx(shown, abs=0.02)  # builds of NumPy differ in the order of sums
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert printed == pytest.approx(shown, abs=0.02)  # builds of NumPy differ in the order of sums
+    assert list(printed.values()) == sorted(printed.values(), reverse=True)
 
 
 def test_the_generator_continues_promising_trials(examples: Project) -> None:
@@ -82,13 +84,15 @@ def test_a_dry_run_of_an_example_runs_nothing(
 @pytest.mark.thorough
 def test_the_search_ends_trials_that_fall_behind(examples: Project) -> None:
     counts, epochs, best = run(examples, "search_asha.py")
-    found = {how: int(number) for number, how in re.findall(r"(\d+) (complete|pruned)", counts)}
-    assert sum(found.values()) == 24
-    assert found["pruned"] > found["complete"] > 0
+    numbers_by_how = {
+        how: int(number) for number, how in re.findall(r"(\d+) (complete|pruned)", counts)
+    }
+    assert sum(numbers_by_how.values()) == 24
+    assert numbers_by_how["pruned"] > numbers_by_how["complete"] > 0
     [trained, whole] = map(int, re.findall(r"\d+", epochs))
     assert whole == 24 * 20
     # The number of further pruned trials depends on how far each trial is when another one asks.
-    assert trained <= whole - found["pruned"]
+    assert trained <= whole - numbers_by_how["pruned"]
     assert float(best.rpartition(" ")[2]) < 0.25  # a training that learns nothing has 0.69
     [shown] = [line for line in shown_in("search_asha.py") if "of 480 epochs" in line]
     assert re.sub(r"^\d+", "", shown) == re.sub(r"^\d+", "", epochs)
@@ -104,7 +108,7 @@ def test_the_search_ends_trials_that_fall_behind(examples: Project) -> None:
 def returns(lines: list[str]) -> dict[int, float]:
     """The returns that the learner logs, by update."""
     reported = [re.search(r"update +(\d+) +return +([\d.]+)", line) for line in lines]
-    return {int(each[1]): float(each[2]) for each in reported if each}
+    return {int(point[1]): float(point[2]) for point in reported if point}
 
 
 @pytest.mark.thorough

@@ -48,7 +48,7 @@ def names(cell: str) -> list[str]:
 
 def test_the_table_of_restart_policies() -> None:
     headings, *rows = table("`restart_policy` | exit")
-    assert [names(row[0])[0] for row in rows] == [each.value for each in RestartPolicy]
+    assert [names(row[0])[0] for row in rows] == [policy.value for policy in RestartPolicy]
     for row in rows:
         policy = RestartPolicy(names(row[0])[0])
         for heading, cell in zip(headings[1:], row[1:], strict=True):
@@ -57,9 +57,9 @@ def test_the_table_of_restart_policies() -> None:
 
 def test_the_table_of_restart_scopes_services_and_roles() -> None:
     _, *rows = table("`framework` | `restart_scope`")
-    told = {(names(row[0]) or [""])[0]: row for row in rows}
-    assert set(told) == {"", *framework_names()}
-    for name, (_, scope, services, roles) in told.items():
+    rows_by_name = {(names(row[0]) or [""])[0]: row for row in rows}
+    assert set(rows_by_name) == {"", *framework_names()}
+    for name, (_, scope, services, roles) in rows_by_name.items():
         framework = find_framework(name)
         assert [framework.restart_scope.value] == names(scope)
         assert list(framework.services) == names(services)
@@ -70,19 +70,19 @@ def test_the_table_of_restart_scopes_services_and_roles() -> None:
 
 def test_the_table_of_clean_policies() -> None:
     _, *rows = table("`clean_policy` | when")
-    assert [names(row[0])[0] for row in rows] == [each.value for each in CleanPolicy]
+    assert [names(row[0])[0] for row in rows] == [policy.value for policy in CleanPolicy]
 
 
 def test_the_table_of_conditions() -> None:
     _, *rows = table("condition |")
-    assert [names(row[0])[0] for row in rows] == [each.value for each in ConditionType]
+    assert [names(row[0])[0] for row in rows] == [kind.value for kind in ConditionType]
 
 
 def test_the_table_of_fields() -> None:
     _, *rows = table("field | default")
-    told = [names(row[0])[0] for row in rows]
+    first_names = [names(row[0])[0] for row in rows]
     parameters = inspect.signature(wl.Job).parameters
-    assert set(told) == set(parameters) - {"executable"}
+    assert set(first_names) == set(parameters) - {"executable"}
     for row in rows:
         default = parameters[names(row[0])[0]].default
         if row[1] in ("1", "6", "0") and default is not None:
@@ -92,31 +92,33 @@ def test_the_table_of_fields() -> None:
 @pytest.mark.parametrize("framework", framework_names())
 def test_the_table_of_environments(framework: str) -> None:
     _, *rows = table("framework | variables")
-    told = {names(row[0])[0]: names(row[1]) for row in rows}
+    names_by_role = {names(row[0])[0]: names(row[1]) for row in rows}
     role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
     cluster = build_cluster(JobSpec(roles=(role,)), {}, "127.0.0.1:1")
-    found = find_framework(framework).environment(cluster, cluster.members[0])
-    assert told[framework] == list(found)
+    environment = find_framework(framework).environment(cluster, cluster.members[0])
+    assert names_by_role[framework] == list(environment)
 
 
 @pytest.mark.usefixtures("home", "project")
 def test_the_table_of_variables_of_every_replica() -> None:
     _, *rows = table("in every replica")
-    told = {name for row in rows for name in names(row[0])}
+    documented = {name for row in rows for name in names(row[0])}
     show = ["python", "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
     trial = wl.Job(wl.Command(show), replicas=2, executor=wl.Local(cpus=0.1)).submit().wait()
     assert trial.state == "SUCCEEDED", trial.message
     [line] = trial.logs(index=0)
     # Remove variables of the shell that runs the tests.
-    given = dict(json.loads(line)).items() - os.environ.items()
-    found = {name for name, _ in given if name.startswith("WINDLASS_")}
+    variables = dict(json.loads(line)).items() - os.environ.items()
+    variable_names = {name for name, _ in variables if name.startswith("WINDLASS_")}
     internal = {
         "WINDLASS_REPLICA",
         "WINDLASS_CLOUDPICKLE",
         "WINDLASS_CHECKPOINTS",
         "WINDLASS_GIVEN",
     }
-    assert found - internal == told - {"WINDLASS_CHECKPOINT"}  # no checkpoint was saved
+    assert variable_names - internal == documented - {
+        "WINDLASS_CHECKPOINT"
+    }  # no checkpoint was saved
 
 
 def test_the_table_of_arguments() -> None:

@@ -11,9 +11,9 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def named() -> set[tuple[str, str]]:
-    found = set(NAMED.findall((ROOT / "docs" / "explanation" / "reliability.md").read_text()))
-    assert len(found) > 30
-    return found
+    named_tests = set(NAMED.findall((ROOT / "docs" / "explanation" / "reliability.md").read_text()))
+    assert len(named_tests) > 30
+    return named_tests
 
 
 def functions_of(path: Path) -> set[str]:

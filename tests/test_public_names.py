@@ -51,9 +51,9 @@ def test_every_public_member_of_a_public_class_has_a_docstring(kind: type) -> No
 
 
 def test_type_checkers_see_exactly_the_public_names() -> None:
-    told = _type_checking_imports()
-    assert sorted(told) == sorted(wl.__all__)
-    for name, module in told.items():
+    declared = _type_checking_imports()
+    assert sorted(declared) == sorted(wl.__all__)
+    for name, module in declared.items():
         assert getattr(importlib.import_module(module), name) is getattr(wl, name)
 
 
@@ -189,7 +189,7 @@ def test_the_examples_in_docstrings_run(project: Project, home: Path) -> None:
         name: re.findall(r"```python\n(.*?)```", inspect.getdoc(thing) or "", re.DOTALL)
         for name, thing in {"windlass": wl, **{n: getattr(wl, n) for n in wl.__all__}}.items()
     }
-    examples = {name: found for name, found in blocks.items() if found}
+    examples = {name: block for name, block in blocks.items() if block}
     assert {"windlass", "run", "Trial", "Experiment", "Client", "get_trial"} <= set(examples)
     assert {"Job", "JobGroup", "PythonScript", "PythonModule", "PythonFunction"} <= set(examples)
     assert {"Command", "Local"} <= set(examples)

@@ -45,20 +45,20 @@ def members(kind: type) -> dict[str, Any]:
     """
     public_bases = [base for base in kind.__mro__[1:] if getattr(wl, base.__name__, None) is base]
     elsewhere = {ancestor for base in public_bases for ancestor in base.__mro__}
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     for base in kind.__mro__:
         if base in elsewhere or not base.__module__.startswith("windlass"):
             continue
         for name, value in vars(base).items():
             is_member = isinstance(value, property | classmethod | staticmethod)
             if not name.startswith("_") and (is_member or inspect.isfunction(value)):
-                found.setdefault(name, value)
-    return {name: value for name, value in found.items() if inspect.getdoc(value)}
+                objects.setdefault(name, value)
+    return {name: value for name, value in objects.items() if inspect.getdoc(value)}
 
 
 def examples() -> dict[str, list[str]]:
     """The fenced examples of all members of the public classes, by class."""
-    found: dict[str, list[str]] = {}
+    code_blocks: dict[str, list[str]] = {}
     for name in wl.__all__:
         thing = getattr(wl, name)
         if not isinstance(thing, type) or issubclass(thing, BaseException) or thing is wl.Client:
@@ -66,8 +66,8 @@ def examples() -> dict[str, list[str]]:
         for member, value in members(thing).items():
             blocks = re.findall(r"```python\n(.*?)```", inspect.getdoc(value) or "", re.DOTALL)
             if blocks and f"{name}.{member}" not in NOT_RUN:
-                found[f"{name}.{member}"] = blocks
-    return found
+                code_blocks[f"{name}.{member}"] = blocks
+    return code_blocks
 
 
 @pytest.mark.thorough
@@ -80,12 +80,12 @@ def test_the_examples_of_class_members_run(
     `test_public_names` runs examples of functions.
     """
     apart = {kind for part in PARTS for kind in part}
-    told = {
+    blocks_of_name = {
         whose: blocks
         for whose, blocks in examples().items()
         if (whose.partition(".")[0] in kinds if kinds else whose.partition(".")[0] not in apart)
     }
-    assert told
+    assert blocks_of_name
     project.write(
         "examples.py",
         """
@@ -155,7 +155,7 @@ def test_the_examples_of_class_members_run(
             sys.exit("\\n".join(filter(None, wrong)) or 0)
         """,
     )
-    project.write("examples.json", json.dumps(told))
+    project.write("examples.json", json.dumps(blocks_of_name))
     project.write("live.json", json.dumps(sorted(LIVE)))
     done = project.python("examples.py")
     assert done.returncode == 0, done.stderr

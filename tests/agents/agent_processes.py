@@ -35,14 +35,14 @@ from windlass.worker.logs.segment_reader import join_lines
 programs = import_copy(Path(__file__).with_name("agent_functions.py"))
 
 
-class Elsewhere:
+class RemoteSite:
     """A remote location: it has agents, and a way between them and the server."""
 
     def __init__(self, home: Path, place: Path, *, through_tunnels: bool) -> None:
         self.home = home
         self.place = place
         self.through_tunnels = through_tunnels
-        self.front = Front(self.url)
+        self.front = FixedAddress(self.url)
         place.mkdir()
         (place / "worker.zip").write_bytes(worker_zip())
 
@@ -80,7 +80,7 @@ class Elsewhere:
         return agent_token((self.home / "token").read_text().strip(), uid)
 
 
-class Front(Way):
+class FixedAddress(Way):
     """A fixed address in front of any server, like a service of a cluster."""
 
     def __init__(self, url: Callable[[], str]) -> None:
@@ -93,7 +93,7 @@ class Agent:
 
     def __init__(
         self,
-        elsewhere: Elsewhere,
+        elsewhere: RemoteSite,
         job: Job,
         replica: ReplicaId,
         folder: Path,
@@ -147,9 +147,9 @@ class Agent:
     def ending(self) -> dict[str, Any]:
         return read_json(str(self.folder / paths.EXIT)) or {}
 
-    def says(self, text: str) -> None:
+    def wait_for_text(self, text: str) -> None:
         """Wait until the server has received a text."""
-        eventually(lambda: text in self.log() or self.process.poll() is not None, f"{text} is said")
+        eventually(lambda: text in self.log() or self.process.poll() is not None, f"{text} arrives")
         assert text in self.log()
 
     def kill(self) -> None:
@@ -175,8 +175,8 @@ class Tunnels:
 
     def cut(self) -> None:
         """Break open connections. New ones are opened at once."""
-        for each in list(self._open):
-            end(each)
+        for connection in list(self._open):
+            end(connection)
 
     def knock(self, greeting: bytes) -> socket.socket:
         """Open a connection to the agent with this greeting."""
@@ -228,11 +228,11 @@ def _free_port() -> int:
 
 def request(url: str, token: str, method: str = "GET", body: bytes | None = None) -> int:
     """Return the status of a response."""
-    asked = urllib.request.Request(
+    http_request = urllib.request.Request(
         url, data=body, method=method, headers={"Authorization": f"Bearer {token}"}
     )
     try:
-        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(http_request, timeout=PATIENCE) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from agent_processes import Elsewhere, programs, request
+from agent_processes import RemoteSite, programs, request
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server
@@ -22,9 +22,9 @@ from windlass.worker.common.atomic_files import write_json
 
 
 @pytest.fixture(params=["dialled", pytest.param("tunnelled", marks=pytest.mark.thorough)])
-def elsewhere(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Elsewhere]:
+def elsewhere(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RemoteSite]:
     """A location whose agents reach the server, and one whose agents the server must reach."""
-    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=request.param == "tunnelled")
+    place = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=request.param == "tunnelled")
     yield place
     place.front.close()
 
@@ -35,7 +35,7 @@ def finished(function: object, *args: object, **kwargs: object) -> wl.Trial[obje
     return trial.wait(timeout=120)
 
 
-def test_a_function_runs_remotely_and_its_value_comes_back(elsewhere: Elsewhere) -> None:
+def test_a_function_runs_remotely_and_its_value_comes_back(elsewhere: RemoteSite) -> None:
     agent = elsewhere.run(finished(programs.greet, "ada"))
     assert agent.wait() == 0
     assert agent.log() == "hello ada"
@@ -52,7 +52,7 @@ def greeted(module_home: Path) -> wl.Trial[object]:
         return finished(programs.greet, "a")
 
 
-def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: Elsewhere) -> None:
+def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: RemoteSite) -> None:
     agent = elsewhere.run(finished(programs.fail))
     assert agent.wait() == 1
     assert "ValueError: not today" in agent.log()
@@ -60,14 +60,14 @@ def test_an_exception_comes_back_with_its_type_and_the_exit_code(elsewhere: Else
 
 
 def test_checkpoints_metrics_and_outputs_come_back_and_the_next_attempt_resumes(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     trial = finished(programs.learn, "x")
     agent = elsewhere.run(trial)
     assert agent.wait() == 0, agent.log()
     # The first attempt, on the server's machine, reached step 2.
     assert pickle.loads((agent.folder / paths.RESULT).read_bytes()) == 3
-    steps = [each.step for each in trial.refresh().list_checkpoints(sort_by="step")]
+    steps = [checkpoint.step for checkpoint in trial.refresh().list_checkpoints(sort_by="step")]
     assert steps == [0, 1, 2, 3, 4, 5]
     *_, last = trial.list_checkpoints(sort_by="step")
     folder = last.download(tmp_path / "last")
@@ -81,29 +81,31 @@ def test_checkpoints_metrics_and_outputs_come_back_and_the_next_attempt_resumes(
 
 
 def test_parts_saved_by_ranks_on_different_machines_are_one_checkpoint(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     trial = wl.run(programs.save_parts, replicas=2).submit(2).wait(timeout=PATIENCE)
     first, second = (elsewhere.run(trial, index=index) for index in (0, 1))
     assert (first.wait(), second.wait()) == (0, 0)
     uids = pickle.loads((first.folder / paths.RESULT).read_bytes())
-    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
-    assert len(known) == 4  # two parts from the server's machine, two from an agent
-    whole = known[uids[1]]
+    checkpoints_by_uid = {
+        checkpoint.uid: checkpoint for checkpoint in trial.refresh().list_checkpoints()
+    }
+    assert len(checkpoints_by_uid) == 4  # two parts from the server's machine, two from an agent
+    whole = checkpoints_by_uid[uids[1]]
     assert whole.list_files() == ["0.bin", "1.bin"]
     folder = whole.download(tmp_path / "whole")
     assert [path.read_text() for path in sorted(folder.iterdir())] == ["step 1 of 0", "step 1 of 1"]
 
 
 def test_a_killed_server_loses_nothing_of_a_remote_attempt(
-    elsewhere: Elsewhere, home: Path, tmp_path: Path
+    elsewhere: RemoteSite, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     go.touch()
     trial = finished(programs.wait_for, str(go))
     go.unlink()
     agent = elsewhere.run(trial)
-    agent.says("waiting")
+    agent.wait_for_text("waiting")
     kill_server(home)
     go.touch()
     # The program ends meanwhile, and the agent keeps its results.
@@ -118,12 +120,12 @@ def test_a_killed_server_loses_nothing_of_a_remote_attempt(
 
 
 def test_a_remote_attempt_stops_within_its_grace_period(
-    elsewhere: Elsewhere, home: Path, tmp_path: Path
+    elsewhere: RemoteSite, home: Path, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
     agent = elsewhere.run(trial)
     _leave(tmp_path)
-    agent.says("waiting")
+    agent.wait_for_text("waiting")
     write_json(str(agent.folder / paths.STOP), {"grace": 0.1, "reason": ""})
     _publish(home, trial)
     agent.wait()
@@ -131,12 +133,12 @@ def test_a_remote_attempt_stops_within_its_grace_period(
 
 
 def test_a_remote_program_sees_the_request_to_stop(
-    elsewhere: Elsewhere, home: Path, tmp_path: Path
+    elsewhere: RemoteSite, home: Path, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
     agent = elsewhere.run(trial)
     _leave(tmp_path)
-    agent.says("waiting")
+    agent.wait_for_text("waiting")
     write_json(str(paths.trial_dir(home, trial.id) / paths.SHOULD_STOP), {"reason": "enough"})
     _publish(home, trial)
     assert agent.wait() == 0
@@ -144,13 +146,13 @@ def test_a_remote_program_sees_the_request_to_stop(
 
 
 def test_a_terminated_agent_uploads_the_results_of_its_program(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     agent = elsewhere.run(
         finished(programs.wait_for, str(_there(tmp_path))), WINDLASS_AGENT_GRACE="20"
     )
     _leave(tmp_path)
-    agent.says("waiting")
+    agent.wait_for_text("waiting")
     agent.process.send_signal(signal.SIGTERM)
     agent.wait()
     # No user stopped the trial. The exit code of its program does not count.
@@ -159,15 +161,15 @@ def test_a_terminated_agent_uploads_the_results_of_its_program(
 
 @pytest.mark.thorough
 def test_an_attempt_that_was_replaced_writes_nothing_more(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     trial = finished(programs.wait_for, str(_there(tmp_path)))
     old = elsewhere.run(trial, 2)
     _leave(tmp_path)
-    old.says("waiting")
+    old.wait_for_text("waiting")
     before = old.log()
     new = elsewhere.run(trial, 3)
-    new.says("waiting")
+    new.wait_for_text("waiting")
     _there(tmp_path)
     assert new.wait() == 0
     old.wait()
@@ -178,7 +180,7 @@ def test_an_attempt_that_was_replaced_writes_nothing_more(
 def test_repeatedly_broken_connections_neither_lose_nor_repeat_a_line(
     home: Path, tmp_path: Path
 ) -> None:
-    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
+    place = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=True)
     agent = place.run(finished(programs.chatter, 3000))
     assert agent.tunnels is not None
     for _ in range(40):  # not always: on a busy machine no request would get through
@@ -194,7 +196,7 @@ def test_repeatedly_broken_connections_neither_lose_nor_repeat_a_line(
 
 
 def test_a_waiting_agent_trusts_only_its_server(home: Path, tmp_path: Path) -> None:
-    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=True)
+    place = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=True)
     agent = place.run(finished(programs.greet, "bob"))
     assert agent.tunnels is not None
     stranger = agent.tunnels.knock(b"WINDLASS-TUNNEL/1 guessed\n")
@@ -251,9 +253,9 @@ def test_repeated_uploads_are_stored_once_and_gaps_are_refused(home: Path) -> No
         assert request(url, token, "POST", junk) == 400
 
 
-def _server(home: Path) -> Elsewhere:
+def _server(home: Path) -> RemoteSite:
     wl.server_info()
-    place = Elsewhere.__new__(Elsewhere)
+    place = RemoteSite.__new__(RemoteSite)
     place.home = home
     return place
 

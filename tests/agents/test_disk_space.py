@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_processes import Elsewhere, programs, request
+from agent_processes import RemoteSite, programs, request
 
 import windlass as wl
 from harness import PATIENCE, eventually, kill_server, stop_server
@@ -30,14 +30,14 @@ FULL = 507
 
 
 @pytest.fixture
-def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
-    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[RemoteSite]:
+    place = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     yield place
     place.front.close()
 
 
 @pytest.mark.thorough
-def test_a_pod_deletes_parts_that_the_server_has(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_a_pod_deletes_parts_that_the_server_has(elsewhere: RemoteSite, tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.touch()
     trial = (
@@ -46,15 +46,17 @@ def test_a_pod_deletes_parts_that_the_server_has(elsewhere: Elsewhere, tmp_path:
     go.unlink()
     agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
     for agent in agents:
-        agent.says("all are saved")
+        agent.wait_for_text("all are saved")
         eventually(lambda blobs=agent.there / "blobs": _large(blobs) == [], "the disk has room")
     go.touch()
     assert [agent.wait() for agent in agents] == [0, 0]
     uids = pickle.loads((agents[0].folder / paths.RESULT).read_bytes())
-    known = {each.uid: each for each in trial.refresh().list_checkpoints()}
-    assert sorted(known) == sorted(uids)
+    checkpoints_by_uid = {
+        checkpoint.uid: checkpoint for checkpoint in trial.refresh().list_checkpoints()
+    }
+    assert sorted(checkpoints_by_uid) == sorted(uids)
     for step, uid in enumerate(uids):
-        folder = known[uid].download(tmp_path / str(step))
+        folder = checkpoints_by_uid[uid].download(tmp_path / str(step))
         for rank in (0, 1):
             text = (folder / f"{rank}.bin").read_text()
             assert text == f"step {step} of {rank} " * 20_000
@@ -62,11 +64,11 @@ def test_a_pod_deletes_parts_that_the_server_has(elsewhere: Elsewhere, tmp_path:
 
 
 def _large(blobs: Path) -> list[str]:
-    found = []
+    stored_files = []
     for path in _files(blobs):
         with contextlib.suppress(FileNotFoundError):
-            found += [path] if os.lstat(path).st_size > 200_000 else []
-    return found
+            stored_files += [path] if os.lstat(path).st_size > 200_000 else []
+    return stored_files
 
 
 @pytest.mark.thorough
@@ -90,11 +92,11 @@ def _files(home: Path) -> Iterator[str]:
 
 def _bytes_in(home: Path, before: set[str]) -> int:
     """Return the total size of new files."""
-    found = 0
+    size = 0
     for path in _files(home):
         with contextlib.suppress(FileNotFoundError):
-            found += 0 if path in before else os.lstat(path).st_size
-    return found
+            size += 0 if path in before else os.lstat(path).st_size
+    return size
 
 
 @in_own_mounts
@@ -111,17 +113,21 @@ def test_a_checkpoint_waits_for_space_on_the_server_and_reports_it(
             trial = _at_home(home, wl.run(programs.save_large).submit(LARGE, str(sign)))
             sign.touch()
             take_space(disk, leave=LARGE)  # a twentieth is reserved
-            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
-            agent.says("saved")
+            agent.wait_for_text("saved")
             eventually(lambda: "no space for 21.0 MB" in _message(agent.folder), "it is reported")
             assert agent.process.poll() is None
             assert agent.ending() == {}
-            assert [each.step for each in trial.list_checkpoints()] == [1]
+            assert [checkpoint.step for checkpoint in trial.list_checkpoints()] == [1]
             give_back(disk)
             assert agent.wait() == 0
             assert agent.ending()["exit_code"] == 0
-            (new,) = [each for each in trial.refresh().list_checkpoints() if each.step == 2]
+            (new,) = [
+                checkpoint
+                for checkpoint in trial.refresh().list_checkpoints()
+                if checkpoint.step == 2
+            ]
             assert new.download(tmp_path / "there").read_bytes() == b"m" * LARGE
             elsewhere.front.close()
         finally:
@@ -150,7 +156,7 @@ def test_a_return_value_is_stored_even_on_a_full_disk(
         try:
             trial = _at_home(home, wl.run(programs.answer).submit("all"))
             take_space(disk, leave=3 << 20)  # less than the reserve for records
-            elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+            elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial)
             assert agent.wait() == 0
             assert agent.ending()["exit_code"] == 0
@@ -158,8 +164,8 @@ def test_a_return_value_is_stored_even_on_a_full_disk(
             assert pickle.loads(left) == "the answer to all"
             _ask_for(home, trial, attempt=3)  # requests for a finished trial are refused
             room = f"{elsewhere.url()}/api/v1/agents/{trial.record.uid}/main/0/3/room?size=1"
-            told = request(room, elsewhere.token(trial.record.uid))
-            assert told == FULL, "anything else has no room"
+            response = request(room, elsewhere.token(trial.record.uid))
+            assert response == FULL, "anything else has no room"
             elsewhere.front.close()
         finally:
             give_back(disk)
@@ -195,7 +201,7 @@ def _upload(home: Path, trial: wl.Trial[Any], name: str, size: int) -> socket.so
     """Open a connection over which an agent is about to upload an output."""
     _ask_for(home, trial, attempt=2)
     record = trial.record
-    place = Elsewhere.__new__(Elsewhere)
+    place = RemoteSite.__new__(RemoteSite)
     place.home = home
     host, port = place.url().removeprefix("http://").split(":")
     head = (

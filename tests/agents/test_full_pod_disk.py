@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_processes import Agent, Elsewhere, programs
+from agent_processes import Agent, RemoteSite, programs
 
 import windlass as wl
 from harness import PATIENCE, eventually, stop_server
@@ -34,7 +34,7 @@ def pod_with_a_full_disk(
         try:
             trial = wl.run(programs.leave_a_note).submit(str(tmp_path)).wait(timeout=PATIENCE)
             (tmp_path / "pod").touch()
-            elsewhere = Elsewhere(home, disk / "elsewhere", through_tunnels=False)
+            elsewhere = RemoteSite(home, disk / "elsewhere", through_tunnels=False)
             agent = elsewhere.run(trial, WINDLASS_AGENT_GRACE=str(PATIENCE))
             eventually((tmp_path / "began").exists, "the program runs")
             take_space(disk)
@@ -78,14 +78,18 @@ def test_a_pod_with_a_full_disk_receives_a_stop_after_another_order(
 def test_checkpoints_are_uploaded_and_deleted_without_local_records(
     home: Path, tmp_path: Path
 ) -> None:
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     trial = (
         wl.run(programs.save_without_notes).submit(str(tmp_path / "sign")).wait(timeout=PATIENCE)
     )
     (tmp_path / "sign").touch()
     agent = elsewhere.run(trial)
     assert agent.wait() == 0
-    assert sorted(each.step or 0 for each in trial.refresh().list_checkpoints()) == [0, 1, 2]
+    assert sorted(checkpoint.step or 0 for checkpoint in trial.refresh().list_checkpoints()) == [
+        0,
+        1,
+        2,
+    ]
     left = [path.name for path in (agent.there / "trials").rglob("checkpoints/*.json")]
     assert left == ["3.json"], "the newest, which its program may ask for"
     elsewhere.front.close()
@@ -94,10 +98,10 @@ def test_checkpoints_are_uploaded_and_deleted_without_local_records(
 class Answering(http.server.BaseHTTPRequestHandler):
     """Responds with some bytes, and counts the requests."""
 
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         self.send_response(200)
         self.send_header("Content-Length", "5")
         self.end_headers()
@@ -114,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_not_downloaded_again() -> None:
         channel = Channel([f"http://127.0.0.1:{server.server_port}"], "any", None)
         with pytest.raises(NotWritten, match="No space left on device: '/dev/full'"):
             channel.ask("GET", "/blob", into="/dev/full")
-        assert answering.asked == ["/blob"]
+        assert answering.requested_paths == ["/blob"]
         channel.close()
         server.shutdown()
 

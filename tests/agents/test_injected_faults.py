@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from agent_processes import Agent, Elsewhere
+from agent_processes import Agent, RemoteSite
 
 import windlass as wl
 from fault_injection import Faults
@@ -44,7 +44,7 @@ def test_faults_of_agents_and_their_server_change_no_record(
         name: _functions.record.submit(name, str(marks), STEPS, way) for name, way in names.items()
     }
     places = {
-        name: Elsewhere(fresh_home, tmp_path / f"place-{name}", through_tunnels=False)
+        name: RemoteSite(fresh_home, tmp_path / f"place-{name}", through_tunnels=False)
         for name, trial in trials.items()
         if trial.wait(PATIENCE)
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_processes import Elsewhere, programs, request
+from agent_processes import RemoteSite, programs, request
 
 import windlass as wl
 from harness import PATIENCE
@@ -23,8 +23,8 @@ from windlass.worker.agent.http_channel import Changed, Channel, FileBody
 
 
 @pytest.fixture
-def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
-    place = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+def elsewhere(home: Path, tmp_path: Path) -> Iterator[RemoteSite]:
+    place = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     yield place
     place.front.close()
 
@@ -32,7 +32,7 @@ def elsewhere(home: Path, tmp_path: Path) -> Iterator[Elsewhere]:
 class Hostile:
     """A client with the token of a trial that sends arbitrary requests."""
 
-    def __init__(self, place: Elsewhere, record: TrialRecord, attempt: int) -> None:
+    def __init__(self, place: RemoteSite, record: TrialRecord, attempt: int) -> None:
         job = Job(uid=record.uid, trial_id=record.id, spec=record.spec)
         self._token = place.token(record.uid)
         role = record.spec.roles[0].name
@@ -78,7 +78,7 @@ def attempted(module_home: Path) -> tuple[TrialRecord, Iterator[int]]:
 
 
 @pytest.fixture
-def hostile(elsewhere: Elsewhere, attempted: tuple[TrialRecord, Iterator[int]]) -> Hostile:
+def hostile(elsewhere: RemoteSite, attempted: tuple[TrialRecord, Iterator[int]]) -> Hostile:
     record, attempts = attempted
     return Hostile(elsewhere, record, next(attempts))
 
@@ -100,10 +100,10 @@ def listing(*entries: tuple[Any, ...]) -> bytes:
 )
 def test_a_part_with_an_invalid_entry_is_refused(hostile: Hostile, entry: tuple[Any, ...]) -> None:
     own = hostile.put(b"a")
-    asked = hostile.put(listing((entry[0], entry[1], entry[2].format(own=own), *entry[3:])))
+    response = hostile.put(listing((entry[0], entry[1], entry[2].format(own=own), *entry[3:])))
     assert hostile.part(0, hostile.put(listing(("p", "f", own, 1)))) == 200
-    assert hostile.part(1, asked) == 400
-    assert hostile.checkpoint(asked) == 400
+    assert hostile.part(1, response) == 400
+    assert hostile.checkpoint(response) == 400
 
 
 def test_a_checkpoint_with_an_invalid_list_of_files_is_refused(hostile: Hostile) -> None:
@@ -130,18 +130,22 @@ def test_a_checkpoint_with_false_sizes_is_refused(hostile: Hostile, place: tuple
 
 
 @pytest.mark.thorough
-def test_a_refused_upload_does_not_block_others(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_a_refused_upload_does_not_block_others(elsewhere: RemoteSite, tmp_path: Path) -> None:
     # On the server's machine a rank would fail at once, because its file belongs to another rank.
     trial = wl.run(programs.save_odd_names, replicas=2).submit([0, 1, 2]).wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
-    known = {each.uid for each in trial.list_checkpoints()}
+    uids = {checkpoint.uid for checkpoint in trial.list_checkpoints()}
     agents = [elsewhere.run(trial, index=index) for index in (0, 1)]
     assert [agent.wait() for agent in agents] == [0, 0]
     assert [agent.ending()["exit_code"] for agent in agents] == [0, 0]
-    new = [each for each in trial.refresh().list_checkpoints() if each.uid not in known]
-    assert sorted(each.step or 0 for each in new) == [0, 2]
-    for each in new:
-        folder = each.download(tmp_path / str(each.step))
+    new = [
+        checkpoint
+        for checkpoint in trial.refresh().list_checkpoints()
+        if checkpoint.uid not in uids
+    ]
+    assert sorted(checkpoint.step or 0 for checkpoint in new) == [0, 2]
+    for saved in new:
+        folder = saved.download(tmp_path / str(saved.step))
         assert (folder / ("ab" * 32)).read_text() == "a file that is called like a blob"
         assert (folder / "same").read_text() == "the same"
     outputs = agents[0].folder.parent / "outputs"
@@ -153,7 +157,7 @@ def test_a_refused_upload_does_not_block_others(elsewhere: Elsewhere, tmp_path: 
 
 @pytest.mark.thorough
 def test_an_output_that_changes_during_its_upload_stops_nothing(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
     trial = wl.run(programs.rewrite_outputs).submit(str(sign)).wait(timeout=PATIENCE)
@@ -165,7 +169,7 @@ def test_an_output_that_changes_during_its_upload_stops_nothing(
 
 
 def test_a_file_changed_during_upload_differs_from_an_unreachable_server(
-    elsewhere: Elsewhere, tmp_path: Path
+    elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
     channel = Channel([elsewhere.front.url], "any", None)
     body = tmp_path / "state.json"

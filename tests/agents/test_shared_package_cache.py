@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from agent_processes import Agent, Elsewhere, programs
+from agent_processes import Agent, RemoteSite, programs
 
 import windlass as wl
 from harness import BIN, PATIENCE
@@ -38,16 +38,16 @@ def prefix_of(agent: Agent) -> str:
 def test_images_with_different_interpreters_have_separate_environments(
     home: Path, tmp_path: Path
 ) -> None:
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     trial = wl.run(programs.look, packages=["iniconfig==1.1.1"]).submit().wait(timeout=PATIENCE)
     pythons = [sys.executable, another_python(tmp_path / "image"), sys.executable]
-    told = {
+    environment = {
         **os.environ,  # the source of packages
         "WINDLASS_AGENT_CACHE": str(tmp_path / "cache"),
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
     }
     one, other, again = [
-        prefix_of(elsewhere.run(trial, attempt, python=python, **told))
+        prefix_of(elsewhere.run(trial, attempt, python=python, **environment))
         for attempt, python in enumerate(pythons, 2)
     ]
     assert one == again != other

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agent_processes import Elsewhere, programs
+from agent_processes import RemoteSite, programs
 from http_relay import Between
 
 import windlass as wl
@@ -16,16 +16,16 @@ from windlass.worker.agent.http_channel import FileBody, patience
 
 @pytest.mark.thorough
 def test_a_lost_response_does_not_repeat_the_upload_of_a_blob(home: Path, tmp_path: Path) -> None:
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     sign = tmp_path / "sign"
     trial = wl.run(programs.save).submit(str(sign)).wait(timeout=PATIENCE)
     sign.touch()
     came: list[str] = []
 
-    def lose(asked: str, answer: bytes) -> bytes | None:
-        if not asked.startswith("PUT ") or "/blobs/" not in asked:
+    def lose(request: str, answer: bytes) -> bytes | None:
+        if not request.startswith("PUT ") or "/blobs/" not in request:
             return answer
-        came.append(asked)
+        came.append(request)
         return None
 
     with Between(elsewhere.url, lose) as between:

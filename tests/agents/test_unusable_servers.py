@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_processes import Elsewhere, programs
+from agent_processes import RemoteSite, programs
 from http_relay import Between
 
 import windlass as wl
@@ -23,7 +23,7 @@ SENSELESS = ["http://:::8080", "http://2001:db8::7:8080", "http://[::", "lab:808
 
 def test_an_invalid_address_is_skipped(home: Path, tmp_path: Path) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     elsewhere.ask_for(trial)
     base = f"/api/v1/agents/{trial.record.uid}/main/0/2"
     channel = Channel([*SENSELESS, elsewhere.front.url], elsewhere.token(trial.record.uid), None)
@@ -43,28 +43,28 @@ def test_an_agent_without_another_address_waits_until_its_timeout(url: str) -> N
 @pytest.mark.thorough
 def test_the_result_is_sent_again_until_the_server_accepts_it(home: Path, tmp_path: Path) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
-    told: list[str] = []
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
+    requests: list[str] = []
 
-    def answer_with_a_page(asked: str, answer: bytes) -> bytes:
+    def answer_with_a_page(request: str, answer: bytes) -> bytes:
         """Answer like a proxy that does not know the service yet."""
-        if not asked.endswith("/end"):
+        if not request.endswith("/end"):
             return answer
-        told.append(asked)
-        return b"<html>please wait</html>" if len(told) == 1 else answer
+        requests.append(request)
+        return b"<html>please wait</html>" if len(requests) == 1 else answer
 
     with Between(elsewhere.url, answer_with_a_page) as between:
         elsewhere.front.close()
         elsewhere.front.url = between.url
         assert elsewhere.run(trial).wait() == 0
-    assert len(told) == 2
+    assert len(requests) == 2
 
 
 def test_an_agent_with_an_occupied_port_connects_to_the_known_server(
     home: Path, tmp_path: Path
 ) -> None:
     trial = wl.run(programs.greet).submit("ada").wait(timeout=PATIENCE)
-    elsewhere = Elsewhere(home, tmp_path / "elsewhere", through_tunnels=False)
+    elsewhere = RemoteSite(home, tmp_path / "elsewhere", through_tunnels=False)
     elsewhere.ask_for(trial)
     base = f"/api/v1/agents/{trial.record.uid}/main/0/2"
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -80,8 +80,8 @@ def test_an_agent_with_an_occupied_port_and_no_server_explains_its_exit(
 ) -> None:
     (tmp_path / "worker.zip").write_bytes(worker_zip())
     with socket.create_server(("127.0.0.1", 0)) as other:
-        told = {"uid": "0" * 32, "token": "any", "urls": [], "port": other.getsockname()[1]}
-        (tmp_path / "agent.json").write_text(json.dumps(told))
+        coordinates = {"uid": "0" * 32, "token": "any", "urls": [], "port": other.getsockname()[1]}
+        (tmp_path / "agent.json").write_text(json.dumps(coordinates))
         done = subprocess.run(
             [sys.executable, "-I", tmp_path / "worker.zip", "agent"],
             env={

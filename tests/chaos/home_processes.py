@@ -28,16 +28,16 @@ class HomeWorld:
     def processes(self) -> list[psutil.Process]:
         """Return all live processes that descend from this home, with any current parent."""
         psutil.process_iter.cache_clear()  # it caches processes by pid
-        return [each for each in psutil.process_iter() if self._is_ours(each)]
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     def server(self) -> psutil.Process | None:
         """Return the server, or None. Another process with its pid does not count."""
         try:
             record = json.loads((self.home / "server.json").read_text())
-            found = psutil.Process(record["pid"])
+            process = psutil.Process(record["pid"])
         except (OSError, ValueError, psutil.NoSuchProcess):
             return None
-        return found if is_alive(record["pid"], record["identity"]) else None
+        return process if is_alive(record["pid"], record["identity"]) else None
 
     def servers(self) -> list[psutil.Process]:
         """Return the server and any process that is about to become the server."""
@@ -52,7 +52,7 @@ class HomeWorld:
 
     def spares(self) -> list[psutil.Process]:
         """Return spare supervisors, which run no attempt, and their processes."""
-        found = []
+        processes = []
         for launcher in self.launchers():
             for forked in _children(launcher):
                 try:
@@ -60,8 +60,8 @@ class HomeWorld:
                 except psutil.NoSuchProcess:
                     continue
                 if not any(path.startswith(str(self.home)) for path in held):
-                    found += [forked, *_children(forked)]
-        return found
+                    processes += [forked, *_children(forked)]
+        return processes
 
     def kill_server(self) -> bool:
         """Kill the server, wait for its end, and return whether there was a server."""
@@ -96,8 +96,8 @@ class HomeWorld:
         for process in ours:
             process.suspend()
         # Their children from the meantime.
-        for each in {*ours, *self.processes()}:
-            kill(each)
+        for target in {*ours, *self.processes()}:
+            kill(target)
         eventually(lambda: not self.processes(), "all of it is gone")
 
     def check_idle(self) -> None:

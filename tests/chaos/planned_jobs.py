@@ -103,7 +103,10 @@ class Fate:
         begun = Counter((mark[0], int(mark[1])) for mark in marks if mark[2] == "begins")
         assert set(begun.values()) <= {1}, about
         self._check_end(trial, about)
-        attempts = {(f"{each.role}-{each.index}", each.attempt): each for each in trial.attempts}
+        attempts = {
+            (f"{attempt.role}-{attempt.index}", attempt.attempt): attempt
+            for attempt in trial.attempts
+        }
         assert begun.keys() <= attempts.keys(), about
         exit_codes = {(mark[0], int(mark[1])): int(mark[3]) for mark in marks if mark[2] == "ends"}
         for which, attempt in attempts.items():
@@ -150,12 +153,14 @@ class Fate:
         events = trial.refresh().events
         restarts = [event for event in events if event.reason == "ReplicaRestarting"]
         assert len(restarts) == trial.restarts, about
-        asked = [event.message for event in events if event.reason == "ReplicaStarting"]
-        assert len(asked) == len(set(asked)), f"no attempt is asked for twice: {about}"
+        start_messages = [event.message for event in events if event.reason == "ReplicaStarting"]
+        assert len(start_messages) == len(set(start_messages)), (
+            f"no attempt is asked for twice: {about}"
+        )
         made = {f"starting {replica} attempt {attempt}" for replica, attempt in attempts}
         # An attempt may be requested and never created: the server died, and another replica ended
         # the job.
-        assert made <= set(asked), about
+        assert made <= set(start_messages), about
         if self.scope == "job":
             assert len(set(newest.values())) == 1, about
             # Several ends in one attempt count as one failure.
@@ -163,7 +168,7 @@ class Fate:
             unlucky |= {attempt for (_, attempt), code in exit_codes.items() if code != 0}
             assert trial.restarts == max(newest.values()) - 1 == len(unlucky), about
         else:
-            assert made == set(asked) or trial.state == "FAILED", about
+            assert made == set(start_messages) or trial.state == "FAILED", about
             assert len(attempts) == sum(newest.values()), about
             assert trial.restarts == len(attempts) - len(newest), about
             if self.policy != "Never" and self.limit == _MANY:
@@ -211,7 +216,7 @@ class Fates:
             (fate, replica, attempt, state)
             for fate, trial in list(self.jobs)
             for replica, attempt, state in _running(trial)
-            if not any(each == replica for each, _ in fate.killed)
+            if not any(killed_replica == replica for killed_replica, _ in fate.killed)
         ]
         if not candidates:
             return 0

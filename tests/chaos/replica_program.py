@@ -34,8 +34,8 @@ def main() -> int:
 
     def ends_of(name: str) -> list[str]:
         with open(marks) as file:
-            told = [line.split() for line in file]
-        return [each[3] for each in told if each[0] == name and each[2] == "ends"]
+            records = [line.split() for line in file]
+        return [record[3] for record in records if record[0] == name and record[2] == "ends"]
 
     def go(*_: object) -> None:
         time.sleep(plan["slow"].get(replica, 0))

@@ -84,8 +84,8 @@ class Shell:
         """Submit a job of several replicas in the format of the API."""
         if not (self.home / "server.json").exists():
             self.good("server", "start")
-        asked = roles_request(*roles, name=name, **spec)
-        record = self.client.transport.ask("POST", "/trials", TrialRecord, body=asked)
+        job_request = roles_request(*roles, name=name, **spec)
+        record = self.client.transport.ask("POST", "/trials", TrialRecord, body=job_request)
         return self.client.get_trial(record.id)
 
     @property

@@ -57,8 +57,8 @@ def test_downloads_are_sufficient_and_leave_out_equal_files(
     changes = changed_files(old, new)
     wanted = wanted_contents(changes)
     store = {digest(data): data for data in (b"", b"one\n", b"two\n", b"\0bin")}
-    told = with_lines(changes, {name: store[name] for name in wanted})
-    assert not [change for change in told if "not read" in change.note]
+    with_contents = with_lines(changes, {name: store[name] for name in wanted})
+    assert not [change for change in with_contents if "not read" in change.note]
     same = {ref for path, mode, ref, size in old if (path, mode, ref, size) in new}
     elsewhere = {
         file.content
@@ -106,15 +106,17 @@ def test_the_total_download_is_limited_and_the_rest_is_marked() -> None:
     changes = changed_files([], new)
     wanted = wanted_contents(changes)
     assert len(wanted) == number
-    told = with_lines(changes, dict.fromkeys(wanted, b"x\n"))
-    assert [change.note for change in told[-3:]] == ["", *["its lines were not read"] * 2]
+    with_contents = with_lines(changes, dict.fromkeys(wanted, b"x\n"))
+    assert [change.note for change in with_contents[-3:]] == ["", *["its lines were not read"] * 2]
 
 
 def test_a_moved_file_is_a_rename_except_for_empty_files() -> None:
     before = [("a/train.py", "f", "1", 5), ("a/x.py", "f", "1", 5), ("empty", "f", "0", 0)]
     after = [("b/train.py", "f", "1", 5), ("none", "f", "0", 0), ("y.py", "f", "1", 5)]
-    found = [(change.kind, change.old_path, change.path) for change in changed_files(before, after)]
-    assert found == [
+    changes = [
+        (change.kind, change.old_path, change.path) for change in changed_files(before, after)
+    ]
+    assert changes == [
         ("renamed", "a/train.py", "b/train.py"),
         ("removed", "", "empty"),
         ("added", "", "none"),

@@ -23,14 +23,14 @@ _text = st.builds(
 )
 
 
-def patched(before: bytes, found: tuple[str, ...]) -> bytes:
+def patched(before: bytes, diff_text: tuple[str, ...]) -> bytes:
     """Apply a unified diff to a text. Every hunk must fit."""
     old = before.split(b"\n")
     ends_open = old[-1] != b""
     old = old if ends_open else old[:-1]
     new: list[bytes] = []
     position, new_open = 0, ends_open
-    for i, line in enumerate(found):
+    for i, line in enumerate(diff_text):
         if heading := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line):
             start = int(heading[1]) - (heading[2] != "0")
             new += old[position:start]
@@ -38,7 +38,7 @@ def patched(before: bytes, found: tuple[str, ...]) -> bytes:
             assert int(heading[3]) - (heading[4] != "0") == len(new)
             continue
         text = line[1:].encode("utf-8", "surrogateescape")
-        is_open = found[i + 1 : i + 2] == ("\\ No newline at end of file",)
+        is_open = diff_text[i + 1 : i + 2] == ("\\ No newline at end of file",)
         if line[0] in " -":
             assert old[position] == text
             assert is_open == (ends_open and position == len(old) - 1)
@@ -54,10 +54,10 @@ def patched(before: bytes, found: tuple[str, ...]) -> bytes:
 
 @given(_text, _text)
 def test_a_difference_turns_one_text_into_the_other(before: bytes, after: bytes) -> None:
-    found = diff_lines(before, after)
-    assert patched(before, found.lines) == after
-    assert found.added == sum(line.startswith("+") for line in found.lines)
-    assert found.removed == sum(line.startswith("-") for line in found.lines)
+    difference = diff_lines(before, after)
+    assert patched(before, difference.lines) == after
+    assert difference.added == sum(line.startswith("+") for line in difference.lines)
+    assert difference.removed == sum(line.startswith("-") for line in difference.lines)
 
 
 @given(_text)
@@ -79,17 +79,17 @@ def test_the_difference_equals_that_of_the_diff_command(tmp_path: Path) -> None:
     after = before.replace(b"line 3\n", b"").replace(b"line 20\n", b"line 20\nnew\n") + b"open"
     (tmp_path / "a").write_bytes(before)
     (tmp_path / "b").write_bytes(after)
-    told = subprocess.run(
+    completed = subprocess.run(
         ["diff", "-u", "a", "b"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert list(diff_lines(before, after).lines) == told.stdout.splitlines()[2:]
+    assert list(diff_lines(before, after).lines) == completed.stdout.splitlines()[2:]
 
 
 def test_large_files_without_common_lines_are_not_matched() -> None:
     before = b"".join(b"%d\n" % n for n in range(50_000))
     after = b"".join(b"%d\n" % n for n in range(50_000, 0, -1))
-    found = diff_lines(before, after)
-    assert (found.added, found.removed) == (50_000, 50_000)
+    difference = diff_lines(before, after)
+    assert (difference.added, difference.removed) == (50_000, 50_000)
 
 
 def test_a_byte_that_never_occurs_in_text_makes_a_file_binary() -> None:

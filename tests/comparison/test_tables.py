@@ -56,8 +56,8 @@ def test_a_parameter_of_only_some_trials_differs_and_nested_names_have_dots() ->
 def test_columns_with_equal_names_are_distinguished() -> None:
     params = [{"id": 5, "lr": 0.1}, {"id": 6, "lr": 0.2}]
     records = [
-        record(n, params=each, metrics={"lr": summary(0.01), "state": summary(n)})
-        for n, each in enumerate(params, start=1)
+        record(n, params=param, metrics={"lr": summary(0.01), "state": summary(n)})
+        for n, param in enumerate(params, start=1)
     ]
     table = build_table(records)
     assert table.columns == (
@@ -199,7 +199,7 @@ def test_trials_are_compared_by_ids_or_as_objects(home: Path) -> None:
     frame = wl.compare([two, one.id], sort_by="lr")
     assert list(frame["id"]) == [one.id, two.id]
     assert list(wl.compare(iter([two, one]))["lr"]) == [2, 1]
-    for wrong, told in [
+    for wrong, message in [
         ([one.id], "only .* was named"),
         ([], "none was named"),
         ([one, one.id], f"Trial {one.id} is named twice"),
@@ -207,7 +207,7 @@ def test_trials_are_compared_by_ids_or_as_objects(home: Path) -> None:
         ("12", "is not a list of trials"),
         ([one.id, "x"], "'x' is neither a trial"),
     ]:
-        with pytest.raises(wl.InvalidArgument, match=told):
+        with pytest.raises(wl.InvalidArgument, match=message):
             wl.compare(wrong)  # type: ignore[arg-type]
     with pytest.raises(wl.NotFound, match="There is no trial 99999"):
         wl.compare([one, 99999])

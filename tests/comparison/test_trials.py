@@ -31,16 +31,16 @@ def difference_lines(before: TrialRecord, after: TrialRecord) -> list[str]:
 
 
 def test_equal_trials_are_reported_as_equal() -> None:
-    found = diff(record(1, params={"lr": 0.1}), record(2, params={"lr": 0.1}, started=1.0))
-    assert found.is_same and found.is_same_setup
-    assert str(found).splitlines() == [
+    difference = diff(record(1, params={"lr": 0.1}), record(2, params={"lr": 0.1}, started=1.0))
+    assert difference.is_same and difference.is_same_setup
+    assert str(difference).splitlines() == [
         "Trial 1  train  SUCCEEDED  2.5s",
         "Trial 2  train  SUCCEEDED  11.5s",
         "",
         "Nothing differs: same code, arguments, environment, packages, resources, metrics and "
         "outcome.",
     ]
-    assert found.to_dict()["is_same"] is True
+    assert difference.to_dict()["is_same"] is True
 
 
 def test_running_trials_are_reported_as_equal_so_far() -> None:
@@ -69,7 +69,7 @@ def test_the_command_is_shown_if_no_argument_explains_the_difference() -> None:
         "  command  python train.py 'a b' → python train.py c",
     ]
     before, after = (
-        msgspec.structs.replace(each, params={"args": [each.id]}) for each in (before, after)
+        msgspec.structs.replace(side, params={"args": [side.id]}) for side in (before, after)
     )
     assert difference_lines(before, after) == ["Arguments", "  args  [1] → [2]"]
     other = with_role(after, executable=ProcessCall(argv=("python", "other.py", "c")))
@@ -104,8 +104,10 @@ def test_each_of_several_roles_is_shown_with_its_name() -> None:
             for name in names
         )
 
-    found = diff(with_spec(record(), roles=roles(2)), with_spec(record(2), roles=roles(8, "watch")))
-    assert [(change.name, change.before, change.after) for change in found.settings][:3] == [
+    difference = diff(
+        with_spec(record(), roles=roles(2)), with_spec(record(2), roles=roles(8, "watch"))
+    )
+    assert [(change.name, change.before, change.after) for change in difference.settings][:3] == [
         ("actor: replicas", 2, 8),
         ("watch: command", None, "python train.py"),
         ("watch: role", None, "watch"),
@@ -143,13 +145,13 @@ def test_packages_are_shown_as_added_removed_and_changed() -> None:
     assert wanted_lists(before, after) == [one, two, lock]
     blobs = {one: b"numpy==1.26\nold==1\nsame==2\n", two: b"numpy==1.26\nsame==2\n",
              lock: b"numpy==2.1 ; extra\nx==3\n"}  # fmt: skip
-    found = diff(before, after, **blobs)
-    assert [(c.name, c.kind, c.before, c.after) for c in found.packages] == [
+    difference = diff(before, after, **blobs)
+    assert [(c.name, c.kind, c.before, c.after) for c in difference.packages] == [
         ("numpy", "changed", "1.26", "2.1"),
         ("old", "removed", "1", None),
         ("x", "added", None, "3"),
     ]
-    assert "  + x      3" in str(found).splitlines()
+    assert "  + x      3" in str(difference).splitlines()
     assert wanted_lists(before, record(2, provenance=Provenance(packages=one))) == []
 
 
@@ -157,10 +159,10 @@ def test_missing_information_is_reported_without_guesses() -> None:
     one, two = "1" * 64, "2" * 64
     before = with_spec(record(provenance=Provenance(packages=one)), code=Code(tree=one))
     after = with_spec(record(2, provenance=Provenance(packages=two)), code=Code(tree=two))
-    found = diff(before, after, **{one: b"numpy==1\n"})
-    assert found.packages == () and found.code == ()
-    assert not found.is_same
-    assert found.notes == (
+    difference = diff(before, after, **{one: b"numpy==1\n"})
+    assert difference.packages == () and difference.code == ()
+    assert not difference.is_same
+    assert difference.notes == (
         "The code of trial 1 no longer exists, so it is not compared.",
         "The code of trial 2 no longer exists, so it is not compared.",
         "The packages of trial 2 are unknown.",
@@ -246,9 +248,9 @@ def test_code_of_roles_is_compared_role_by_role_if_they_differ() -> None:
     a, b, c = "a" * 64, "b" * 64, "c" * 64
     trees = {a: [("x", "f", a, 1)], b: [("x", "f", b, 1)], c: [("x", "f", c, 1)]}
     materials = Materials(trees=trees, blobs={a: b"1", b: b"2", c: b"3"})
-    found = diff_trials(trial(1, a, b), trial(2, a, c), materials)
-    assert [(change.role, change.path) for change in found.code] == [("actor", "x")]
-    assert "  M x (actor)  +1 -1" in str(found).splitlines()
+    difference = diff_trials(trial(1, a, b), trial(2, a, c), materials)
+    assert [(change.role, change.path) for change in difference.code] == [("actor", "x")]
+    assert "  M x (actor)  +1 -1" in str(difference).splitlines()
     shared = diff_trials(trial(1, a, a), trial(2, b, b), materials)
     assert [(change.role, change.path) for change in shared.code] == [("", "x")]
 

@@ -149,7 +149,7 @@ class MemoryRuntime:
         self.devices: dict[tuple[str, ReplicaId], tuple[int, ...]] = {}
         self.starts: Counter[tuple[str, ReplicaId]] = Counter()
         self.most_alive = 0
-        self.given: dict[tuple[str, ReplicaId], Assignment] = {}
+        self.assignments: dict[tuple[str, ReplicaId], Assignment] = {}
         self.made_for: dict[tuple[str, ReplicaId], Job] = {}
         self.addresses_asked: list[str] = []
         self.last_port = 1000
@@ -158,27 +158,27 @@ class MemoryRuntime:
         self.on_delete = lambda uid, replica: None
         self.stops_at_once = True
 
-    def addresses(self, job, known):
+    def addresses(self, job, assigned):
         with self.lock:
             self.addresses_asked.append(job.uid)
             names = [
                 f"{role.name}-{index}" for role in job.spec.roles for index in range(role.replicas)
             ]
-            found = dict(known)
+            addresses = dict(assigned)
             for name in names:
-                self.last_port += name not in found
-                found.setdefault(name, f"127.0.0.1:{self.last_port}")
-            return found
+                self.last_port += name not in addresses
+                addresses.setdefault(name, f"127.0.0.1:{self.last_port}")
+            return addresses
 
-    def create(self, job, replica, given):
+    def create(self, job, replica, assignment):
         self.on_create(job.uid, replica)
         with self.lock:
             key = (job.uid, replica)
             if key in self.replicas:
                 return
             self.starts[key] += 1
-            self.devices[key] = given.devices
-            self.given[key], self.made_for[key] = given, job
+            self.devices[key] = assignment.devices
+            self.assignments[key], self.made_for[key] = assignment, job
             self.replicas[key] = Replica(id=replica, phase=Phase.PENDING)
             self.most_alive = max(self.most_alive, len(self.alive()))
         self.tell(job.uid)
@@ -186,8 +186,8 @@ class MemoryRuntime:
     def delete(self, job, replica, grace):
         self.on_delete(job.uid, replica)
         with self.lock:
-            found = self.replicas.get((job.uid, replica))
-            if found is None or found.phase.is_final:
+            observed = self.replicas.get((job.uid, replica))
+            if observed is None or observed.phase.is_final:
                 return
             self.put(job.uid, replica, deleting=True)
             if self.stops_at_once:
@@ -199,7 +199,7 @@ class MemoryRuntime:
 
     def list(self, job):
         with self.lock:
-            return [each for (uid, _), each in self.replicas.items() if uid == job.uid]
+            return [replica for (uid, _), replica in self.replicas.items() if uid == job.uid]
 
     def watch(self, callback):
         self.callbacks.append(callback)
@@ -232,7 +232,7 @@ class MemoryRuntime:
 
     def alive(self) -> list[tuple[str, ReplicaId]]:
         with self.lock:
-            return [key for key, each in self.replicas.items() if not each.phase.is_final]
+            return [key for key, replica in self.replicas.items() if not replica.phase.is_final]
 
 
 class Killed(BaseException):

@@ -11,7 +11,7 @@ FIRST, OTHER = ReplicaId("main", 0, 1), ReplicaId("main", 1, 1)
 
 
 def reported_failures(harness):
-    return [each for each in harness.store.events["job-1"] if each.startswith("CreateFailed")]
+    return [line for line in harness.store.events["job-1"] if line.startswith("CreateFailed")]
 
 
 def test_a_controller_stopped_during_a_reconcile_creates_nothing_more():
@@ -50,39 +50,39 @@ def test_a_controller_stopped_during_a_reconcile_deletes_nothing_more():
 
 def lagging(harness):
     """Hide deletes from the view of a runtime, and return the requested ones."""
-    asked = []
-    harness.runtime.delete = lambda uid, replica, grace: asked.append(replica)
-    return asked
+    replicas = []
+    harness.runtime.delete = lambda uid, replica, grace: replicas.append(replica)
+    return replicas
 
 
 def test_no_decision_is_based_on_a_lagging_view():
     harness = ControllerHarness(job(replicas=2))
     harness.work()
     harness.run_all()
-    asked = lagging(harness)
+    replicas = lagging(harness)
     harness.scale(main=1)
     harness.store.change("job-1", stop_requested=True)
     harness.controller.wake("job-1")
     harness.work()
-    assert asked == [OTHER]
+    assert replicas == [OTHER]
     harness.runtime.put("job-1", OTHER, deleting=True)
     harness.runtime.tell("job-1")
     harness.work()
-    assert FIRST in asked
+    assert FIRST in replicas
 
 
 def test_an_unobserved_delete_is_requested_again_after_five_minutes():
     harness = ControllerHarness(job(replicas=2))
     harness.work()
     harness.run_all()
-    asked = lagging(harness)
+    replicas = lagging(harness)
     harness.scale(main=1)
     harness.clock.advance(299.0)
     harness.work()
-    assert asked == [OTHER]
+    assert replicas == [OTHER]
     harness.clock.advance(1.0)
     harness.work()
-    assert asked == [OTHER, OTHER]
+    assert replicas == [OTHER, OTHER]
 
 
 def test_a_replica_created_and_lost_within_one_reconcile_is_recreated_at_once():
@@ -124,8 +124,8 @@ def test_a_failed_create_is_reported_and_retried():
     for _ in range(8):
         harness.work()
         harness.clock.advance(60.0)
-    told = "CreateFailed: starting main-0 attempt 1 failed: no space left on device"
-    assert reported_failures(harness) == [told] * 2
+    message = "CreateFailed: starting main-0 attempt 1 failed: no space left on device"
+    assert reported_failures(harness) == [message] * 2
     assert not harness.status().is_finished
     harness.runtime.on_create = lambda uid, replica: None
     harness.work()
@@ -149,20 +149,20 @@ def test_a_replica_that_cannot_be_created_does_not_block_others():
 def test_after_a_failed_create_the_reconcile_tries_no_other():
     """A webhook that is down takes ten seconds to fail, for each of two hundred replicas."""
     harness = ControllerHarness(job(replicas=200))
-    asked = []
+    indexes = []
 
     def fail(uid, replica):
-        asked.append(replica.index)
+        indexes.append(replica.index)
         raise ConnectionError("the webhook did not answer")
 
     harness.runtime.on_create = fail
     harness.work()
-    assert asked == [0]
+    assert indexes == [0]
     # The next reconcile tries another replica, and a stop does not wait for replicas that were
     # never requested.
     harness.clock.advance(0.005)
     harness.work()
-    assert asked == [0, 1]
+    assert indexes == [0, 1]
     harness.store.change("job-1", stop_requested=True)
     harness.controller.wake("job-1")
     harness.work()
@@ -232,40 +232,40 @@ def test_an_attempt_that_waits_for_its_name_does_not_block_others():
 
 def test_an_attempt_with_a_taken_name_is_retried_on_notification_only():
     harness = ControllerHarness(job())
-    asked = []
+    replicas = []
 
     def held(uid, replica):
-        asked.append(replica)
-        if len(asked) == 1:
+        replicas.append(replica)
+        if len(replicas) == 1:
             raise NameHeld("what was there before is on its way out")
 
     harness.runtime.on_create = held
     harness.work()
     harness.clock.advance(14.0)
     harness.work()
-    assert asked == [FIRST]
+    assert replicas == [FIRST]
     harness.controller.wake("job-1")
     harness.work()
-    assert asked == [FIRST, FIRST]
+    assert replicas == [FIRST, FIRST]
     assert harness.alive() == ["job-1 main-0.1"]
     assert reported_failures(harness) == []
 
 
 def test_a_name_taken_by_an_invisible_object_is_retried_after_a_pause():
     harness = ControllerHarness(job())
-    asked = []
+    replicas = []
 
     def held(uid, replica):
-        asked.append(replica)
-        if len(asked) < 3:
+        replicas.append(replica)
+        if len(replicas) < 3:
             raise NameHeld("something of another's is on its way out", is_notified=False)
 
     harness.runtime.on_create = held
     harness.work()
-    assert asked == [FIRST]
+    assert replicas == [FIRST]
     for _ in range(2):
         harness.clock.advance(0.02)
         harness.work()
-    assert asked == [FIRST] * 3
+    assert replicas == [FIRST] * 3
     assert harness.alive() == ["job-1 main-0.1"]
     assert reported_failures(harness) == []

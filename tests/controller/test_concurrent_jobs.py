@@ -84,10 +84,10 @@ def test_five_hundred_concurrent_jobs_end_correctly(cpus):
     controller = GuardedController(store, runtime, clock, admission=admission, workers=4)
 
     def live():
-        while (found := begun.get()) is not None:
+        while (begun_replica := begun.get()) is not None:
             # The notification arrives before the record: some processes are that fast.
-            until(lambda found=found: found in runtime.replicas)
-            live_out(runtime, *found)
+            until(lambda begun_replica=begun_replica: begun_replica in runtime.replicas)
+            live_out(runtime, *begun_replica)
 
     lives = [threading.Thread(target=live) for _ in range(3)]
     for thread in lives:
@@ -137,8 +137,8 @@ def test_controllers_killed_at_any_moment_lose_and_repeat_nothing(seed):
     store.before_save = runtime.on_create = runtime.on_delete = perhaps_die
     create, save = runtime.create, store.save
 
-    def create_and_perhaps_die(job, replica, given):
-        create(job, replica, given)
+    def create_and_perhaps_die(job, replica, assignment):
+        create(job, replica, assignment)
         perhaps_die()
 
     def save_and_perhaps_die(*arguments):

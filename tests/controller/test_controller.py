@@ -134,12 +134,12 @@ def test_a_controller_killed_around_a_create_creates_nothing_twice(moment):
     harness = ControllerHarness(job(replicas=3))
     create = harness.runtime.create
 
-    def die(job, replica, given):
+    def die(job, replica, assignment):
         if replica.index == 1:
             if moment == "after":
-                create(job, replica, given)
+                create(job, replica, assignment)
             raise Killed
-        create(job, replica, given)
+        create(job, replica, assignment)
 
     harness.runtime.create = die
     with pytest.raises(Killed):
@@ -229,8 +229,8 @@ def test_the_resync_slows_down_with_a_store_that_drops_pending_phases():
     def load_as_running(uid):
         status = harness.status(uid)
         replicas = tuple(
-            msgspec.structs.replace(each, phase=each.phase and Phase.RUNNING)
-            for each in status.replicas
+            msgspec.structs.replace(replica, phase=replica.phase and Phase.RUNNING)
+            for replica in status.replicas
         )
         harness.store.change(uid, replicas=replicas)
         return load(uid)

@@ -74,7 +74,7 @@ class Queues(RuleBasedStateMachine):
     def wait(self, seconds):
         self.clock.advance(seconds)
         len(self.queue)  # a `get` fires due timers
-        for key, due in sorted(self.due.items(), key=lambda each: (each[1], each[0])):
+        for key, due in sorted(self.due.items(), key=lambda entry: (entry[1], entry[0])):
             if due <= self.clock.now():
                 del self.due[key]
                 self.want(key)
@@ -151,9 +151,11 @@ class Expecting(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0, 1.0, 150.0, 300.0]), view=VIEWS)
     def look(self, seconds, view):
         self.now += seconds
-        for each in view:
-            self.creates.discard(each.id)
-        lives = {each.id for each in view if not each.phase.is_final and not each.deleting}
+        for replica in view:
+            self.creates.discard(replica.id)
+        lives = {
+            replica.id for replica in view if not replica.phase.is_final and not replica.deleting
+        }
         self.deletes &= lives
         wait = self.expectations.outstanding("job", view, self.now)
         is_met = not self.creates and not self.deletes
@@ -165,7 +167,7 @@ class Expecting(RuleBasedStateMachine):
         assert self.expectations.outstanding("other", view, self.now) == 0.0
 
 
-ASKED = st.fixed_dictionaries({"chief": st.integers(0, 1), "worker": st.integers(0, 5)})
+SIZES_BY_ROLE = st.fixed_dictionaries({"chief": st.integers(0, 1), "worker": st.integers(0, 5)})
 MACHINE = Capacity(cpus=6, memory=0, devices=tuple(Device(index=n, kind="t4") for n in range(4)))
 
 
@@ -186,32 +188,32 @@ class Admissions(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.queue = AdmissionQueue(MACHINE)
-        self.asked: dict[str, JobSpec] = {}
+        self.specs: dict[str, JobSpec] = {}
         self.has: dict[str, dict[str, int]] = {}
         self.devices: dict[str, dict] = {}
 
     def created(self, key):
         return "abcd".index(key)
 
-    @rule(key=KEYS, sizes=ASKED, gpus=st.booleans())
+    @rule(key=KEYS, sizes=SIZES_BY_ROLE, gpus=st.booleans())
     def ask(self, key, sizes, gpus):
         """A job arrives or requests another size. The needs of a replica stay the same."""
-        if key in self.asked:
-            gpus = self.asked[key].roles[1].resources.accelerator is not None
-        self.asked[key] = spec_of(sizes, gpus)
-        self.queue.submit(key, self.asked[key], priority=0, created=self.created(key))
+        if key in self.specs:
+            gpus = self.specs[key].roles[1].resources.accelerator is not None
+        self.specs[key] = spec_of(sizes, gpus)
+        self.queue.submit(key, self.specs[key], priority=0, created=self.created(key))
 
     @rule()
     def let_in(self):
-        before = {key: self.queue.explain(key) for key in self.asked}
+        before = {key: self.queue.explain(key) for key in self.specs}
         for key in self.queue.admit_waiting():
             assert before[key] is not None, "it was let in and had not waited"
-            sizes = {role.name: role.replicas for role in self.asked[key].roles}
+            sizes = {role.name: role.replicas for role in self.specs[key].roles}
             has = self.has.get(key, {})
             self.has[key] = {name: max(size, has.get(name, 0)) for name, size in sizes.items()}
             devices = self.queue.devices(key)
-            for place, given in self.devices.get(key, {}).items():
-                assert devices[place] == given, "a replica that runs got other devices"
+            for place, assigned in self.devices.get(key, {}).items():
+                assert devices[place] == assigned, "a replica that runs got other devices"
             self.devices[key] = devices
 
     @rule(key=KEYS)
@@ -219,22 +221,22 @@ class Admissions(RuleBasedStateMachine):
         """The surplus replicas of a smaller job are gone."""
         if key not in self.has:
             return
-        most = {role.name: role.replicas for role in self.asked[key].roles}
-        self.queue.shrink(key, self.asked[key], most)
+        most = {role.name: role.replicas for role in self.specs[key].roles}
+        self.queue.shrink(key, self.specs[key], most)
         self.has[key] = {name: min(size, most[name]) for name, size in self.has[key].items()}
         self.devices[key] = self.queue.devices(key)
 
     @rule(key=KEYS)
     def leave(self, key):
         self.queue.release(key)
-        for memory in (self.asked, self.has, self.devices):
+        for memory in (self.specs, self.has, self.devices):
             memory.pop(key, None)
 
     @rule()
     def die(self):
         """Start another process, which knows only the records."""
         self.queue = AdmissionQueue(MACHINE)
-        for key, spec in self.asked.items():
+        for key, spec in self.specs.items():
             if key in self.has:
                 gpus = spec.roles[1].resources.accelerator is not None
                 held = spec_of(self.has[key], gpus)
@@ -246,9 +248,9 @@ class Admissions(RuleBasedStateMachine):
         for key in "abcd":
             room = self.queue.allocation_of(key)
             assert (room.sizes if room else None) == self.has.get(key)
-            asks = key in self.asked and (
+            asks = key in self.specs and (
                 key not in self.has
-                or any(role.replicas > self.has[key][role.name] for role in self.asked[key].roles)
+                or any(role.replicas > self.has[key][role.name] for role in self.specs[key].roles)
             )
             assert self.queue.is_waiting(key) == asks
             assert (self.queue.explain(key) is not None) == asks
@@ -258,14 +260,14 @@ class Admissions(RuleBasedStateMachine):
         used = sum(has["chief"] * 0.5 + has["worker"] for has in self.has.values())
         assert used <= MACHINE.cpus
         assert self.queue.free().cpus == MACHINE.cpus - used
-        given = [
-            index for each in self.devices.values() for some in each.values() for index in some
+        indexes = [
+            index for device in self.devices.values() for some in device.values() for index in some
         ]
-        assert len(given) == len(set(given))
-        free = {each.index for each in self.queue.free().devices}
-        assert free == {0, 1, 2, 3} - set(given)
+        assert len(indexes) == len(set(indexes))
+        free = {device.index for device in self.queue.free().devices}
+        assert free == {0, 1, 2, 3} - set(indexes)
         for key, has in self.has.items():
-            wants = self.asked[key].roles[1].resources.accelerator is not None
+            wants = self.specs[key].roles[1].resources.accelerator is not None
             places = {("worker", index) for index in range(has["worker"])} if wants else set()
             assert set(self.devices[key]) == places
 
@@ -273,7 +275,7 @@ class Admissions(RuleBasedStateMachine):
     def the_first_job_that_fits_is_admitted(self):
         """The first job that still waits after a pass does not fit into the free capacity."""
         self.let_in()
-        for key in sorted(self.asked, key=self.created):
+        for key in sorted(self.specs, key=self.created):
             waits = self.queue.explain(key)
             if waits is None:
                 continue

@@ -348,7 +348,7 @@ def test_addresses_are_recorded_before_anything_is_created_and_stay():
     harness.work()
     first = {"main-0": "127.0.0.1:1001", "main-1": "127.0.0.1:1002"}
     assert on_record == [first, first]
-    assert harness.runtime.given["job-1", ReplicaId("main", 1, 1)].addresses == first
+    assert harness.runtime.assignments["job-1", ReplicaId("main", 1, 1)].addresses == first
     for _ in range(3):
         harness.controller.wake("job-1")
         harness.work()
@@ -359,7 +359,7 @@ def test_addresses_are_recorded_before_anything_is_created_and_stay():
     assert harness.runtime.addresses_asked == ["job-1"] * 2
     harness.suspend()
     harness.suspend(suspend=False)
-    assert harness.runtime.given["job-1", ReplicaId("main", 0, 2)].addresses["main-0"] == (
+    assert harness.runtime.assignments["job-1", ReplicaId("main", 0, 2)].addresses["main-0"] == (
         "127.0.0.1:1001"
     )
     assert harness.runtime.addresses_asked == ["job-1"] * 2
@@ -388,7 +388,7 @@ def test_unavailable_addresses_are_reported_and_requested_again():
     harness = ControllerHarness()
     ask = harness.runtime.addresses
 
-    def fail(job, known):
+    def fail(job, assigned):
         raise OSError("no free port")
 
     harness.runtime.addresses = fail
@@ -399,13 +399,13 @@ def test_unavailable_addresses_are_reported_and_requested_again():
     for _ in range(8):
         harness.work()
         harness.clock.advance(60.0)
-    told = "AddressesFailed: finding addresses for the replicas failed: no free port"
-    assert harness.store.events["job-1"].count(told) == 2
+    message = "AddressesFailed: finding addresses for the replicas failed: no free port"
+    assert harness.store.events["job-1"].count(message) == 2
     assert harness.alive() == []
     harness.runtime.addresses = ask
     harness.work()
     assert harness.alive() == names(2)
-    assert set(harness.runtime.given["job-1", ReplicaId("main", 0, 1)].addresses) == {
+    assert set(harness.runtime.assignments["job-1", ReplicaId("main", 0, 1)].addresses) == {
         "main-0",
         "main-1",
     }
@@ -413,9 +413,9 @@ def test_unavailable_addresses_are_reported_and_requested_again():
 
 def environment_of(harness, name):
     """The framework's environment for the newest attempt of a replica."""
-    key = max(each for each in harness.runtime.given if str(each[1]).startswith(f"{name}."))
-    made, given = harness.runtime.made_for[key], harness.runtime.given[key]
-    members = build_cluster(made.spec, given.addresses)
+    key = max(key for key in harness.runtime.assignments if str(key[1]).startswith(f"{name}."))
+    made, assignment = harness.runtime.made_for[key], harness.runtime.assignments[key]
+    members = build_cluster(made.spec, assignment.addresses)
     me = members.member(key[1].role, key[1].index)
     return find_framework(made.spec.framework).environment(members, me)
 
@@ -521,8 +521,8 @@ def test_a_controller_killed_anywhere_while_scaling_repeats_and_loses_nothing(fa
     assert sorted(harness.status().devices) == ["main-0", "main-1"]
     free = harness.controller.admission.free()
     assert len(free.devices) == 2
-    held = [index for given in harness.status().devices.values() for index in given]
-    assert sorted([*held, *(each.index for each in free.devices)]) == [0, 1, 2, 3]
+    held = [index for indexes in harness.status().devices.values() for index in indexes]
+    assert sorted([*held, *(device.index for device in free.devices)]) == [0, 1, 2, 3]
     harness.run_all()
     assert harness.store.state("job-1") is TrialState.RUNNING
     assert harness.status().restarts == 0

@@ -89,11 +89,11 @@ def report_names(number: int) -> str:
 
 
 @wl.run(cpus=0.05)
-def report_at_once(threads: int, forks: int, each: int) -> None:
+def report_at_once(threads: int, forks: int, points: int) -> None:
     """Report from threads of several processes at once."""
 
     def run(first: int) -> None:
-        for n in range(each):
+        for n in range(points):
             wl.report(n, n=first + n, text_that_makes_it_longer=0.1)
 
     def run_threads() -> None:

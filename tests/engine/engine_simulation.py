@@ -97,16 +97,18 @@ class World:
         return list(self.replicas.values())
 
     def apply(self, decision: Decision) -> None:
-        for each in decision.delete:
-            if each not in self.replicas:
+        for replica in decision.delete:
+            if replica not in self.replicas:
                 continue
             if not self.keeps_ended:
-                del self.replicas[each]
-            elif not self.replicas[each].phase.is_final:
-                self.put(each, phase=Phase.FAILED, exit_code=143, reason="Stopped", ended=self.now)
-        for each in decision.create:
-            self.created.append(each)
-            self.replicas.setdefault(each, Replica(id=each, phase=Phase.PENDING))
+                del self.replicas[replica]
+            elif not self.replicas[replica].phase.is_final:
+                self.put(
+                    replica, phase=Phase.FAILED, exit_code=143, reason="Stopped", ended=self.now
+                )
+        for replica in decision.create:
+            self.created.append(replica)
+            self.replicas.setdefault(replica, Replica(id=replica, phase=Phase.PENDING))
 
     def settle(self, looks: int = 5) -> None:
         """Reconcile until nothing is left to do."""
@@ -123,19 +125,19 @@ class World:
         return derive_state(self.status)
 
     def condition(self, kind: ConditionType) -> Condition:
-        found = self.status.condition(kind)
-        assert found is not None, kind
-        return found
+        condition = self.status.condition(kind)
+        assert condition is not None, kind
+        return condition
 
     @property
     def failure(self) -> tuple[str, str]:
-        found = self.condition(ConditionType.FAILED)
-        assert found.status
-        return found.reason, found.message
+        condition = self.condition(ConditionType.FAILED)
+        assert condition.status
+        return condition.reason, condition.message
 
     @property
     def alive(self) -> list[str]:
-        return sorted(str(each.id) for each in self.seen if not each.phase.is_final)
+        return sorted(str(replica.id) for replica in self.seen if not replica.phase.is_final)
 
 
 def started(spec: JobSpec, **options: bool) -> World:

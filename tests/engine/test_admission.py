@@ -34,16 +34,18 @@ def wants(key, cpus=1.0, memory=0, gpus=0, kind="gpu", **options):
 
 
 def runs(waiting, *devices):
-    given = {("main", 0): devices} if devices else {}
-    return Allocation(key=waiting.key, demand=waiting.demand, order=waiting.order, devices=given)
+    devices_by_role = {("main", 0): devices} if devices else {}
+    return Allocation(
+        key=waiting.key, demand=waiting.demand, order=waiting.order, devices=devices_by_role
+    )
 
 
 def in_order(*waiting):
-    return sorted(waiting, key=lambda each: each.order)
+    return sorted(waiting, key=lambda job: job.order)
 
 
 def admitted(waiting, running, capacity):
-    return [each.key for each in admit(waiting, running, capacity).admitted]
+    return [job.key for job in admit(waiting, running, capacity).admitted]
 
 
 def test_all_replicas_of_a_job_are_admitted_together_or_none():
@@ -125,13 +127,13 @@ def test_devices_are_assigned_by_kind_and_never_twice():
         wants("b", gpus=1, kind="a100", created=2),
         wants("c", gpus=1, kind="gpu", created=3),
     )
-    given_devices = [each.devices["main", 0] for each in admit(jobs, [], capacity).admitted]
+    given_devices = [job.devices["main", 0] for job in admit(jobs, [], capacity).admitted]
     assert given_devices == [(2,), (1,), (0,)]
 
 
 def test_a_replica_that_needs_a_certain_device_chooses_before_one_that_takes_any():
     needs = [Need("a", 0, "gpu", 1), Need("b", 0, "t4", 1)]
-    devices = {each.index: each for each in gpus("t4", "a100")}
+    devices = {device.index: device for device in gpus("t4", "a100")}
     assert assign_devices(needs, devices) == {("a", 0): (1,), ("b", 0): (0,)}
 
 
@@ -141,15 +143,15 @@ def test_a_machine_smaller_than_its_running_jobs_admits_no_job():
 
 
 def test_equal_jobs_behind_a_refused_one_are_skipped():
-    asked = []
+    numbers = []
 
     def line():
         for number in range(100_000):
-            asked.append(number)
+            numbers.append(number)
             yield wants(str(number), created=number)
 
     admit(line(), [], machine(cpus=2), shapes=1)
-    assert len(asked) == 3
+    assert len(numbers) == 3
 
 
 DEMANDS = st.builds(
@@ -172,26 +174,26 @@ def test_no_missing_capacity_is_assigned_and_the_head_waits_for_no_later_job(
 ):
     capacity = machine(cpus=4, memory=20, devices=gpus("a100", "t4", "a100"))
     jobs = [
-        WaitingJob(key=str(n), demand=each.demand, priority=priority, created=n)
-        for n, (each, priority) in enumerate(zip(demands, priorities, strict=False))
+        WaitingJob(key=str(n), demand=demand.demand, priority=priority, created=n)
+        for n, (demand, priority) in enumerate(zip(demands, priorities, strict=False))
     ]
     running = list(admit(in_order(*jobs[:split]), [], capacity).admitted)
-    taken = {each.key for each in running}
-    waiting = in_order(*(each for each in jobs if each.key not in taken))
-    shapes = len({each.demand for each in waiting})
+    taken = {job.key for job in running}
+    waiting = in_order(*(job for job in jobs if job.key not in taken))
+    shapes = len({job.demand for job in waiting})
     result = admit(waiting, running, capacity, shapes=shapes)
     assert result == admit(waiting, running, capacity)
     everyone = running + list(result.admitted)
-    assert sum(each.demand.millicpus for each in everyone) <= 4000
-    assert sum(each.demand.memory for each in everyone) <= 20
-    devices = [index for each in everyone for some in each.devices.values() for index in some]
+    assert sum(job.demand.millicpus for job in everyone) <= 4000
+    assert sum(job.demand.memory for job in everyone) <= 20
+    devices = [index for job in everyone for some in job.devices.values() for index in some]
     assert len(set(devices)) == len(devices)
-    let_in = {each.key for each in result.admitted}
-    refused = [each for each in waiting if each.key not in let_in]
-    heads = [each for each in refused if FreeCapacity(capacity).assign(each.demand) is not None]
+    let_in = {job.key for job in result.admitted}
+    refused = [job for job in waiting if job.key not in let_in]
+    heads = [job for job in refused if FreeCapacity(capacity).assign(job.demand) is not None]
     if heads:
-        passed = [each for each in result.admitted if each.order > heads[0].order]
-        before = [each for each in running if each.order > heads[0].order]
+        passed = [job for job in result.admitted if job.order > heads[0].order]
+        before = [job for job in running if job.order > heads[0].order]
         if passed:
             assert FreeCapacity(capacity, before + passed).assign(heads[0].demand) is not None
 
@@ -223,8 +225,8 @@ def test_a_queued_job_names_its_reason_and_its_position(waiting, position, text)
 
 
 def needing(replicas=1, accelerator=None, **resources):
-    asked = Resources(accelerator=accelerator, **resources)
-    return job(role("worker", replicas, resources=asked))
+    demand = Resources(accelerator=accelerator, **resources)
+    return job(role("worker", replicas, resources=demand))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +268,7 @@ def test_a_job_can_always_be_moved_right_ahead_of_another(data: st.DataObject) -
     line.sort()
     for _ in range(data.draw(st.integers(1, 30))):
         moved, target = data.draw(st.permutations(line))[:2]
-        rest = [each for each in line if each != moved]
+        rest = [key for key in line if key != moved]
         at = rest.index(target)
         priority, age, moves = order_ahead(target, rest[at - 1] if at else None, int(moved[3]))
         new = (-priority, age, moves, moved[3])

@@ -15,7 +15,7 @@ def test_a_job_goes_from_queued_to_succeeded():
     assert world.status.holds(ConditionType.QUEUED)
 
     world.status = type(world.status)(conditions=world.status.conditions, admitted=True)
-    assert [str(each) for each in world.reconcile().create] == ["main-0.1"]
+    assert [str(replica) for replica in world.reconcile().create] == ["main-0.1"]
     assert not world.status.holds(ConditionType.QUEUED)
     assert world.state is TrialState.STARTING
     assert world.status.start_time == world.now
@@ -103,5 +103,5 @@ def test_conditions_always_have_the_same_order():
     world = started(job(role("main", restart_policy=RestartPolicy.ON_FAILURE)))
     world.end("main-0", 1)
     world.reconcile()
-    order = [each.type for each in world.status.conditions]
+    order = [condition.type for condition in world.status.conditions]
     assert order == sorted(order, key=list(ConditionType).index)

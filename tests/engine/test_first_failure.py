@@ -110,7 +110,7 @@ def test_with_job_scope_the_first_failure_causes_the_restart():
     world.reconcile()
     message = world.condition(ConditionType.RESTARTING).message
     assert message == ("worker-2 (attempt 1) was killed by SIGKILL (exit code 137); restart 1 of 6")
-    assert [each.restarts for each in world.status.replicas] == [0, 0, 1]
+    assert [replica.restarts for replica in world.status.replicas] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -287,8 +287,8 @@ def test_rank_0_is_decisive_for_a_success(roles, framework, decisive):
         *(role(name, count, service=name == "ps") for name, count in roles), framework=framework
     )
     world = started(spec)
-    for each in list(world.replicas):
-        end_at(world, f"{each.role}-{each.index}", 2000.0 - each.index, 0)
+    for replica in list(world.replicas):
+        end_at(world, f"{replica.role}-{replica.index}", 2000.0 - replica.index, 0)
     world.reconcile()
     assert world.state is TrialState.SUCCEEDED
     assert world.status.decisive == ReplicaId(decisive, 0, 1)
@@ -310,15 +310,15 @@ def test_an_end_without_a_failed_attempt_has_no_decisive_one(why):
 
 def test_the_message_of_a_single_replica_names_only_its_attempt():
     world = started(job(role("main", restart_policy=ON_FAILURE), backoff_limit=2))
-    said = []
+    messages = []
     for _ in range(3):
         world.end("main-0", 1)
         world.reconcile()
-        found = world.status.condition(ConditionType.FAILED)
-        said.append((found or world.condition(ConditionType.RESTARTING)).message)
+        condition = world.status.condition(ConditionType.FAILED)
+        messages.append((condition or world.condition(ConditionType.RESTARTING)).message)
         world.reconcile(after=5)
         world.run_all()
-    assert said == [
+    assert messages == [
         "exit code 1; restart 1 of 2",
         "exit code 1 in attempt 2; restart 2 of 2",
         "exit code 1 in attempt 3; restarted twice, which is the limit",

@@ -25,7 +25,7 @@ def test_every_case_has_a_test():
         for room in ("engine", "controller")
         for path in (tests / room).glob("*.py")
     ]
-    marked = {int(each) for text in texts for each in re.findall(r"mark\.case\((\d+)\)", text)}
+    marked = {int(match) for text in texts for match in re.findall(r"mark\.case\((\d+)\)", text)}
     assert marked == set(range(1, 15))
 
 
@@ -47,7 +47,7 @@ def cluster(policy, **options):
 @pytest.mark.parametrize("policy", RETRYING)
 def test_a_killed_chief_or_worker_restarts_alone(policy, victim):
     world = started(cluster(policy))
-    others = [each for each in world.alive if not each.startswith(victim)]
+    others = [replica for replica in world.alive if not replica.startswith(victim)]
     world.end(victim, 137, reason="Signal")
     world.reconcile()
     assert world.state is TrialState.RESTARTING
@@ -105,7 +105,7 @@ def test_an_orphan_is_adopted(phase):
     world = World(job(role("worker", 2)))
     world.put(ReplicaId("worker", 1, 3), phase=phase)
     assert world.reconcile().create == (ReplicaId("worker", 0, 1),)
-    assert [each.attempt for each in world.status.replicas] == [1, 3]
+    assert [replica.attempt for replica in world.status.replicas] == [1, 3]
 
 
 # 11: ended while it starts

@@ -63,8 +63,8 @@ class Histories(RuleBasedStateMachine):
         self.world.now += after
         decision = self.judged()
         self.world.status = decision.status
-        for each in decision.create:
-            self.started_as[each] = sizes_of(self.world.present)
+        for replica in decision.create:
+            self.started_as[replica] = sizes_of(self.world.present)
         self.carry_out(decision)
 
     @rule()
@@ -84,18 +84,18 @@ class Histories(RuleBasedStateMachine):
         self.check_the_cause(decision.status)
         assert len(set(decision.create)) == len(decision.create)
         assert len(set(decision.delete)) == len(decision.delete)
-        for each in decision.create:
-            assert each.index < world.status.sizes[each.role], "it has no room"
+        for replica in decision.create:
+            assert replica.index < world.status.sizes[replica.role], "it has no room"
             assert world.status.admitted
             assert not world.spec.suspend
             assert not world.status.stop_requested
-            assert each not in world.replicas, "it was created twice"
+            assert replica not in world.replicas, "it was created twice"
             for other in world.seen:
-                if (other.id.role, other.id.index) == (each.role, each.index):
+                if (other.id.role, other.id.index) == (replica.role, replica.index):
                     assert other.phase.is_final, "its place is still taken"
                     assert not other.deleting, "its place is still taken"
-        for each in decision.delete:
-            assert not world.replicas[each].deleting, "it was asked to stop already"
+        for replica in decision.delete:
+            assert not world.replicas[replica].deleting, "it was asked to stop already"
         if decision.requeue_after is not None:
             assert decision.requeue_after > 0
         return decision
@@ -107,9 +107,9 @@ class Histories(RuleBasedStateMachine):
         twice = decide(spec, decision.status, world.seen, world.now)
         assert twice.status == decision.status
         assert twice.create == decision.create
-        lives = lambda each: not world.replicas[each].phase.is_final  # noqa: E731
+        lives = lambda replica_id: not world.replicas[replica_id].phase.is_final  # noqa: E731
         assert sorted(filter(lives, twice.delete)) == sorted(filter(lives, decision.delete))
-        assert not {each.reason for each in twice.events} - {"ReplicaStopping"}
+        assert not {event.reason for event in twice.events} - {"ReplicaStopping"}
 
     def check_the_cause(self, after):
         """No permanent failure is earlier than the one that is named as the cause."""
@@ -118,56 +118,58 @@ class Histories(RuleBasedStateMachine):
             return
         blamed = world.replicas[after.decisive]
         assert blamed.phase is Phase.FAILED
-        histories = {(each.role, each.index): each for each in after.replicas}
-        for each in world.seen:
-            history = histories.get((each.id.role, each.id.index))
+        histories = {(replica.role, replica.index): replica for replica in after.replicas}
+        for candidate in world.seen:
+            history = histories.get((candidate.id.role, candidate.id.index))
             is_judged = (
                 history is not None
-                and history.attempt == each.id.attempt
+                and history.attempt == candidate.id.attempt
                 and history.not_before is None
                 and history.phase is Phase.FAILED
-                and each.reason != "Stopped"
-                and each.ended is not None
+                and candidate.reason != "Stopped"
+                and candidate.ended is not None
             )
-            policy = world.spec.role(each.id.role).restart_policy
-            if is_judged and exit_verdict(policy, each.exit_code) is Verdict.FAILED:
-                assert each.ended >= blamed.ended, "another one failed before"
+            policy = world.spec.role(candidate.id.role).restart_policy
+            if is_judged and exit_verdict(policy, candidate.exit_code) is Verdict.FAILED:
+                assert candidate.ended >= blamed.ended, "another one failed before"
 
     def carry_out(self, decision):
         if not self.slow_deletes:
             self.world.apply(decision)
             return
-        for each in decision.delete:
-            if not self.world.keeps_ended or not self.world.replicas[each].phase.is_final:
-                self.world.put(each, deleting=True)
+        for replica in decision.delete:
+            if not self.world.keeps_ended or not self.world.replicas[replica].phase.is_final:
+                self.world.put(replica, deleting=True)
         self.world.apply(msgspec.structs.replace(decision, delete=()))
 
     # Events of the runtime
 
     def pick(self, number, accept):
-        found = [each for each in self.world.seen if accept(each)]
-        return found[number % len(found)].id if found else None
+        accepted = [replica for replica in self.world.seen if accept(replica)]
+        return accepted[number % len(accepted)].id if accepted else None
 
     @rule(number=PICK)
     def one_runs(self, number):
-        if name := self.pick(number, lambda each: each.phase is Phase.PENDING):
+        if name := self.pick(number, lambda replica: replica.phase is Phase.PENDING):
             self.world.put(name, phase=Phase.RUNNING, started=self.world.now)
 
     @rule()
     def all_run(self):
-        for each in self.world.seen:
-            if each.phase is Phase.PENDING:
-                self.world.put(each.id, phase=Phase.RUNNING, started=self.world.now)
+        for replica in self.world.seen:
+            if replica.phase is Phase.PENDING:
+                self.world.put(replica.id, phase=Phase.RUNNING, started=self.world.now)
 
     @rule(number=PICK, exit_code=EXIT_CODES)
     def one_ends(self, number, exit_code):
-        if name := self.pick(number, lambda each: not each.phase.is_final and not each.deleting):
+        if name := self.pick(
+            number, lambda replica: not replica.phase.is_final and not replica.deleting
+        ):
             phase = Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED
             self.world.put(name, phase=phase, exit_code=exit_code, ended=self.world.now)
 
     @rule(number=PICK)
     def one_cannot_be_told_of(self, number):
-        if name := self.pick(number, lambda each: each.phase is Phase.RUNNING):
+        if name := self.pick(number, lambda replica: replica.phase is Phase.RUNNING):
             self.world.put(name, phase=Phase.UNKNOWN)
 
     @rule(number=PICK)
@@ -177,13 +179,13 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=PICK)
     def one_is_deleted_by_hand(self, number):
-        accept = lambda each: not each.phase.is_final  # noqa: E731
+        accept = lambda replica: not replica.phase.is_final  # noqa: E731
         if not self.world.keeps_ended and (name := self.pick(number, accept)):
             self.world.put(name, deleting=True)
 
     @rule(number=PICK)
     def one_is_doubled(self, number):
-        if name := self.pick(number, lambda each: each.phase is Phase.RUNNING):
+        if name := self.pick(number, lambda replica: replica.phase is Phase.RUNNING):
             twin = ReplicaId(name.role, name.index, name.attempt + 1)
             if twin not in self.world.replicas:
                 self.world.put(twin, phase=Phase.RUNNING, started=self.world.now)
@@ -206,8 +208,8 @@ class Histories(RuleBasedStateMachine):
     @rule(size=st.integers(0, 4))
     def scale(self, size):
         roles = tuple(
-            msgspec.structs.replace(each, replicas=size) if each.name == "worker" else each
-            for each in self.world.spec.roles
+            msgspec.structs.replace(role, replicas=size) if role.name == "worker" else role
+            for role in self.world.spec.roles
         )
         self.world.spec = msgspec.structs.replace(self.world.spec, roles=roles)
         generation = self.world.status.generation + 1
@@ -220,8 +222,8 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def give_room(self):
         """Admit the job, or let it grow to its requested size."""
-        has, asked = self.world.status.sizes, sizes_of(self.world.spec)
-        sizes = {name: max(size, has.get(name, 0)) for name, size in asked.items()}
+        has, requested = self.world.status.sizes, sizes_of(self.world.spec)
+        sizes = {name: max(size, has.get(name, 0)) for name, size in requested.items()}
         self.world.status = msgspec.structs.replace(self.world.status, admitted=True, sizes=sizes)
 
     @precondition(lambda self: not self.world.status.is_finished)
@@ -265,7 +267,7 @@ class Histories(RuleBasedStateMachine):
     def restarts_are_counted_and_limited(self):
         status = self.world.status
         assert status.restarts <= self.world.spec.backoff_limit
-        assert status.restarts == sum(each.restarts for each in status.replicas)
+        assert status.restarts == sum(replica.restarts for replica in status.replicas)
 
     @invariant()
     def conditions_never_go_back_in_time(self):
@@ -281,9 +283,9 @@ class Histories(RuleBasedStateMachine):
                 assert was == now_is
             if was.status == now_is.status:
                 assert was.last_transition == now_is.last_transition
-        attempts = {(each.role, each.index): each.attempt for each in new.replicas}
-        for each in old.replicas:
-            assert attempts.get((each.role, each.index), 0) >= each.attempt
+        attempts = {(replica.role, replica.index): replica.attempt for replica in new.replicas}
+        for old_replica in old.replicas:
+            assert attempts.get((old_replica.role, old_replica.index), 0) >= old_replica.attempt
         assert new.restarts >= old.restarts
         if old.is_finished:
             changed = msgspec.structs.replace(new, settled=old.settled)
@@ -302,7 +304,7 @@ class Histories(RuleBasedStateMachine):
             if decision.is_idle and world.status == before:
                 break
             if world.keeps_ended and world.status.is_finished and not decision.create:
-                ended = [world.replicas[each].phase.is_final for each in decision.delete]
+                ended = [world.replicas[replica].phase.is_final for replica in decision.delete]
                 if all(ended) and world.status == before:
                     break  # ended replicas that are always reported are always deleted
         else:
@@ -312,7 +314,11 @@ class Histories(RuleBasedStateMachine):
         if not world.status.admitted and not world.status.is_finished:
             return
         self.check_that_all_replicas_have_the_current_size(world)
-        places = [(each.id.role, each.id.index) for each in world.seen if not each.phase.is_final]
+        places = [
+            (replica.id.role, replica.id.index)
+            for replica in world.seen
+            if not replica.phase.is_final
+        ]
         assert len(set(places)) == len(places), "two attempts of one replica live"
         wanted = sizes_of(world.present)
         assert all(index < wanted[name] for name, index in places), "a stray lives"
@@ -320,18 +326,18 @@ class Histories(RuleBasedStateMachine):
     def check_that_all_replicas_have_the_current_size(self, world):
         if world.spec.restart_scope is RestartScope.REPLICA or world.status.is_finished:
             return
-        for each in world.seen:
-            if not each.phase.is_final and each.id in self.started_as:
-                assert self.started_as[each.id] == sizes_of(world.present)
+        for replica in world.seen:
+            if not replica.phase.is_final and replica.id in self.started_as:
+                assert self.started_as[replica.id] == sizes_of(world.present)
 
 
 def finish_deletes(world):
-    for each in world.seen:
-        if each.deleting and world.keeps_ended:
-            phase = each.phase if each.phase.is_final else Phase.FAILED
-            world.put(each.id, phase=phase, deleting=False, reason="Stopped", exit_code=143)
-        elif each.deleting:
-            del world.replicas[each.id]
+    for replica in world.seen:
+        if replica.deleting and world.keeps_ended:
+            phase = replica.phase if replica.phase.is_final else Phase.FAILED
+            world.put(replica.id, phase=phase, deleting=False, reason="Stopped", exit_code=143)
+        elif replica.deleting:
+            del world.replicas[replica.id]
 
 
 TestHistories = pytest.mark.case(14)(Histories.TestCase)

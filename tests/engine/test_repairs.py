@@ -18,7 +18,7 @@ def test_a_controller_killed_between_create_and_status_write_creates_nothing_twi
     world = World(job(role("worker", 2)))
     world.apply(world.decide())  # executed, but never stored
     assert world.reconcile().create == ()
-    assert [each.attempt for each in world.status.replicas] == [1, 1]
+    assert [replica.attempt for replica in world.status.replicas] == [1, 1]
     world.run_all()
     assert world.state is TrialState.RUNNING
 
@@ -155,6 +155,8 @@ def test_a_decision_about_ten_thousand_replicas_is_fast():
     spec = job(role("worker", 10_000))
     world = World(spec)
     assert len(world.reconcile().create) == 10_000
-    world.replicas = {each: Replica(id=each, phase=Phase.RUNNING) for each in world.replicas}
+    world.replicas = {
+        replica: Replica(id=replica, phase=Phase.RUNNING) for replica in world.replicas
+    }
     assert world.reconcile().is_idle
     assert world.state is TrialState.RUNNING

@@ -167,7 +167,7 @@ def test_one_replica_restarts_alone():
     assert world.alive == ["worker-0.1", "worker-2.1"]
     world.reconcile(after=1)
     assert world.alive == ["worker-0.1", "worker-1.2", "worker-2.1"]
-    assert [each.restarts for each in world.status.replicas] == [0, 1, 0]
+    assert [replica.restarts for replica in world.status.replicas] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("keeps_ended", [True, False])

@@ -245,7 +245,7 @@ def test_a_failure_in_the_same_reconcile_as_a_suspension_counts():
 def test_a_job_scales_from_three_to_one_to_four(keeps_ended):
     world = started(job(role("worker", 3)), keeps_ended=keeps_ended)
     change(world, roles=(role("worker", 1),))
-    assert [each.index for each in world.reconcile().delete] == [2, 1]
+    assert [replica.index for replica in world.reconcile().delete] == [2, 1]
     world.settle()
     assert world.alive == ["worker-0.1"]
     assert world.state is TrialState.RUNNING
@@ -256,7 +256,7 @@ def test_a_job_scales_from_three_to_one_to_four(keeps_ended):
     world.run_all()
     assert world.state is TrialState.RUNNING
     assert world.status.restarts == 0
-    assert [(each.index, each.attempt) for each in world.status.replicas] == [
+    assert [(replica.index, replica.attempt) for replica in world.status.replicas] == [
         (0, 1), (1, 2), (2, 2), (3, 1),
     ]  # fmt: skip
 
@@ -294,8 +294,8 @@ def test_a_stop_ends_all_replicas_and_then_the_job():
     decision = world.decide()
     assert len(decision.delete) == 2
     world.status = decision.status
-    for each in decision.delete:
-        world.put(each, deleting=True)
+    for replica in decision.delete:
+        world.put(replica, deleting=True)
     assert world.reconcile().is_idle
     assert world.state is TrialState.STOPPING
     for index in range(2):

@@ -21,8 +21,8 @@ COUNTS = st.fixed_dictionaries({"chief": st.integers(0, 3), "worker": st.integer
 def size(world, **sizes):
     """Set another size that fits the capacity."""
     roles = tuple(
-        msgspec.structs.replace(each, replicas=sizes.get(each.name, each.replicas))
-        for each in world.spec.roles
+        msgspec.structs.replace(role, replicas=sizes.get(role.name, role.replicas))
+        for role in world.spec.roles
     )
     world.spec = msgspec.structs.replace(world.spec, roles=roles)
 
@@ -31,10 +31,10 @@ def chief_and_workers(sizes):
     return job(role("chief", sizes["chief"]), role("worker", sizes["worker"]))
 
 
-@given(asked=COUNTS, room=COUNTS)
-def test_a_job_has_its_requested_size_within_its_capacity(asked, room):
-    spec = effective_spec(chief_and_workers(asked), room)
-    assert sizes_of(spec) == {name: min(asked[name], room[name]) for name in asked}
+@given(requested=COUNTS, room=COUNTS)
+def test_a_job_has_its_requested_size_within_its_capacity(requested, room):
+    spec = effective_spec(chief_and_workers(requested), room)
+    assert sizes_of(spec) == {name: min(requested[name], room[name]) for name in requested}
 
 
 def test_a_job_with_full_capacity_is_unchanged():
@@ -43,13 +43,13 @@ def test_a_job_with_full_capacity_is_unchanged():
     assert effective_spec(spec, {}) is spec
 
 
-@given(asked=COUNTS, room=COUNTS, living=st.sets(st.integers(0, 4)))
-def test_capacity_covers_all_requested_and_all_live_replicas(asked, room, living):
+@given(requested=COUNTS, room=COUNTS, living=st.sets(st.integers(0, 4)))
+def test_capacity_covers_all_requested_and_all_live_replicas(requested, room, living):
     replicas = [Replica(id=ReplicaId("worker", n, 1), phase=Phase.RUNNING) for n in living]
-    left = sizes_left(chief_and_workers(asked), room, replicas)
-    assert left["chief"] == min(room["chief"], asked["chief"])
+    left = sizes_left(chief_and_workers(requested), room, replicas)
+    assert left["chief"] == min(room["chief"], requested["chief"])
     lives = max((index + 1 for index in living if index < room["worker"]), default=0)
-    assert left["worker"] == max(min(room["worker"], asked["worker"]), lives)
+    assert left["worker"] == max(min(room["worker"], requested["worker"]), lives)
 
 
 @pytest.mark.case(7)
@@ -62,21 +62,24 @@ def test_with_job_scope_a_new_size_restarts_all_replicas_uncounted_and_at_once(k
         world.reconcile()
         assert world.state is TrialState.RESTARTING
         world.settle()
-        alive = [each for each in world.seen if not each.phase.is_final]
+        alive = [replica for replica in world.seen if not replica.phase.is_final]
         assert len(alive) == count
         assert world.status.replicas[0].attempt == attempt
         world.run_all()
         assert world.state is TrialState.RUNNING
     assert world.status.restarts == 0
-    assert all(each.delays == 0 for each in world.status.replicas)
+    assert all(replica.delays == 0 for replica in world.status.replicas)
 
 
 def test_with_job_scope_a_new_size_is_reported():
     world = started(job(role("worker", 2), restart_scope=TOGETHER))
     size(world, worker=3)
     world.reconcile()
-    told = world.condition(ConditionType.RESTARTING)
-    assert (told.reason, told.message) == ("Resized", "worker: 2 -> 3 replicas; all start again")
+    condition = world.condition(ConditionType.RESTARTING)
+    assert (condition.reason, condition.message) == (
+        "Resized",
+        "worker: 2 -> 3 replicas; all start again",
+    )
     assert world.events.count("Resized") == 1
 
 
@@ -84,7 +87,7 @@ def test_with_job_scope_no_replica_starts_before_all_old_ones_are_gone():
     world = started(job(role("worker", 3), restart_scope=TOGETHER))
     size(world, worker=2)
     decision = world.decide()
-    assert {each.index for each in decision.delete} == {0, 1, 2}
+    assert {replica.index for replica in decision.delete} == {0, 1, 2}
     world.status = decision.status
     for index in range(3):
         world.put(ReplicaId("worker", index, 1), deleting=True)

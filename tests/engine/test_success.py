@@ -145,10 +145,10 @@ def test_clean_policy_running_stops_running_replicas(keeps_ended):
     world.end("worker-0", 0)
     world.reconcile()
     world.end("worker-1", 1)
-    assert [str(each) for each in world.reconcile().delete] == ["worker-2.1"]
+    assert [str(replica) for replica in world.reconcile().delete] == ["worker-2.1"]
     world.settle()
     assert world.status.settled
-    assert "worker-0.1" in {str(each) for each in world.replicas}
+    assert "worker-0.1" in {str(replica) for replica in world.replicas}
 
 
 @pytest.mark.case(7)
@@ -170,7 +170,7 @@ def test_a_stop_after_the_end_stops_replicas_left_by_clean_policy_none():
     world.end("worker-1", 1)
     world.reconcile()
     world.status = msgspec.structs.replace(world.status, stop_requested=True)
-    assert [str(each) for each in world.reconcile().delete] == ["worker-0.1"]
+    assert [str(replica) for replica in world.reconcile().delete] == ["worker-0.1"]
     world.settle()
     assert world.status.settled
     assert world.state is TrialState.FAILED

@@ -29,8 +29,8 @@ def cluster(framework: str, **sizes: int) -> Cluster:
 
 
 def environment(framework: str, role: str, index: int, **sizes: int) -> dict[str, str]:
-    found = cluster(framework, **sizes)
-    return dict(find_framework(framework).environment(found, found.member(role, index)))
+    members = cluster(framework, **sizes)
+    return dict(find_framework(framework).environment(members, members.member(role, index)))
 
 
 @pytest.mark.parametrize("role", ["worker", "chief", "master", "ps"])
@@ -43,9 +43,9 @@ def test_one_tensorflow_replica_has_no_cluster(role: str) -> None:
     [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1), ("evaluator", 0)],
 )
 def test_tensorflow_knows_the_cluster_without_the_evaluator(role: str, index: int) -> None:
-    found = environment("tensorflow", role, index, chief=1, worker=2, ps=2, evaluator=1)
-    assert set(found) == {"TF_CONFIG"}
-    assert json.loads(found["TF_CONFIG"]) == {
+    variables = environment("tensorflow", role, index, chief=1, worker=2, ps=2, evaluator=1)
+    assert set(variables) == {"TF_CONFIG"}
+    assert json.loads(variables["TF_CONFIG"]) == {
         "cluster": {
             "chief": ["chief:0"],
             "worker": ["worker:0", "worker:1"],
@@ -93,8 +93,8 @@ def test_the_torch_master_has_rank_0_in_any_declared_order() -> None:
 def test_torchrun_starts_a_process_for_each_accelerator() -> None:
     gpus = Resources(accelerator=Accelerator(kind="a100", count=8))
     spec = JobSpec(roles=(Role(executable=NOTHING, name="worker", replicas=2, resources=gpus),))
-    found = build_cluster(spec, {}, "127.0.0.1")
-    environ = find_framework("torch").environment(found, found.members[1])
+    members = build_cluster(spec, {}, "127.0.0.1")
+    environ = find_framework("torch").environment(members, members.members[1])
     assert environ["PET_NPROC_PER_NODE"] == "8"
     assert (environ["PET_NNODES"], environ["PET_NODE_RANK"]) == ("2", "1")
     assert (environ["MASTER_ADDR"], environ["MASTER_PORT"]) == ("127.0.0.1", "")
@@ -123,18 +123,18 @@ def test_without_a_framework_the_environment_is_empty() -> None:
 
 
 def test_members_are_in_declared_order_and_ranks_exclude_services() -> None:
-    found = cluster("", ps=1, worker=2, chief=1)
-    assert list(found.by_role()) == ["ps", "worker", "chief"]
-    assert [(each.role, each.index) for each in found.peers] == [
+    members = cluster("", ps=1, worker=2, chief=1)
+    assert list(members.by_role()) == ["ps", "worker", "chief"]
+    assert [(peer.role, peer.index) for peer in members.peers] == [
         ("chief", 0), ("worker", 0), ("worker", 1),
     ]  # fmt: skip
-    assert found.rank(found.member("ps", 0)) is None
-    assert found.world_size == 3
+    assert members.rank(members.member("ps", 0)) is None
+    assert members.world_size == 3
 
 
 def test_if_all_are_services_all_are_peers() -> None:
-    found = cluster("", ps=2)
-    assert [found.rank(each) for each in found.members] == [0, 1]
+    members = cluster("", ps=2)
+    assert [members.rank(member) for member in members.members] == [0, 1]
 
 
 def test_a_replica_outside_the_cluster_is_named_in_the_error() -> None:

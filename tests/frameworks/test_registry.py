@@ -64,8 +64,8 @@ def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path) -> None:
             find_framework_problems(bad),
         ]))
     """
-    told, complaints = answer(tmp_path, script)
-    assert told == [
+    output, complaints = answer(tmp_path, script)
+    assert output == [
         ["tensorflow", "torch", "jax", "mpi"],
         {"MPI_RANK": "1 of 2"},
         [],
@@ -84,8 +84,8 @@ def test_a_broken_plugin_is_ignored_and_built_in_frameworks_cannot_be_replaced(
         from windlass.frameworks import *
         print(json.dumps([framework_names(), find_framework("torch").name]))
     """
-    told, complaints = answer(tmp_path, script)
-    assert told == [["tensorflow", "torch", "jax", "mpi"], "torch"]
+    output, complaints = answer(tmp_path, script)
+    assert output == [["tensorflow", "torch", "jax", "mpi"], "torch"]
     assert "the framework broken: no MPI here" in complaints
 
 
@@ -107,8 +107,8 @@ def test_a_plugin_of_an_invalid_form_is_ignored(tmp_path: Path) -> None:
     )
     install(tmp_path, "wl_leaves", "raise SystemExit(3)", "leaves = wl_leaves:X")
     script = "from windlass.frameworks import *; print(json.dumps(framework_names()))"
-    told, complaints = answer(tmp_path, script)
-    assert told == ["tensorflow", "torch", "jax"]
+    output, complaints = answer(tmp_path, script)
+    assert output == ["tensorflow", "torch", "jax"]
     assert "the framework a: its environment is not a function" in complaints
     assert all(f"the framework {name}: " in complaints for name in ("b", "c", "leaves"))
 
@@ -163,9 +163,9 @@ def test_a_job_fails_with_the_error_of_its_framework(
     )
     done = project.python("submit.py")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     failed = "FAILED: the framework {} set no environment: "
-    assert told["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
-    assert told["leaves"] == failed.format("leaves") + "SystemExit: 3"
-    assert told["hangs"].startswith(failed.format("hangs") + "TimeoutError: it did not answer")
-    assert all(told[name].startswith(failed.format(name)) for name in ("junk", "nothing"))
+    assert output["raises"] == failed.format("raises") + "RuntimeError: no cluster here"
+    assert output["leaves"] == failed.format("leaves") + "SystemExit: 3"
+    assert output["hangs"].startswith(failed.format("hangs") + "TimeoutError: it did not answer")
+    assert all(output[name].startswith(failed.format(name)) for name in ("junk", "nothing"))

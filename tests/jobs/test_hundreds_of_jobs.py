@@ -72,7 +72,7 @@ def test_five_hundred_and_fifty_concurrent_jobs_end_correctly(
     for trial in together:
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
-        assert [each.exit_code for each in trial.attempts] == [0] * 4
+        assert [attempt.exit_code for attempt in trial.attempts] == [0] * 4
     ended = time.monotonic()
     after, most = memory(server)
     print(

@@ -52,7 +52,9 @@ def test_a_killed_replica_restarts_without_affecting_the_others(
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
     assert exit_codes(trial, victim) == [137, 0]
     assert trial.restarts == 1
-    assert {each.attempt for each in trial.attempts if f"{each.role}-{each.index}" != victim} == {1}
+    assert {
+        attempt.attempt for attempt in trial.attempts if f"{attempt.role}-{attempt.index}" != victim
+    } == {1}
     check_gone(trial)
 
 
@@ -76,7 +78,7 @@ def test_with_job_scope_one_killed_replica_restarts_all(
     assert exit_codes(trial, victim) == [137, 0]
     assert trial.restarts == 1, "one death is one restart, however many start again"
     assert reasons(trial).count("ReplicaRestarting") == 1
-    assert {each.attempt for each in trial.attempts} == {1, 2}
+    assert {attempt.attempt for attempt in trial.attempts} == {1, 2}
     check_gone(trial)
 
 

@@ -34,9 +34,9 @@ def test_a_deadline_ends_a_job_before_its_next_attempt(home: Path) -> None:
     assert (trial.state, trial.record.reason) == ("FAILED", "DeadlineExceeded")
     assert exit_codes(trial, "main-0") == [1, 1]
     assert trial.restarts == 2, "the restart that was to come had been counted"
-    said = {each.type: each for each in trial.conditions}
-    assert said[ConditionType.RESTARTING].reason == "DeadlineExceeded"
-    assert not said[ConditionType.RESTARTING].status
+    conditions = {condition.type: condition for condition in trial.conditions}
+    assert conditions[ConditionType.RESTARTING].reason == "DeadlineExceeded"
+    assert not conditions[ConditionType.RESTARTING].status
     check_gone(trial)
 
 

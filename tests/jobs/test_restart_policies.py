@@ -72,7 +72,7 @@ def test_a_restarted_replica_keeps_its_name_and_waits_a_second_then_two(home: Pa
     job = wl.Job(shell("exit 1"), executor=LITTLE, restart_policy="OnFailure", backoff_limit=2)
     trial = job.submit()
     first, second, third = trial.wait(timeout=60).attempts
-    assert [each.attempt for each in attempts_of(trial, "main-0")] == [1, 2, 3]
+    assert [attempt.attempt for attempt in attempts_of(trial, "main-0")] == [1, 2, 3]
     assert second.started - first.ended >= 1.0
     assert third.started - second.ended >= 2.0
     assert "restarted twice, which is the limit" in trial.message
@@ -99,7 +99,7 @@ def test_with_job_scope_all_replicas_restart_together(home: Path) -> None:
     assert exit_codes(trial, "main-1") == [3, 0]
     assert [len(exit_codes(trial, name)) for name in ("main-0", "main-2")] == [2, 2]
     assert trial.restarts == 1
-    first = [each for each in trial.attempts if each.attempt == 1]
-    second = [each for each in trial.attempts if each.attempt == 2]
+    first = [attempt for attempt in trial.attempts if attempt.attempt == 1]
+    second = [attempt for attempt in trial.attempts if attempt.attempt == 2]
     # No new attempt started while an old one still existed.
-    assert min(each.started for each in second) >= max(each.ended for each in first)
+    assert min(attempt.started for attempt in second) >= max(attempt.ended for attempt in first)

@@ -28,7 +28,7 @@ def test_from_three_to_one_to_four_the_highest_stop_and_the_others_continue(
     assert process_of(trial, "worker-0") == stays
     go.touch()
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
-    assert [(each.name, each.attempt) for each in trial.replicas] == [
+    assert [(replica.name, replica.attempt) for replica in trial.replicas] == [
         ("worker-0", 1),
         ("worker-1", 2),
         ("worker-2", 2),

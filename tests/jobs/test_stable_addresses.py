@@ -36,20 +36,24 @@ def group(folder: Path, **sizes: int) -> wl.JobGroup:
 
 
 def cluster_of(environment: dict[str, str]) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(environment["TF_CONFIG"])
-    return told
+    record: dict[str, Any] = json.loads(environment["TF_CONFIG"])
+    return record
 
 
 @pytest.mark.case(12)
 def test_all_replicas_have_one_cluster_without_the_evaluator(home: Path, tmp_path: Path) -> None:
     trial = group(tmp_path, chief=1, worker=2, ps=2, evaluator=1).submit()
     names = ["chief-0", "worker-0", "worker-1", "ps-0", "ps-1", "evaluator-0"]
-    told = {name: cluster_of(seen(tmp_path, f"{name}.1")) for name in names}
-    cluster = told["chief-0"]["cluster"]
-    assert {name: len(each) for name, each in cluster.items()} == {"chief": 1, "worker": 2, "ps": 2}
-    addresses = [address for each in cluster.values() for address in each]
+    clusters = {name: cluster_of(seen(tmp_path, f"{name}.1")) for name in names}
+    cluster = clusters["chief-0"]["cluster"]
+    assert {name: len(addresses_of_role) for name, addresses_of_role in cluster.items()} == {
+        "chief": 1,
+        "worker": 2,
+        "ps": 2,
+    }
+    addresses = [address for members in cluster.values() for address in members]
     assert len(set(addresses)) == 5
-    for name, config in told.items():
+    for name, config in clusters.items():
         role, _, index = name.rpartition("-")
         assert config["cluster"] == cluster, name
         assert config["task"] == {"type": role, "index": int(index)}
@@ -70,7 +74,7 @@ def test_addresses_stay_the_same_after_restarts_of_a_replica_and_of_the_server(
     process_of(trial, "chief-0").kill()
     trial.refresh()  # a request starts a server again
     third = seen(tmp_path, "chief-0.2")
-    hosts = {each["WINDLASS_HOSTS"] for each in (*first.values(), second, third)}
+    hosts = {environment["WINDLASS_HOSTS"] for environment in (*first.values(), second, third)}
     assert len(hosts) == 1
     assert set(json.loads(hosts.pop())) == {"chief", "worker"}
     assert cluster_of(second) == cluster_of(first["worker-1"])

@@ -22,14 +22,14 @@ def test_repeated_suspensions_end_all_processes_each_time(home: Path, tmp_path: 
         assert alive_in(trial) == {f"main-0.{attempt}", f"main-1.{attempt}"}
         assert trial.suspend().state == "SUSPENDED"
         check_gone(trial)
-        said = {each.type: each.status for each in trial.refresh().conditions}
-        assert said[ConditionType.SUSPENDED]
-        assert not said[ConditionType.RUNNING]
-        assert ConditionType.FAILED not in said
+        conditions = {condition.type: condition.status for condition in trial.refresh().conditions}
+        assert conditions[ConditionType.SUSPENDED]
+        assert not conditions[ConditionType.RUNNING]
+        assert ConditionType.FAILED not in conditions
         trial.resume()
     go.touch()
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
-    assert [each.attempt for each in trial.replicas] == [3, 3]
+    assert [replica.attempt for replica in trial.replicas] == [3, 3]
     assert trial.restarts == 0, "it was nobody's failure"
     assert "ReplicaRestarting" not in reasons(trial)
     check_gone(trial)
@@ -49,7 +49,7 @@ def test_a_job_created_suspended_creates_nothing_until_it_is_resumed(
     assert left_of(suspended) == []
     assert suspended.resume().wait(timeout=PATIENCE).state == "SUCCEEDED", suspended.message
     assert {path.name for path in tmp_path.glob("ran.*")} == {"ran.0", "ran.1"}
-    assert [each.attempt for each in suspended.replicas] == [1, 1]
+    assert [replica.attempt for replica in suspended.replicas] == [1, 1]
 
 
 @pytest.mark.case(6)

@@ -17,9 +17,9 @@ from kube.kubeconfig_files import write_kubeconfig
 Handler = TypeVar("Handler", bound=BaseHTTPRequestHandler)
 
 
-def answer_json(handler: BaseHTTPRequestHandler, status: int, said: Any) -> None:
+def answer_json(handler: BaseHTTPRequestHandler, status: int, response: Any) -> None:
     """Answer a request."""
-    body = json.dumps(said).encode()
+    body = json.dumps(response).encode()
     handler.send_response(status)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", str(len(body)))

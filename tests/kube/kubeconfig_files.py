@@ -11,7 +11,7 @@ def write_kubeconfig(
     path: Path, *names: str, server: str = "https://{}.example:6443", **user: Any
 ) -> Path:
     """Write a file with a context, a cluster and a user of each name. The first one is current."""
-    said = {
+    kubeconfig = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": names[0],
@@ -23,5 +23,5 @@ def write_kubeconfig(
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(said))  # JSON is YAML
+    path.write_text(json.dumps(kubeconfig))  # JSON is YAML
     return path

@@ -43,14 +43,14 @@ class LoginProgram:
     def answer(self, token: str = "", **more: str) -> None:
         """Log in from now on; with `expirationTimestamp=`, until then."""
         status = {**({"token": token} if token else {}), **more}
-        said = {"apiVersion": VERSION, "kind": "ExecCredential", "status": status}
-        (self._folder / "answer").write_text(json.dumps(said))
+        credential = {"apiVersion": VERSION, "kind": "ExecCredential", "status": status}
+        (self._folder / "answer").write_text(json.dumps(credential))
         self.recover()
 
     def expire(self) -> None:
         """Respond as before, with a credential that expires at once."""
-        said = json.loads((self._folder / "answer").read_text())
-        self.answer(**said["status"], expirationTimestamp=LONG_AGO)
+        response = json.loads((self._folder / "answer").read_text())
+        self.answer(**response["status"], expirationTimestamp=LONG_AGO)
 
     def hang(self) -> None:
         """Send no response from now on."""

@@ -23,7 +23,7 @@ def test_a_missing_cluster_differs_from_an_unusable_one(
     monkeypatch.setenv("KUBECONFIG", str(place / "missing"))
     missing = examine(Home.find(), url=URL)
     assert missing.is_configured and not missing.server
-    assert [each.level for each in missing.findings] == ["error"]
+    assert [finding.level for finding in missing.findings] == ["error"]
 
 
 def test_a_cluster_without_a_response_is_abandoned_after_its_time_limit(
@@ -31,11 +31,11 @@ def test_a_cluster_without_a_response_is_abandoned_after_its_time_limit(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it only accepts connections
         path = write_kubeconfig(place / "config", "lab")
-        said = json.loads(path.read_text())
-        said["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        path.write_text(json.dumps(said))
+        record = json.loads(path.read_text())
+        record["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        path.write_text(json.dumps(record))
         monkeypatch.setenv("KUBECONFIG", str(path))
         seen = examine(Home.find(), url=URL, within=0.5)
     assert seen.namespace == "of-lab"
-    assert [each.check for each in seen.findings] == ["cluster", "reachable"]
+    assert [finding.check for finding in seen.findings] == ["cluster", "reachable"]
     assert "took longer than 0.5 s" in seen.findings[-1].text

@@ -30,8 +30,8 @@ def running(name: str = NAME) -> dict[str, Any]:
 
 def ended(code: int, reason: str = "", message: str = "", name: str = NAME) -> dict[str, Any]:
     reason = reason or ("Error" if code else "Completed")
-    said = {"exitCode": code, "reason": reason, "startedAt": BEGAN, "finishedAt": ENDED}
-    return {"name": name, "state": {"terminated": {**said, "message": message}}}
+    terminated = {"exitCode": code, "reason": reason, "startedAt": BEGAN, "finishedAt": ENDED}
+    return {"name": name, "state": {"terminated": {**terminated, "message": message}}}
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -145,8 +145,11 @@ def test_only_the_end_of_a_container_message_is_kept() -> None:
 
 
 def test_a_running_pod_on_an_unresponsive_node_is_reported() -> None:
-    said = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
-    state = read_pod_state(pod("Running", running(), conditions=said), NAME)
+    conditions = [
+        {"type": "Ready", "status": "False"},
+        {"type": "ContainersReady", "status": "True"},
+    ]
+    state = read_pod_state(pod("Running", running(), conditions=conditions), NAME)
     assert (state.phase, state.message) == (Phase.RUNNING, "its node does not answer")
-    said[1]["status"] = "False"  # that is its node's own word
-    assert read_pod_state(pod("Running", running(), conditions=said), NAME).message == ""
+    conditions[1]["status"] = "False"  # that is its node's own word
+    assert read_pod_state(pod("Running", running(), conditions=conditions), NAME).message == ""

@@ -70,8 +70,8 @@ def test_the_arguments_of_a_trial_are_stored_for_a_rerun(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
     job = wl.Job(tell, args={"epochs": 3}, executor=LITTLE)
-    given = {"x": wl.Raw("-v 'a b'"), "best": float("inf")}
-    trial = exp.add(job, args=given, identity="one")
+    values = {"x": wl.Raw("-v 'a b'"), "best": float("inf")}
+    trial = exp.add(job, args=values, identity="one")
     recipe = wl.get_trial(trial.id).record.recipe
     assert recipe.arguments == {"main": {"epochs": 3, "x": {"wl.Raw": "-v 'a b'"}, "best": "inf"}}
     assert (recipe.identity, recipe.origin_id) == ("one", None)
@@ -98,7 +98,7 @@ def test_none_is_dropped_with_a_warning_that_points_to_the_call(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trial = exp.add(job, args={"seed": None, "lr": 1})
-    assert [(str(each.message), each.filename) for each in caught] == [
+    assert [(str(warning.message), warning.filename) for warning in caught] == [
         ("args: seed is None and was omitted", __file__)
     ]
     assert words(trial) == ["--lr=1"]
@@ -127,7 +127,7 @@ def test_a_group_gets_arguments_and_variables_by_role(
 
 
 @pytest.mark.parametrize(
-    ("given", "flaw"),
+    ("args", "flaw"),
     [
         ({"args": {"lerner": {"lr": 1}}}, "args: no role 'lerner'; did you mean 'learner'?"),
         ({"args": {"lr": 1}}, "args: no role 'lr'; a group takes them by role: learner, actor"),
@@ -139,10 +139,10 @@ def test_a_group_gets_arguments_and_variables_by_role(
     ],
 )
 def test_invalid_arguments_of_a_group_are_refused_with_a_suggestion(
-    exp: wl.Experiment, group: wl.JobGroup, given: dict[str, Any], flaw: str
+    exp: wl.Experiment, group: wl.JobGroup, args: dict[str, Any], flaw: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument, match=flaw.replace("?", r"\?")):
-        exp.add(group, **given)
+        exp.add(group, **args)
     assert exp.refresh().trial_count == 0
 
 
@@ -154,7 +154,7 @@ def test_variables_override_those_of_the_job(exp: wl.Experiment, tell: wl.Packag
 
 
 @pytest.mark.parametrize(
-    ("own", "given", "flaw"),
+    ("own", "args", "flaw"),
     [
         ({"a": {"b": 1}}, {"a.b": 2}, "args: a.b is given twice"),
         ({"a": 1}, {"no-a": True}, "args: no-a and a are the same flag; keep one"),
@@ -163,11 +163,11 @@ def test_variables_override_those_of_the_job(exp: wl.Experiment, tell: wl.Packag
     ],
 )
 def test_conflicting_arguments_are_refused(
-    exp: wl.Experiment, own: Any, given: dict[str, Any], flaw: str
+    exp: wl.Experiment, own: Any, args: dict[str, Any], flaw: str
 ) -> None:
     command = ["python", "tell.py", "--lr", "2"] if own is None else ["python", "tell.py"]
     with pytest.raises(wl.InvalidArgument, match=flaw):
-        exp.add(wl.Job(wl.Command(command), args=own), args=given)
+        exp.add(wl.Job(wl.Command(command), args=own), args=args)
     assert exp.refresh().trial_count == 0
 
 
@@ -221,14 +221,14 @@ def test_all_problems_are_reported_at_once_and_nothing_is_added(
 
 def test_a_secret_is_not_recorded_with_the_trial(exp: wl.Experiment, tell: wl.Packaged) -> None:
     job = wl.Job(tell, secrets={"TOKEN": "s3cr3t-value"})
-    for given in (
+    for secret_use in (
         {"args": {"token": "s3cr3t-value"}},
         {"identity": "of s3cr3t-value"},
         {"labels": ["s3cr3t-value"]},
         {"env": {"OTHER": "s3cr3t-value"}},
     ):
         with pytest.raises(wl.InvalidArgument, match="The value of the secret TOKEN is in"):
-            exp.add(job, **given)  # type: ignore[arg-type]
+            exp.add(job, **secret_use)  # type: ignore[arg-type]
     assert exp.refresh().trial_count == 0
 
 
@@ -258,7 +258,7 @@ def test_arguments_that_contain_themselves_are_refused(
     cyclic: dict[str, Any] = {}
     cyclic["net"] = cyclic
     broken = {"x": wl.Raw("'")}
-    for own, given, flaw in (
+    for own, args, flaw in (
         (cyclic, cyclic, "at most 20 levels deep"),
         (cyclic, ["a"], "at most 20 levels deep"),
         (["a"], cyclic, "at most 20 levels deep"),
@@ -266,7 +266,7 @@ def test_arguments_that_contain_themselves_are_refused(
         (broken, ["a"], "is not a valid shell line: no closing quotation"),
     ):
         with pytest.raises(wl.InvalidArgument, match=flaw):
-            exp.add(wl.Job(tell, args=own), args=given)
+            exp.add(wl.Job(tell, args=own), args=args)
     assert exp.refresh().trial_count == 0
 
 
@@ -296,19 +296,19 @@ def test_an_identity_is_one_trial_after_repeated_adds(
 def test_an_identity_is_one_trial_with_concurrent_adds(
     exp: wl.Experiment, tell: wl.Packaged
 ) -> None:
-    job, found, start = wl.Job(tell, executor=LITTLE), [], threading.Barrier(8)
+    job, results, start = wl.Job(tell, executor=LITTLE), [], threading.Barrier(8)
 
     def add() -> None:
         start.wait()
-        found.append(exp.add(job, identity="same").id)
+        results.append(exp.add(job, identity="same").id)
 
     threads = [threading.Thread(target=add) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(results) == 8
+    assert len(set(results)) == 1
     assert exp.refresh().trial_count == 1
 
 
@@ -325,8 +325,8 @@ def test_an_identity_is_one_trial_in_all_processes(exp: wl.Experiment, project: 
         """,
     )
     started = [project.start("go.py") for _ in range(3)]
-    outputs = [each.communicate() for each in started]
-    assert [each.returncode for each in started] == [0, 0, 0], outputs
+    outputs = [process.communicate() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], outputs
     assert len({out for out, _ in outputs}) == 1
     assert exp.refresh().trial_count == 5
 

@@ -43,7 +43,7 @@ def test_a_repeated_request_creates_one_experiment() -> None:
     request = new_experiment("twice", None, (), "", None)
     made = [transport.ask("POST", "/experiments", ExperimentRecord, body=request) for _ in range(2)]
     assert made[0].id == made[1].id
-    assert [each.id for each in wl.list_experiments(name="twice")] == [made[0].id]
+    assert [experiment.id for experiment in wl.list_experiments(name="twice")] == [made[0].id]
 
 
 def test_an_existing_experiment_is_used_if_allowed() -> None:
@@ -55,7 +55,7 @@ def test_an_existing_experiment_is_used_if_allowed() -> None:
                 range(16),
             )
         )
-    assert {each.id for each in others} == {first.id}
+    assert {same.id for same in others} == {first.id}
     assert others[0].labels == ("old",), "it is as it was"
     elsewhere = wl.create_experiment("nightly", project="other", exist_ok=True)
     assert elsewhere.id != first.id
@@ -70,7 +70,7 @@ def test_add_works_the_same_on_created_and_found_experiments(
     project.write("tell.py", TELL)
     exp = wl.create_experiment("both")
     job = wl.Job(wl.PythonScript("tell.py"), executor=LITTLE)
-    trials = [each.add(job, args={"n": 1}) for each in (exp, wl.get_experiment("both"))]
+    trials = [experiment.add(job, args={"n": 1}) for experiment in (exp, wl.get_experiment("both"))]
     assert [reports(trial) for trial in trials] == [[["main", ["--n=1"], "", ""]]] * 2
     assert [trial.experiment for trial in trials] == ["both"] * 2
     assert [trial.id for trial in exp.list_trials()] == [trial.id for trial in trials]
@@ -125,7 +125,10 @@ def test_a_name_in_a_job_means_the_newest_experiment_of_that_name(project: Proje
 
 def test_ls_accepts_an_experiment_by_name_or_by_id(project: Project) -> None:
     first, second = (wl.create_experiment("listed") for _ in range(2))
-    trials = [each.add(wl.Job(wl.Command(["true"]), executor=LITTLE)) for each in (first, second)]
+    trials = [
+        experiment.add(wl.Job(wl.Command(["true"]), executor=LITTLE))
+        for experiment in (first, second)
+    ]
     for trial in trials:
         trial.wait()
 

@@ -89,7 +89,7 @@ def test_every_kind_of_program_can_be_packaged(here: Project) -> None:
     )
     here.write("word.txt", "later")
     exp = wl.create_experiment("kinds")
-    trials = [exp.add(wl.Job(each, executor=LITTLE), args=["x"]) for each in packaged]
+    trials = [exp.add(wl.Job(executable, executor=LITTLE), args=["x"]) for executable in packaged]
     for trial in trials:
         trial.wait()
     lines = [str(line) for trial in trials for line in trial.logs()]
@@ -175,8 +175,8 @@ def test_an_explicit_root_of_a_script_is_used(here: Project) -> None:
         [wl.PythonScript("sub/tell.py"), wl.PythonScript("sub/tell.py", root="sub")]
     )
     assert (whole.files, part.files) == (5, 2)
-    for each in (whole, part):
-        assert reports(wl.Job(each, executor=LITTLE).submit())[0][3] == "of sub"
+    for executable in (whole, part):
+        assert reports(wl.Job(executable, executor=LITTLE).submit())[0][3] == "of sub"
     plain = wl.Job(wl.PythonScript("sub/tell.py", root="sub"), executor=LITTLE).submit()
     assert reports(plain)[0][3] == "of sub"
     assert plain.record.spec.code.tree == part.tree

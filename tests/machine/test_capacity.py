@@ -84,9 +84,9 @@ def test_a_real_group_counts() -> None:
             "from windlass.machine.capacity import read_capacity\n"
             "print(read_capacity({}).cpus)"
         )
-        said = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         )
-        assert said.stdout == "0.5\n"
+        assert completed.stdout == "0.5\n"
     finally:
         group.rmdir()

@@ -24,7 +24,7 @@ def test_a_plain_spec_has_no_problems() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"backend": "kubernetes"}, "'local' jobs only"),
         ({"python": Python(executable="/no/such/python")}, "does not exist"),
@@ -40,9 +40,9 @@ def test_a_plain_spec_has_no_problems() -> None:
         ({"code": Code(import_paths=("src", "../lib"))}, "not inside"),
     ],
 )
-def test_an_unsupported_option_is_reported(fields: dict[str, Any], said: str) -> None:
+def test_an_unsupported_option_is_reported(fields: dict[str, Any], message: str) -> None:
     [problem] = find_unsupported(spec(**fields))
-    assert said in problem
+    assert message in problem
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def attempt(number: int, started: float | None, ended: float | None) -> Attempt:
 
 
 @pytest.mark.parametrize(
-    ("given", "now", "seconds"),
+    ("fields", "now", "seconds"),
     [
         ({}, 50.0, None),
         ({"started": 10.0}, None, None),
@@ -40,10 +40,10 @@ def attempt(number: int, started: float | None, ended: float | None) -> Attempt:
     ],
 )
 def test_a_trial_without_suspensions(
-    given: dict[str, Any], now: float | None, seconds: float | None
+    fields: dict[str, Any], now: float | None, seconds: float | None
 ) -> None:
     pause = (attempt(1, 10.0, 12.0), attempt(2, 25.0, None))  # time between restarts counts
-    assert seconds_run(record(attempts=pause, **given), now) == seconds
+    assert seconds_run(record(attempts=pause, **fields), now) == seconds
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_a_trial_without_suspensions(
 def test_a_trial_with_suspensions(
     attempts: list[tuple[float | None, float | None]], ended: float | None, seconds: float
 ) -> None:
-    made = tuple(attempt(number, *each) for number, each in enumerate(attempts, 1))
-    given = record(started=10.0, ended=ended, attempts=made, conditions=WAS_SUSPENDED)
-    assert seconds_run(given, 50.0) == seconds
+    made = tuple(attempt(number, *times) for number, times in enumerate(attempts, 1))
+    trial = record(started=10.0, ended=ended, attempts=made, conditions=WAS_SUSPENDED)
+    assert seconds_run(trial, 50.0) == seconds

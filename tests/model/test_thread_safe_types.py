@@ -40,14 +40,14 @@ msgspec.msgpack.Decoder(list[Point])
 
 def _reads(tree: ast.AST) -> Iterator[ast.Call]:
     """The calls of msgspec that decode a value as a type, in their order."""
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
-    for call in sorted(calls, key=lambda each: (each.lineno, each.col_offset)):
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         if READING.fullmatch(ast.unparse(call.func)) and _type_of(call) is not None:
             yield call
 
 
 def _type_of(call: ast.Call) -> ast.expr | None:
-    named = next((each.value for each in call.keywords if each.arg == "type"), None)
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == "type"), None)
     place = 0 if ast.unparse(call.func).endswith("Decoder") else 1
     return named or (call.args[place] if len(call.args) > place else None)
 

@@ -53,8 +53,8 @@ class Cluster:
 
 def find_cluster() -> Cluster | None:
     """The cluster for the tests, or None."""
-    if given := os.environ.get("WINDLASS_TEST_KUBECONFIG"):
-        return Cluster(Path(given).expanduser(), is_ours=_same(given))
+    if kubeconfig := os.environ.get("WINDLASS_TEST_KUBECONFIG"):
+        return Cluster(Path(kubeconfig).expanduser(), is_ours=_same(kubeconfig))
     if KUBECONFIG.exists() and enclosure.is_open():
         return Cluster(KUBECONFIG, is_ours=True)
     return None
@@ -76,5 +76,5 @@ def account_client(admin: client.ApiClient, namespace: str, account: str) -> cli
     return client.ApiClient(settings)
 
 
-def _same(given: str) -> bool:
-    return KUBECONFIG.exists() and KUBECONFIG.samefile(Path(given).expanduser())
+def _same(kubeconfig: str) -> bool:
+    return KUBECONFIG.exists() and KUBECONFIG.samefile(Path(kubeconfig).expanduser())

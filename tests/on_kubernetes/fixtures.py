@@ -17,8 +17,8 @@ from kubernetes import client
 
 from harness import stop_server
 from on_kubernetes.accounts import admin_connection
+from on_kubernetes.cluster.builds.windlass_image import have_windlass_image
 from on_kubernetes.cluster.locations import CACHE, NAME
-from on_kubernetes.cluster.windlass_image import have_windlass_image
 from on_kubernetes.cluster_access import HOW_TO, Cluster, find_cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
@@ -50,10 +50,10 @@ def shared(how: int = fcntl.LOCK_SH) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     """The cluster. Without one, the test is skipped with instructions."""
-    found = find_cluster()
-    if found is None:
+    members = find_cluster()
+    if members is None:
         pytest.skip(HOW_TO)
-    return found
+    return members
 
 
 @pytest.fixture(scope="session")

@@ -34,11 +34,11 @@ class Gate:
             container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
         return role
 
-    def tell(self, name: str) -> None:
+    def create(self, name: str) -> None:
         """Create a file that a program waits for."""
         (self._folder / name).touch()
 
-    def is_told(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         """Return whether a program has created such a file."""
         return (self._folder / name).exists()
 

@@ -97,13 +97,13 @@ def variables_of(listed: str) -> dict[str, str]:
     >>> variables_of("global.extra-index-url='http://a http://b'\\n:env:.timeout='9'")
     {'PIP_EXTRA_INDEX_URL': 'http://a http://b'}
     """
-    found = {}
+    variables = {}
     for line in listed.splitlines():
         key, _, value = line.partition("=")
         section, _, name = key.rpartition(".")
         if section in ("global", "install"):
-            found[f"PIP_{name.upper().replace('-', '_')}"] = value.strip("'\"")
-    return found
+            variables[f"PIP_{name.upper().replace('-', '_')}"] = value.strip("'\"")
+    return variables
 
 
 def _local_paths(env: Mapping[str, str]) -> Iterable[Path]:

@@ -72,9 +72,9 @@ class Namespace:
     def output(self, name: str) -> str:
         """Wait for the success of a pod and return its output."""
         eventually(lambda: self.phase(name) in ("Succeeded", "Failed"), f"{name} ends")
-        said = self.logs(name)
-        assert self.phase(name) == "Succeeded", said
-        return said
+        lines = self.logs(name)
+        assert self.phase(name) == "Succeeded", lines
+        return lines
 
     def logs(self, name: str) -> str:
         """The output of a pod so far."""
@@ -97,8 +97,8 @@ class Namespace:
 
     def is_gone(self, name: str) -> bool:
         """Return whether no pod of that name exists."""
-        found = self.core.list_namespaced_pod(self.name, field_selector=f"metadata.name={name}")
-        return not found.items
+        pods = self.core.list_namespaced_pod(self.name, field_selector=f"metadata.name={name}")
+        return not pods.items
 
     def _takes_pods(self) -> bool:
         # Not before its service account exists, and in older clusters that account's token.
@@ -115,5 +115,7 @@ class Namespace:
 
 def is_node_ready(core: client.CoreV1Api) -> bool:
     """Return whether the cluster of `make kube` has a node that accepts pods."""
-    conditions = [each for node in core.list_node().items for each in node.status.conditions or ()]
+    conditions = [
+        condition for node in core.list_node().items for condition in node.status.conditions or ()
+    ]
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)

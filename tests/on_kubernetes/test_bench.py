@@ -37,7 +37,7 @@ def test_many_jobs_are_measured_beside_bare_creates_and_leave_nothing(
     assert "to all created" in done.stdout and "to all succeeded" in done.stdout
 
     def left() -> list[str]:
-        names = [each.metadata.name for each in core.list_namespace().items]
+        names = [namespace.metadata.name for namespace in core.list_namespace().items]
         return [name for name in names if name.startswith("windlass-bench")]
 
     eventually(lambda: not left(), "its namespaces are gone")

@@ -40,7 +40,7 @@ def test_a_failed_pod_reports_its_exit_code(namespace: Namespace) -> None:
 def test_a_command_runs_in_a_pod_by_exec(namespace: Namespace) -> None:
     namespace.pod("sleeper", "sleep", "1000")
     namespace.wait_running("sleeper")
-    said = stream(
+    output = stream(
         namespace.core.connect_get_namespaced_pod_exec,
         "sleeper",
         namespace.name,
@@ -48,7 +48,7 @@ def test_a_command_runs_in_a_pod_by_exec(namespace: Namespace) -> None:
         stdout=True,
         stderr=True,
     )
-    assert said.split("\n") == ["from inside", "sleeper", ""]
+    assert output.split("\n") == ["from inside", "sleeper", ""]
 
 
 def test_a_port_of_a_pod_is_reached_by_port_forward(namespace: Namespace) -> None:
@@ -114,8 +114,8 @@ def test_a_user_needs_permissions(namespace: Namespace, own_cluster: Cluster) ->
     limited = client.CoreV1Api(own_cluster.user("limited"))
     with pytest.raises(client.ApiException) as refused:
         limited.list_namespaced_pod(namespace.name)
-    said = json.loads(refused.value.body)["message"]
-    assert 'User "limited" cannot list resource "pods"' in said
+    record = json.loads(refused.value.body)["message"]
+    assert 'User "limited" cannot list resource "pods"' in record
     _allow(namespace, "pods", client.RbacV1Subject(kind="User", name="limited"))
     eventually(lambda: _may(limited, "list", "pods", namespace.name), "the user may list pods")
     assert limited.list_namespaced_pod(namespace.name).items == []
@@ -151,8 +151,10 @@ def test_definitions_of_other_projects_are_accepted(
             "spec": {"tfReplicaSpecs": {"Worker": replica}},
         }
         objects.create_namespaced_custom_object(group, "v1", namespace.name, "tfjobs", job)
-        found = objects.get_namespaced_custom_object(group, "v1", namespace.name, "tfjobs", "mnist")
-        assert found["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1
+        stored = objects.get_namespaced_custom_object(
+            group, "v1", namespace.name, "tfjobs", "mnist"
+        )
+        assert stored["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 1
     finally:
         definitions.delete_custom_resource_definition(f"tfjobs.{group}")
 
@@ -319,13 +321,13 @@ def _get_forwarded(namespace: Namespace, pod: str, port: int) -> str:
     """The response of a server in a pod through the API server."""
     connect = namespace.core.connect_get_namespaced_pod_portforward
     forward = portforward(connect, pod, namespace.name, ports=str(port))
-    said = b""
+    data = b""
     with contextlib.closing(forward.socket(port)) as connection:
         connection.settimeout(10)
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
         while received := connection.recv(65536):
-            said += received
-    return said.decode()
+            data += received
+    return data.decode()
 
 
 def _allow(namespace: Namespace, resource: str, subject: client.RbacV1Subject) -> None:
@@ -347,17 +349,19 @@ def _allow(namespace: Namespace, resource: str, subject: client.RbacV1Subject) -
 
 def _may(core: client.CoreV1Api, verb: str, resource: str, namespace: str) -> bool:
     reviews = client.AuthorizationV1Api(core.api_client)
-    asked = {"verb": verb, "resource": resource, "namespace": namespace}
-    review = {"spec": {"resourceAttributes": asked}}
+    attributes = {"verb": verb, "resource": resource, "namespace": namespace}
+    review = {"spec": {"resourceAttributes": attributes}}
     return bool(reviews.create_self_subject_access_review(review).status.allowed)
 
 
 def _is_established(definitions: client.ApiextensionsV1Api, name: str) -> bool:
     conditions = definitions.read_custom_resource_definition(name).status.conditions or ()
-    return any(each.type == "Established" and each.status == "True" for each in conditions)
+    return any(
+        condition.type == "Established" and condition.status == "True" for condition in conditions
+    )
 
 
 def _scheduling(namespace: Namespace, pod: str) -> str:
     """The message of the scheduler about a pending pod."""
     status = namespace.core.read_namespaced_pod_status(pod, namespace.name).status
-    return " ".join(each.message or "" for each in status.conditions or ())
+    return " ".join(condition.message or "" for condition in status.conditions or ())

@@ -64,16 +64,16 @@ def test_a_killed_cluster_is_cleaned_up(other_cluster: None) -> None:
 
 def traces() -> list[str]:
     """All traces of the other cluster on this machine."""
-    told = [
-        *("process " + each for each in _commands_running()),
-        *("mount " + each for each in Path("/proc/self/mountinfo").read_text().splitlines()),
-        *("device " + each for each in os.listdir("/sys/class/net")),
-        *("rule " + each for each in subprocess.getoutput("iptables-save").splitlines()),
-        *("group " + str(each) for each in Path("/sys/fs/cgroup").glob("*/*")),
-        *("host " + each for each in Path("/etc/hosts").read_text().splitlines()),
-        *("file " + str(each) for each in CACHE.glob("*")),
+    remains = [
+        *("process " + command for command in _commands_running()),
+        *("mount " + line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        *("device " + name for name in os.listdir("/sys/class/net")),
+        *("rule " + line for line in subprocess.getoutput("iptables-save").splitlines()),
+        *("group " + str(path) for path in Path("/sys/fs/cgroup").glob("*/*")),
+        *("host " + line for line in Path("/etc/hosts").read_text().splitlines()),
+        *("file " + str(path) for path in CACHE.glob("*")),
     ]
-    return [each for each in told if any(name in each for name in NAMES)]
+    return [trace for trace in remains if any(name in trace for name in NAMES)]
 
 
 def _commands_running() -> Iterator[str]:

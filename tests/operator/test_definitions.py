@@ -28,9 +28,11 @@ MANAGER = "spec.runPolicy.managedBy"
 
 def schema(kind: str) -> dict[str, Any]:
     """The schema of the objects of a kind."""
-    [definition] = [each for each in definitions() if each["spec"]["names"]["kind"] == kind]
-    found: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
+    [definition] = [
+        candidate for candidate in definitions() if candidate["spec"]["names"]["kind"] == kind
+    ]
+    validation: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return validation
 
 
 def at(node: dict[str, Any], *path: str) -> dict[str, Any]:
@@ -56,9 +58,12 @@ def with_role(kind: str, **fields: Any) -> dict[str, Any]:
 def test_the_definitions_list_the_values_that_the_operator_knows(kind: str) -> None:
     policy = at(schema(kind), "spec", "runPolicy")
     assert set(at(policy, "managedBy")["enum"]) == OUR_NAMES | OTHER_OPERATORS
-    assert set(at(policy, "cleanPodPolicy")["enum"]) == {"", *(each.value for each in CleanPolicy)}
+    assert set(at(policy, "cleanPodPolicy")["enum"]) == {
+        "",
+        *(policy_value.value for policy_value in CleanPolicy),
+    }
     restart = at(schema(kind), "spec", FIELDS[kind], "Worker", "restartPolicy")
-    assert set(restart["enum"]) == {"", *(each.value for each in RestartPolicy)}
+    assert set(restart["enum"]) == {"", *(policy_value.value for policy_value in RestartPolicy)}
     conditions = at(schema(kind), "status", "conditions")["items"]
     assert at(conditions, "status")["enum"] == ["True", "False", "Unknown"]
 

@@ -21,8 +21,8 @@ def server(
 ) -> Iterator[HealthServer]:
     monkeypatch.setattr(health_server, "_LONGEST", 1.0)
     try:
-        with HealthServer(request.param, 0, {"/healthz": lambda: (200, "ok")}) as found:
-            yield found
+        with HealthServer(request.param, 0, {"/healthz": lambda: (200, "ok")}) as server_at_address:
+            yield server_at_address
     except OSError:
         pytest.skip(f"this machine has no {request.param}")
 

@@ -18,17 +18,19 @@ ROOT = Path(__file__).parents[2]
 
 
 def schema(definition: dict[str, Any], *path: str) -> dict[str, Any]:
-    found = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    structural_schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for step in path:
-        found = found["properties"][step]
-    return dict(found["properties"])
+        structural_schema = structural_schema["properties"][step]
+    return dict(structural_schema["properties"])
 
 
 def test_every_kind_has_a_definition() -> None:
-    found = {each["spec"]["names"]["kind"]: each for each in definitions()}
-    assert set(found) == {kind.name for kind in JOB_KINDS}
+    definitions_by_kind = {
+        definition["spec"]["names"]["kind"]: definition for definition in definitions()
+    }
+    assert set(definitions_by_kind) == {kind.name for kind in JOB_KINDS}
     for kind in JOB_KINDS:
-        definition = found[kind.name]
+        definition = definitions_by_kind[kind.name]
         assert definition["metadata"]["name"] == f"{kind.kind.plural}.kubeflow.org"
         assert definition["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "windlass"}
         assert definition["spec"]["versions"][0]["subresources"]["status"] == {}
@@ -45,7 +47,11 @@ def test_the_definitions_can_be_applied_with_kubectl_in_one_file() -> None:
 @pytest.mark.parametrize("path", [("spec",), ("spec", "runPolicy"), ("status",)])
 def test_every_published_field_is_known(kind: Any, path: tuple[str, ...]) -> None:
     theirs = published_crds.definition(kind.kind.plural)
-    ours = next(each for each in definitions() if each["spec"]["names"]["kind"] == kind.name)
+    ours = next(
+        definition
+        for definition in definitions()
+        if definition["spec"]["names"]["kind"] == kind.name
+    )
     assert set(schema(theirs, *path)) <= set(schema(ours, *path))
     before, after = theirs["spec"]["versions"][0], ours["spec"]["versions"][0]
     assert before["subresources"] == after["subresources"]
@@ -53,7 +59,7 @@ def test_every_published_field_is_known(kind: Any, path: tuple[str, ...]) -> Non
 
 
 def test_the_deployment_grants_exactly_the_needed_permissions() -> None:
-    found = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
-    granted = {each["kind"]: each["rules"] for each in found if "rules" in each}
+    manifests = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+    granted = {manifest["kind"]: manifest["rules"] for manifest in manifests if "rules" in manifest}
     of_jobs = role_rules((*OF_JOBS, *HELPFUL))
     assert granted == {"ClusterRole": of_jobs, "Role": role_rules(OF_LEASE)}

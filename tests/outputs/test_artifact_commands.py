@@ -24,8 +24,10 @@ def test_artifacts_are_listed_and_downloaded(home: Path, project: Project) -> No
     ]
     assert lines[3][-2:] == ["two", "lines"]  # on one line
     assert "3 files, 14 B" in done.stderr
-    told = json.loads(project.run(WINDLASS, "artifacts", str(trial.id), "*.svg", "--json").stdout)
-    assert [(each["name"], each["size"], each["role"]) for each in told] == [
+    artifacts = json.loads(
+        project.run(WINDLASS, "artifacts", str(trial.id), "*.svg", "--json").stdout
+    )
+    assert [(artifact["name"], artifact["size"], artifact["role"]) for artifact in artifacts] == [
         ("plots/loss.svg", 6, "main")
     ]
     done = project.run(WINDLASS, "artifacts", str(trial.id), "*.pt", "--to", "got")
@@ -34,7 +36,7 @@ def test_artifacts_are_listed_and_downloaded(home: Path, project: Project) -> No
         "The files are in got",
         "It becomes part of the code that you run here, unless .windlassignore has a line: /got/",
     ]
-    assert [each.name for each in (project.path / "got").iterdir()] == ["model.pt"]
+    assert [path.name for path in (project.path / "got").iterdir()] == ["model.pt"]
     done = project.run(WINDLASS, "artifacts", str(trial.id), "*.bin", "--to", "none")
     assert (done.returncode, done.stderr.split(".")[0]) == (1, "There are no such files")
     assert not (project.path / "none").exists()
@@ -93,11 +95,11 @@ def test_files_for_tensorboard_are_downloaded(home: Path, project: Project) -> N
     for _again in range(2):
         done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board")
         assert done.returncode == 0
-        said, packaged = done.stderr.splitlines()
-        assert said == "The files are in board"
+        errors, packaged = done.stderr.splitlines()
+        assert errors == "The files are in board"
         assert packaged.endswith("unless .windlassignore has a line: /board/")
     [run] = (project.path / "board").iterdir()
     assert run.name.startswith(f"{trial.id}-")
-    assert [(each.name, each.read_text()) for each in run.iterdir()] == [("events", "curves")]
+    assert [(path.name, path.read_text()) for path in run.iterdir()] == [("events", "curves")]
     done = project.run(WINDLASS, "tensorboard", str(trial.id), "--to", "board", "--port", "1")
     assert done.returncode == 2 and "Remove --port" in done.stderr

@@ -17,7 +17,7 @@ from server_requests import API, Server
 
 def names(trial: wl.Trial[object], *pattern: str) -> list[str]:
     """The artifacts of a trial by name."""
-    return [each.name for each in trial.list_artifacts(*pattern)]
+    return [artifact.name for artifact in trial.list_artifacts(*pattern)]
 
 
 def look(folder: Path) -> dict[str, bytes]:
@@ -86,9 +86,11 @@ def test_a_command_gets_the_folder_in_a_variable(home: Path, tmp_path: Path) -> 
 def test_every_replica_has_its_own_folder(home: Path, tmp_path: Path) -> None:
     trial = output_functions.leave_by_rank.submit().wait(timeout=PATIENCE)
     role = trial.replicas[0].role
-    listed = [(each.role, each.index, each.name) for each in trial.list_artifacts("*.txt")]
+    listed = [
+        (artifact.role, artifact.index, artifact.name) for artifact in trial.list_artifacts("*.txt")
+    ]
     assert listed == [(role, 0, "rank.txt"), (role, 1, "rank.txt")]
-    assert [each.index for each in trial.list_artifacts("rank.txt", index=1)] == [1]
+    assert [artifact.index for artifact in trial.list_artifacts("rank.txt", index=1)] == [1]
     assert look(trial.download_artifacts(tmp_path / "all", "rank.txt")) == {
         f"{role}-0/rank.txt": b"0",
         f"{role}-1/rank.txt": b"1",
@@ -111,7 +113,7 @@ def test_unusual_files_are_listed_and_downloaded_or_skipped(home: Path, tmp_path
     secret.write_text("not of the outputs")
     trial = output_functions.leave_odd.submit(str(secret)).wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
-    deep = [each for each in trial.list_artifacts("e*") if each.problem]
+    deep = [artifact for artifact in trial.list_artifacts("e*") if artifact.problem]
     odd = {os.fsdecode(name): name for name in (b"not-utf8-\xff", b"new\nline", b"'\"$(x)")}
     expected = {
         "plain": b"plain",
@@ -122,8 +124,8 @@ def test_unusual_files_are_listed_and_downloaded_or_skipped(home: Path, tmp_path
         "café": "café".encode(),
         **odd,
     }
-    assert {os.fsdecode(each.path) for each in trial.list_artifacts()} - {
-        os.fsdecode(each.path) for each in deep
+    assert {os.fsdecode(artifact.path) for artifact in trial.list_artifacts()} - {
+        os.fsdecode(artifact.path) for artifact in deep
     } == set(expected)
     assert len(set(names(trial))) == len(expected) + len(deep)
     with pytest.raises(wl.WindlassError, match=r"1 of 10 could not be downloaded.*too long"):
@@ -198,8 +200,8 @@ def test_thousands_of_files_are_listed_and_downloaded(home: Path, tmp_path: Path
     trial = output_functions.leave_many.submit(count).wait(timeout=PATIENCE)
     listed = names(trial)
     assert listed == sorted(f"{number % 7}/{number:05}.txt" for number in range(count))
-    found = look(trial.download_artifacts(tmp_path / "many"))
-    assert found == {f"{i % 7}/{i:05}.txt": str(i).encode() for i in range(count)}
+    contents = look(trial.download_artifacts(tmp_path / "many"))
+    assert contents == {f"{i % 7}/{i:05}.txt": str(i).encode() for i in range(count)}
 
 
 def test_a_run_started_outside_of_windlass_also_has_artifacts(home: Path, project: Project) -> None:

@@ -33,13 +33,13 @@ def large(module_home: Path) -> wl.Trial[None]:
 
 def unfinished(folder: Path) -> list[Path]:
     """The non-empty partial files."""
-    found = folder.glob(".windlass-unfinished-*")
-    return [path for path in found if path.exists() and path.stat().st_size > 1 << 20]
+    unfinished_files = folder.glob(".windlass-unfinished-*")
+    return [path for path in unfinished_files if path.exists() and path.stat().st_size > 1 << 20]
 
 
 def check_whole(path: Path) -> None:
     """Check that the folder contains exactly the complete large file."""
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
     assert path.stat().st_size == SIZE
     with path.open("rb") as file:
         assert file.read(6) == b"begin\0"
@@ -100,7 +100,7 @@ def test_a_partial_download_of_a_changed_file_is_discarded(home: Path, tmp_path:
     source = Path(trial.directory, "main-0", "outputs", "large")
     source.write_bytes(b"short")
     trial.download_artifacts(folder)
-    assert [each.name for each in folder.iterdir()] == ["large"]
+    assert [path.name for path in folder.iterdir()] == ["large"]
     assert (folder / "large").read_bytes() == b"short"
     assert listed.size == 8 << 20
 

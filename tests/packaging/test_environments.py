@@ -64,16 +64,16 @@ def test_packages_resolve_to_a_pinned_lock_and_are_remembered(
 
 
 @pytest.mark.parametrize(
-    ("requirement", "said"),
+    ("requirement", "message"),
     [("iniconfig==99.99", "iniconfig==99.99"), ("windlass-no-such-package-xyz", "not found")],
 )
 def test_an_unknown_package_is_an_invalid_argument(
-    cache: Path, requirement: str, said: str
+    cache: Path, requirement: str, message: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
         resolve_lock([requirement], sys.executable, cache)
     text = str(caught.value)
-    assert requirement in text and said in text
+    assert requirement in text and message in text
     assert "Check the names and versions" in text
     assert "╰" not in text and "\x1b" not in text
     assert not list(cache.rglob("*"))

@@ -38,12 +38,12 @@ def test_git_is_called_once_for_an_unchanged_tree(
     if is_dirty:
         write(committed, {"a.py": "2"})
     settle(committed, cache)
-    said = state_of(committed, cache)
-    assert said == git_state(committed)
-    assert said is not None
-    assert said.dirty is is_dirty
+    tree_state = state_of(committed, cache)
+    assert tree_state == git_state(committed)
+    assert tree_state is not None
+    assert tree_state.dirty is is_dirty
     refuse_to_ask_git(monkeypatch)
-    assert state_of(committed, cache) == said
+    assert state_of(committed, cache) == tree_state
 
 
 @pytest.mark.thorough
@@ -154,8 +154,8 @@ def test_a_separate_worktree_has_its_own_head(committed: Path, cache: Path, tmp_
 @pytest.mark.parametrize("damage", [b"", b"\x93", b"\xff" * 64])
 def test_a_damaged_cache_is_ignored(committed: Path, cache: Path, damage: bytes) -> None:
     settle(committed, cache)
-    said = state_of(committed, cache)
+    tree_state = state_of(committed, cache)
     [file] = (cache / "trees").glob("*.git")
     file.write_bytes(damage)
-    assert state_of(committed, cache) == said
+    assert state_of(committed, cache) == tree_state
     assert file.read_bytes() != damage

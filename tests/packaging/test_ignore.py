@@ -64,19 +64,19 @@ def test_patterns_agree_with_git_itself(
     if not candidates:
         return
     (empty_repository / ".gitignore").write_text("\n".join(lines) + "\n")
-    said = subprocess.run(
+    completed = subprocess.run(
         ["git", "-C", str(empty_repository), "check-ignore", "-z", "--stdin"],
         input="\0".join(candidates),
         capture_output=True,
         text=True,
     )
-    by_git = {path for path in said.stdout.split("\0") if path}
+    by_git = {path for path in completed.stdout.split("\0") if path}
     patterns = Patterns("\n".join(lines) + "\n")
 
     def is_ignored(path: str) -> bool:
         folders = path.split("/")[:-1]
         above = ["/".join(folders[: depth + 1]) for depth in range(len(folders))]
-        return any(patterns.verdict(each, True) for each in above) or bool(
+        return any(patterns.verdict(parent, True) for parent in above) or bool(
             patterns.verdict(path, False)
         )
 

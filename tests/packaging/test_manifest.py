@@ -31,8 +31,10 @@ files = st.builds(
 
 
 def is_a_tree(entries: list[Entry]) -> bool:
-    found = [entry.path for entry in entries]
-    return not any(one != two and two.startswith(one + "/") for one in found for two in found)
+    entry_paths = [entry.path for entry in entries]
+    return not any(
+        one != two and two.startswith(one + "/") for one in entry_paths for two in entry_paths
+    )
 
 
 @given(st.lists(files, max_size=8, unique_by=lambda entry: entry.path).filter(is_a_tree))

@@ -68,8 +68,8 @@ class Bad:
     ],
 )
 def test_an_argument_is_recorded_as_readable_json(value: object, described: Any) -> None:
-    given = 10**5000 if value is Huge else value  # pytest cannot print it
-    assert describe_params({"x": given}) == {"x": described}
+    param = 10**5000 if value is Huge else value  # pytest cannot print it
+    assert describe_params({"x": param}) == {"x": described}
 
 
 def test_depth_is_limited_and_cycles_end() -> None:

@@ -93,9 +93,9 @@ def test_a_function_that_its_name_does_not_reach_is_pickled_by_value(
     inside: Any, tree: Path
 ) -> None:
     for fn in (inside.make(), functools.partial(inside.add, 1), lambda x: x * 2):
-        kind, found = function_of(pack_call(fn, (), {}, tree))
+        kind, function = function_of(pack_call(fn, (), {}, tree))
         assert kind == "value"
-        assert found(21) in (42, 122)
+        assert function(21) in (42, 122)
 
 
 def test_installed_functions_are_pickled_by_name(tree: Path) -> None:

@@ -24,8 +24,8 @@ def test_a_worktree_whose_git_is_a_file_is_a_root(repository: Path, tmp_path: Pa
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "first")
     git(repository, "worktree", "add", "-q", str(tmp_path / "other"))
-    found = find_root(script=tmp_path / "other/train.py")
-    assert (found.path, found.kind) == (tmp_path / "other", "git")
+    root = find_root(script=tmp_path / "other/train.py")
+    assert (root.path, root.kind) == (tmp_path / "other", "git")
 
 
 def test_without_git_the_root_is_the_nearest_pyproject_then_the_folder_of_the_script(
@@ -35,8 +35,8 @@ def test_without_git_the_root_is_the_nearest_pyproject_then_the_folder_of_the_sc
     assert find_root(script=tree / "src/p/train.py").kind == "pyproject"
     assert find_root(script=tree / "src/p/train.py").path == tree
     (tree / "pyproject.toml").unlink()
-    found = find_root(script=tree / "x/y/run.py")
-    assert (found.path, found.kind) == (tree / "x/y", "folder")
+    root = find_root(script=tree / "x/y/run.py")
+    assert (root.path, root.kind) == (tree / "x/y", "folder")
 
 
 def test_without_a_script_the_search_starts_in_the_working_directory(
@@ -74,8 +74,8 @@ def test_a_repository_in_the_home_directory_is_skipped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     git(home, "init", "-q")
     write(home, {"project/train.py": "", "train.py": ""})
-    found = find_root(script=home / "project/train.py")
-    assert (found.path, found.kind) == (home / "project", "folder")
+    root = find_root(script=home / "project/train.py")
+    assert (root.path, root.kind) == (home / "project", "folder")
     assert find_root(script=home / "train.py").kind == "loaded"
 
 

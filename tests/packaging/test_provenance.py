@@ -90,13 +90,13 @@ def test_a_record_has_the_user_the_host_and_the_interpreter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "--name", "odd \udcff"])
-    found = collect(Git(commit="abc"), packages="00" * 32, files=3, size=12)
-    assert found.user and found.host and found.platform
-    assert found.python == ".".join(map(str, sys.version_info[:3]))
-    assert found.executable == sys.executable
-    assert found.argv == ("train.py", "--name", "odd \ufffd")
-    assert (found.windlass, found.git) == (__version__, Git(commit="abc"))
-    assert (found.packages, found.tree_files, found.tree_size) == ("00" * 32, 3, 12)
+    record = collect(Git(commit="abc"), packages="00" * 32, files=3, size=12)
+    assert record.user and record.host and record.platform
+    assert record.python == ".".join(map(str, sys.version_info[:3]))
+    assert record.executable == sys.executable
+    assert record.argv == ("train.py", "--name", "odd \ufffd")
+    assert (record.windlass, record.git) == (__version__, Git(commit="abc"))
+    assert (record.packages, record.tree_files, record.tree_size) == ("00" * 32, 3, 12)
 
 
 def test_a_repository_in_a_parent_folder_is_not_read(repository: Path) -> None:

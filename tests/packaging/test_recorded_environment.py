@@ -40,9 +40,11 @@ def other(tmp_path: Path) -> str:
 
 
 def test_another_interpreter_reports_its_version_and_packages(other: str, tmp_path: Path) -> None:
-    found = look_at(other, tmp_path)
-    assert found == Interpreter(other, sys.version.split()[0], b"mine==0.1  # not from an index\n")
-    assert found.minor == f"{sys.version_info.major}.{sys.version_info.minor}"
+    environment = look_at(other, tmp_path)
+    assert environment == Interpreter(
+        other, sys.version.split()[0], b"mine==0.1  # not from an index\n"
+    )
+    assert environment.minor == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert not is_this_one(other)  # although the file behind it is the same
 
 
@@ -67,8 +69,8 @@ def test_a_missing_or_broken_interpreter_is_reported(tmp_path: Path) -> None:
 def test_differences_are_reported_with_a_count_and_the_first_few() -> None:
     before = "".join(f"p{number}==1\n" for number in range(9)).encode()
     after = "".join(f"p{number}==2\n" for number in range(9)).encode()
-    told = str(difference(("3.11.7", before), ("3.11.7", after)))
-    assert told == "9 packages: " + ", ".join(f"p{n} 1 -> 2" for n in range(5)) + " and 4 more"
+    text = str(difference(("3.11.7", before), ("3.11.7", after)))
+    assert text == "9 packages: " + ", ".join(f"p{n} 1 -> 2" for n in range(5)) + " and 4 more"
     assert not difference(("3.11.7", before), ("3.11.7", before))
     assert str(difference(("3.11.7", before), ("3.12.1", before))) == "Python 3.11.7 -> 3.12.1"
 

@@ -24,7 +24,7 @@ def digest(data: bytes) -> str:
 
 
 def entry(snapshot: Snapshot, path: str) -> Entry:
-    return next(each for each in snapshot.entries if each.path == path)
+    return next(entry for entry in snapshot.entries if entry.path == path)
 
 
 def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_several_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -
     )
     command = [sys.executable, "-c", program, str(tree), str(cache)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
-    answers = {line for each in running for line in each.communicate()[0].split()}
+    answers = {line for process in running for line in process.communicate()[0].split()}
     assert answers == {snapshot_of(tree, cache).tree.encode()}
     assert len(list((cache / "trees").iterdir())) == 1
 
@@ -321,8 +321,10 @@ def test_links_inside_the_tree_stay_links(tree: Path, tmp_path: Path, cache: Pat
     (tree / "elsewhere").symlink_to(tmp_path / "outside.txt")
     (tree / "lost").symlink_to("/nowhere/at/all")
     (tree / "itself").symlink_to("itself")
-    found = {each.path: each for each in snapshot_of(tree, cache).entries}
-    assert {path: each.ref for path, each in found.items() if each.mode == "l"} == {
+    entries_by_path = {entry.path: entry for entry in snapshot_of(tree, cache).entries}
+    assert {
+        path: recorded.ref for path, recorded in entries_by_path.items() if recorded.mode == "l"
+    } == {
         "relative": "p/a.py",
         "folder": "p",
         "absolute": "p/a.py",
@@ -332,8 +334,8 @@ def test_links_inside_the_tree_stay_links(tree: Path, tmp_path: Path, cache: Pat
         "dangling": "nothing/here",
         "itself": "itself",
     }
-    assert found["elsewhere"] == Entry("elsewhere", "f", digest(b"outside"), 7)
-    assert "lost" not in found
+    assert entries_by_path["elsewhere"] == Entry("elsewhere", "f", digest(b"outside"), 7)
+    assert "lost" not in entries_by_path
     (tmp_path / "outside.txt").write_text("changed")
     snapshot = snapshot_of(tree, cache)
     assert entry(snapshot, "elsewhere").ref == digest(b"changed")
@@ -415,9 +417,9 @@ def test_a_file_that_keeps_changing_is_sent_with_the_digested_content(
     try:
         for _ in range(5):
             snapshot = snapshot_of(tree, cache, hold=True)
-            found = entry(snapshot, "log.txt")
-            data = snapshot.read(found.ref)
-            assert (digest(data), len(data)) == (found.ref, found.size)
+            file_entry = entry(snapshot, "log.txt")
+            data = snapshot.read(file_entry.ref)
+            assert (digest(data), len(data)) == (file_entry.ref, file_entry.size)
     finally:
         stop.set()
         writer.join()
@@ -437,8 +439,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
         return data
 
     monkeypatch.setattr(file_contents.os, "read", read)
-    found, size, _, kept = file_contents.read_file(str(file), 0, False)
-    assert (found, size, kept) == (hashlib.sha256(b"c" * 150).digest(), 150, None)
+    content, size, _, kept = file_contents.read_file(str(file), 0, False)
+    assert (content, size, kept) == (hashlib.sha256(b"c" * 150).digest(), 150, None)
 
 
 def test_a_file_deleted_before_it_is_read_is_left_out(
@@ -461,8 +463,8 @@ def test_a_file_deleted_before_it_is_read_is_left_out(
 def test_each_blob_is_sent_once_and_the_manifest_last(tree: Path, cache: Path) -> None:
     write(tree, {"a": "same", "b": "same", "c": "other"})
     snapshot = snapshot_of(tree, cache)
-    asked = [snapshot.tree, digest(b"same"), digest(b"other"), digest(b"same")]
-    assert list(snapshot.iter_blobs(asked)) == [
+    digests = [snapshot.tree, digest(b"same"), digest(b"other"), digest(b"same")]
+    assert list(snapshot.iter_blobs(digests)) == [
         (digest(b"same"), b"same"),
         (digest(b"other"), b"other"),
         (snapshot.tree, snapshot.manifest),

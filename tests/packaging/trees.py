@@ -41,7 +41,7 @@ def paths(snapshot: Snapshot) -> list[str]:
 
 
 def refuse_to_ask_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(folder: str, arguments: object, given: bytes) -> None:
+    def refuse(folder: str, arguments: object, data: bytes) -> None:
         raise AssertionError(f"git was asked: {arguments}")
 
     monkeypatch.setattr(git_repository, "_start", refuse)
@@ -54,8 +54,8 @@ def settle(folder: Path, cache: Path) -> Snapshot:
         began = time.time()
         snapshot = snapshot_of(folder, cache)
         newest = max(
-            max(found.st_mtime, found.st_ctime)
-            for found in map(os.lstat, [folder, *folder.rglob("*")])
+            max(status.st_mtime, status.st_ctime)
+            for status in map(os.lstat, [folder, *folder.rglob("*")])
         )
         if began - newest > 0.15:
             return snapshot

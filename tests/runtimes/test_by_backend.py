@@ -33,11 +33,11 @@ class MemoryRuntime:
     def validate(self, spec: JobSpec) -> list[str]:
         return [f"{spec.backend} is full"]
 
-    def addresses(self, job: Job, known: Mapping[str, str]) -> dict[str, str]:
-        return {**known, "main-0": f"{job.spec.backend}:1"}
+    def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
+        return {**assigned, "main-0": f"{job.spec.backend}:1"}
 
-    def create(self, job: Job, replica: ReplicaId, given: Assignment) -> None:
-        del given
+    def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
+        del assignment
         self.attempts.setdefault(job.uid, []).append(replica)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
@@ -45,7 +45,10 @@ class MemoryRuntime:
         self.attempts[job.uid].remove(replica)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        return [Replica(id=each, phase=Phase.RUNNING) for each in self.attempts.get(job.uid, ())]
+        return [
+            Replica(id=replica_id, phase=Phase.RUNNING)
+            for replica_id in self.attempts.get(job.uid, ())
+        ]
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
         del job, replica
@@ -98,15 +101,15 @@ HERE, THERE = job("here", "local"), job("there", "far")
 
 def test_each_job_goes_to_the_runtime_of_its_backend(tmp_path: Path) -> None:
     world = World(tmp_path)
-    for each, runtime in ((HERE, world.local), (THERE, world.remote)):
-        world.runtimes.create(each, FIRST, Assignment())
-        assert runtime.attempts == {each.uid: [FIRST]}
-        assert [replica.id for replica in world.runtimes.list(each)] == [FIRST]
-        assert world.runtimes.validate(each.spec) == [f"{each.spec.backend} is full"]
-        assert world.runtimes.addresses(each, {}) == {"main-0": f"{each.spec.backend}:1"}
-        assert world.runtimes.process_of(each, FIRST).pid == runtime.pid
-        world.runtimes.delete(each, FIRST, 0.0)
-        assert runtime.attempts == {each.uid: []}
+    for job_here, runtime in ((HERE, world.local), (THERE, world.remote)):
+        world.runtimes.create(job_here, FIRST, Assignment())
+        assert runtime.attempts == {job_here.uid: [FIRST]}
+        assert [replica.id for replica in world.runtimes.list(job_here)] == [FIRST]
+        assert world.runtimes.validate(job_here.spec) == [f"{job_here.spec.backend} is full"]
+        assert world.runtimes.addresses(job_here, {}) == {"main-0": f"{job_here.spec.backend}:1"}
+        assert world.runtimes.process_of(job_here, FIRST).pid == runtime.pid
+        world.runtimes.delete(job_here, FIRST, 0.0)
+        assert runtime.attempts == {job_here.uid: []}
 
 
 def test_the_runtime_of_a_remote_backend_is_created_once_and_when_a_job_needs_it(

@@ -145,10 +145,10 @@ def test_two_processes_of_one_search_share_its_trials(
     (folder / "go").touch()
     wl.create_experiment("shared")
     authors = [project.start(path, "shared", folder, "12") for _ in range(2)]
-    told = [author.communicate(timeout=PATIENCE) for author in authors]
-    assert [author.returncode for author in authors] == [0, 0], told
-    assert told[0][0] == told[1][0]
-    assert "{'complete': 12}" in told[0][0]
+    output = [author.communicate(timeout=PATIENCE) for author in authors]
+    assert [author.returncode for author in authors] == [0, 0], output
+    assert output[0][0] == output[1][0]
+    assert "{'complete': 12}" in output[0][0]
     assert runs(folder) == dict.fromkeys(suggestions(12), 1)
 
 
@@ -211,17 +211,17 @@ def test_a_resumed_search_knows_the_pruned_trials(home: Path, project: Project) 
     author = project.start(path)
 
     def pruned() -> list[int]:
-        found = list(wl.list_experiments(name="asha"))
-        trials = found[0].list_trials() if found else ()
+        experiments = list(wl.list_experiments(name="asha"))
+        trials = experiments[0].list_trials() if experiments else ()
         return [t.id for t in trials if t.record.asked_to_stop and t.is_finished]
 
     eventually(lambda: len(pruned()) >= 3, "some are ended early")
     author.kill()
     author.wait()
-    known = pruned()
+    pruned_ids = pruned()
     again = project.python(path)
     assert again.returncode == 0, again.stderr
     assert again.stdout.strip().endswith("True"), "the best of all was left to the end"
     trials = list(wl.get_experiment("asha").list_trials())
     assert len(trials) == 16
-    assert set(known) <= {t.id for t in trials if t.record.asked_to_stop}
+    assert set(pruned_ids) <= {t.id for t in trials if t.record.asked_to_stop}

@@ -34,15 +34,15 @@ def tried(experiment: wl.Experiment, search: str = "search") -> list[dict[str, A
 def test_a_grid_tries_every_combination_once_and_finds_the_best(home: Path) -> None:
     experiment = wl.create_experiment("grid")
     space = {"x": wl.choice(1, 2, 3), "y": wl.uniform(0, 1, step=0.5)}
-    found = experiment.search(score, space=space, metric="score", method="grid", mode="max")
+    search_result = experiment.search(score, space=space, metric="score", method="grid", mode="max")
     product = [{"x": x, "y": y} for x, y in itertools.product([1, 2, 3], [0.0, 0.5, 1.0])]
     assert tried(experiment) == product
-    assert (found.best_params, found.best_value) == ({"x": 3, "y": 1.0}, 4.0)
-    assert found.best is not None
-    assert found.best.result() == 4.0
-    assert experiment.best().id == found.best.id
-    assert found.table[0]["trial"] == found.best.id
-    assert found.counts == {"complete": 9}
+    assert (search_result.best_params, search_result.best_value) == ({"x": 3, "y": 1.0}, 4.0)
+    assert search_result.best is not None
+    assert search_result.best.result() == 4.0
+    assert experiment.best().id == search_result.best.id
+    assert search_result.table[0]["trial"] == search_result.best.id
+    assert search_result.counts == {"complete": 9}
     identities = {trial.record.recipe.identity for trial in experiment.list_trials()}
     assert identities == {f"search/search/{number}" for number in range(9)}
 
@@ -100,25 +100,25 @@ def test_asha_ends_bad_trials_early_and_keeps_good_ones(home: Path) -> None:
     doomed = [x for x, step in fates.items() if step is not None]
     assert 0 < len(doomed) < 10, "there are both"
     experiment = wl.create_experiment("asha")
-    found = experiment.search(
+    search_result = experiment.search(
         objectives.descend, space={"x": wl.uniform(0, 1)}, metric="loss", method="asha", trials=10,
         concurrent=1, seed=3, reduction=2, args={"doomed": doomed},
     )  # fmt: skip
-    told = {
+    stop_requests = {
         trial.record.recipe.search.params["x"]: trial.record.asked_to_stop  # type: ignore[union-attr]
         for trial in experiment.list_trials()
     }
-    assert list(told) == list(fates)
+    assert list(stop_requests) == list(fates)
     for x, step in fates.items():
-        assert told[x].startswith(f"pruned at step {step}: loss " if step else "")
-        assert bool(told[x]) is (step is not None)
-    assert found.counts == {"complete": 10 - len(doomed), "pruned": len(doomed)}
-    assert found.best_value == min(fates)
+        assert stop_requests[x].startswith(f"pruned at step {step}: loss " if step else "")
+        assert bool(stop_requests[x]) is (step is not None)
+    assert search_result.counts == {"complete": 10 - len(doomed), "pruned": len(doomed)}
+    assert search_result.best_value == min(fates)
 
 
 def test_a_trial_that_ignores_the_request_to_stop_is_stopped(home: Path) -> None:
     experiment = wl.create_experiment("stubborn")
-    found = experiment.search(
+    search_result = experiment.search(
         objectives.stubborn, space={"x": wl.choice(*range(40))}, metric="loss", method="asha",
         trials=2, concurrent=1, seed=seed_of_zero_first(), reduction=2,
     )  # fmt: skip
@@ -126,7 +126,7 @@ def test_a_trial_that_ignores_the_request_to_stop_is_stopped(home: Path) -> None
     assert first.state == "SUCCEEDED"
     assert second.state == "STOPPED"
     assert "did not stop by itself" in second.message
-    assert found.counts == {"complete": 1, "pruned": 1}
+    assert search_result.counts == {"complete": 1, "pruned": 1}
 
 
 def seed_of_zero_first() -> int:
@@ -148,11 +148,11 @@ def seed_of_zero_first() -> int:
 def test_a_failed_trial_is_left_out_and_the_others_continue(home: Path) -> None:
     experiment = wl.create_experiment("moody")
     space = {"x": wl.randint(1, 4)}
-    found = experiment.search(
+    search_result = experiment.search(
         objectives.moody, space=space, metric="loss", method="grid", concurrent=2
     )
-    assert found.counts == {"complete": 2, "failed": 2}
-    assert (found.best_params, found.best_value) == ({"x": 4}, 0.25)
+    assert search_result.counts == {"complete": 2, "failed": 2}
+    assert (search_result.best_params, search_result.best_value) == ({"x": 4}, 0.25)
     assert experiment.best("loss", "max").params["x"] == 1
 
 
@@ -161,22 +161,22 @@ def test_a_search_whose_first_trials_all_fail_says_why_and_continues_after_a_fix
 ) -> None:
     mended = tmp_path / "mended"
     experiment = wl.create_experiment("broken")
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "space": {"x": wl.uniform(0, 1)}, "metric": "loss", "trials": 9,
         "args": {"mended": str(mended)},
     }  # fmt: skip
     with pytest.raises(wl.TrialFailed) as failed:
-        experiment.search(objectives.broken, concurrent=2, **asked)
+        experiment.search(objectives.broken, concurrent=2, **options)
     assert "All of the first" in str(failed.value)
     assert "no module named gold" in str(failed.value)
     assert f"wl.get_experiment({experiment.id}).search(...)" in str(failed.value)
     failures = experiment.refresh().states["FAILED"]
     assert failures < 9
     mended.touch()
-    found = experiment.search(objectives.broken, concurrent=2, **asked)
-    assert found.counts["failed"] == failures
-    assert len(tried(experiment)) == len(found)
-    assert found.counts["complete"] + failures == 9
+    search_result = experiment.search(objectives.broken, concurrent=2, **options)
+    assert search_result.counts["failed"] == failures
+    assert len(tried(experiment)) == len(search_result)
+    assert search_result.counts["complete"] + failures == 9
 
 
 def test_an_unreported_metric_is_detected_early_with_a_list_of_reported_ones(home: Path) -> None:
@@ -197,18 +197,18 @@ def test_an_unreported_metric_is_detected_early_with_a_list_of_reported_ones(hom
 def test_a_search_can_be_resumed_and_extended(home: Path) -> None:
     experiment = wl.create_experiment("extended")
     space = {"x": wl.uniform(0, 1)}
-    asked: dict[str, Any] = {"space": space, "metric": "score", "method": "random"}
-    first = experiment.search(score, trials=3, concurrent=2, **asked)
+    options: dict[str, Any] = {"space": space, "metric": "score", "method": "random"}
+    first = experiment.search(score, trials=3, concurrent=2, **options)
     before = tried(experiment)
-    again = wl.get_experiment(experiment.id).search(score, concurrent=1, **asked)
+    again = wl.get_experiment(experiment.id).search(score, concurrent=1, **options)
     assert str(again) == str(first), "as many trials as before, and all of them are done"
-    more = experiment.search(score, trials=7, **asked)
+    more = experiment.search(score, trials=7, **options)
     assert (len(first), len(more)) == (3, 7)
     assert tried(experiment)[:3] == before
     assert len({params["x"] for params in tried(experiment)}) == 7, "nothing is tried twice"
     assert experiment.refresh().record.searches["search"]["trials"] == 7
 
-    other = {**asked, "space": {"x": wl.uniform(0, 2)}, "mode": "max"}
+    other = {**options, "space": {"x": wl.uniform(0, 2)}, "mode": "max"}
     with pytest.raises(wl.Conflict) as refused:
         experiment.search(score, trials=9, **other)
     assert "space['x'] was uniform(0, 1), now uniform(0, 2)" in str(refused.value)
@@ -232,22 +232,22 @@ def test_importance_is_computed_once_ten_trials_have_completed(home: Path) -> No
 def test_fixed_arguments_are_passed_and_cannot_also_be_searched(home: Path) -> None:
     experiment = wl.create_experiment("along")
     space = {"x": wl.choice(1, 2)}
-    found = experiment.search(score, space=space, args={"y": 10}, metric="v", method="grid")
-    assert found.best_value == 11
-    assert found.best is not None
-    assert found.best.params == {"x": 1, "y": 10}
+    search_result = experiment.search(score, space=space, args={"y": 10}, metric="v", method="grid")
+    assert search_result.best_value == 11
+    assert search_result.best is not None
+    assert search_result.best.params == {"x": 1, "y": 10}
     with pytest.raises(wl.InvalidArgument, match="both in space and in args"):
         experiment.search(score, space=space, args={"x": 1}, metric="v", method="grid")
 
 
 def test_a_search_continues_although_its_arguments_cannot_be_recorded(home: Path) -> None:
     experiment = wl.create_experiment("shifted")
-    asked: dict[str, Any] = {"space": {"x": wl.choice(1, 2)}, "metric": "v", "method": "grid"}
+    options: dict[str, Any] = {"space": {"x": wl.choice(1, 2)}, "metric": "v", "method": "grid"}
     first = experiment.search(
-        objectives.shifted, args={"by": objectives.Shift()}, trials=1, **asked
+        objectives.shifted, args={"by": objectives.Shift()}, trials=1, **options
     )
     again = experiment.search(
-        objectives.shifted, args={"by": objectives.Shift()}, trials=2, mode="min", **asked
+        objectives.shifted, args={"by": objectives.Shift()}, trials=2, mode="min", **options
     )
     assert (len(first), len(again), again.best_value) == (1, 2, 11)
     assert experiment.trial_count == 2
@@ -266,9 +266,9 @@ def test_a_program_gets_suggestions_on_its_command_line(home: Path, tmp_path: Pa
     experiment = wl.create_experiment("flags")
     job = wl.Job(wl.PythonScript(str(script)), executor=QUICK)
     space = {"net": {"layers": wl.choice(2, 4)}, "kind": wl.choice("adam", "sgd")}
-    found = experiment.search(job, space=space, metric="loss", method="grid")
-    assert found.best_params == {"net.layers": 2, "kind": "sgd"}
-    assert found.best_value == 5
+    search_result = experiment.search(job, space=space, metric="loss", method="grid")
+    assert search_result.best_params == {"net.layers": 2, "kind": "sgd"}
+    assert search_result.best_value == 5
 
 
 def test_names_of_a_group_begin_with_the_role(home: Path) -> None:
@@ -280,10 +280,10 @@ def test_names_of_a_group_begin_with_the_role(home: Path) -> None:
     with pytest.raises(wl.InvalidArgument) as refused:
         experiment.search(group, space={"lr": wl.choice(1, 2)}, metric="loss", method="grid")
     assert "'learner.lr'" in str(refused.value)
-    found = experiment.search(
+    search_result = experiment.search(
         group, space={"learner.lr": wl.choice(1, 2)}, metric="loss", method="grid", mode="max"
     )
-    assert (found.best_params, found.best_value) == ({"learner.lr": 2}, 2.0)
+    assert (search_result.best_params, search_result.best_value) == ({"learner.lr": 2}, 2.0)
 
 
 def test_a_trial_with_the_identity_of_a_search_trial_is_reported(home: Path) -> None:
@@ -299,15 +299,15 @@ def test_a_trial_with_the_identity_of_a_search_trial_is_reported(home: Path) -> 
 
 def test_after_the_time_limit_no_more_trials_start(home: Path) -> None:
     experiment = wl.create_experiment("late")
-    found = experiment.search(
+    search_result = experiment.search(
         score, space={"x": wl.uniform(0, 1)}, metric="v", trials=10_000, concurrent=1, timeout=1.0
     )
-    assert 0 < len(found) < 1000
-    assert found.counts == {"complete": len(found)}
+    assert 0 < len(search_result) < 1000
+    assert search_result.counts == {"complete": len(search_result)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("options", "message"),
     [
         ({"mode": "least"}, '"min" or "max"'),
         ({"method": "bayes"}, '"grid", "random", "tpe", "asha"'),
@@ -323,13 +323,13 @@ def test_after_the_time_limit_no_more_trials_start(home: Path) -> None:
     ],
 )
 def test_an_invalid_search_is_refused_before_anything_runs(
-    home: Path, asked: dict[str, Any], told: str
+    home: Path, options: dict[str, Any], message: str
 ) -> None:
     experiment = wl.create_experiment("senseless")
-    given = {"space": {"x": wl.uniform(0, 1)}, "metric": "loss", **asked}
+    arguments = {"space": {"x": wl.uniform(0, 1)}, "metric": "loss", **options}
     with pytest.raises(wl.InvalidArgument) as refused:
-        experiment.search(score, **given)
-    assert told in str(refused.value)
+        experiment.search(score, **arguments)
+    assert message in str(refused.value)
     assert experiment.refresh().trial_count == 0
     assert experiment.record.searches == {}
 

@@ -38,12 +38,12 @@ def test_a_choice_accepts_lists_and_numpy_numbers() -> None:
     assert wl.choice([1, 2]) == wl.choice(1, 2) == wl.choice(range(1, 3))
     plain = wl.choice(np.float64(0.5), np.int64(3)).options
     assert plain == (0.5, 3)
-    assert [type(each) for each in plain] == [float, int]
+    assert [type(value) for value in plain] == [float, int]
     assert wl.choice(1, True, 1.0).options == (1, True, 1.0), "as JSON they are three"
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: wl.uniform(1, 0), "The other way round: wl.uniform(0, 1)"),
         (lambda: wl.uniform(1, 1), "args="),
@@ -60,14 +60,14 @@ def test_a_choice_accepts_lists_and_numpy_numbers() -> None:
         (lambda: wl.choice(math.nan), "recorded"),
     ],
 )
-def test_an_invalid_space_is_refused_with_a_remedy(make: Any, told: str) -> None:
+def test_an_invalid_space_is_refused_with_a_remedy(make: Any, message: str) -> None:
     with pytest.raises(wl.InvalidArgument) as refused:
         make()
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("space", "told"),
+    ("space", "message"),
     [
         ({}, "nothing to search"),
         ([1], "must map parameter names"),
@@ -77,7 +77,7 @@ def test_an_invalid_space_is_refused_with_a_remedy(make: Any, told: str) -> None
         ({1: wl.uniform(0, 1)}, "not a valid parameter name"),
     ],
 )
-def test_a_value_that_is_not_a_space_is_refused_with_an_example(space: Any, told: str) -> None:
+def test_a_value_that_is_not_a_space_is_refused_with_an_example(space: Any, message: str) -> None:
     with pytest.raises(wl.InvalidArgument) as refused:
         flatten(space)
-    assert told in str(refused.value)
+    assert message in str(refused.value)

@@ -23,8 +23,8 @@ SPACE = {
 
 
 def settings(method: Any, **other: Any) -> Settings:
-    given = {"space": SPACE, "metric": "loss", "mode": "min", "seed": 7, "trials": 30, **other}
-    return Settings(method=method, **given)
+    arguments = {"space": SPACE, "metric": "loss", "mode": "min", "seed": 7, "trials": 30, **other}
+    return Settings(method=method, **arguments)
 
 
 def loss(params: dict[str, Any]) -> float:
@@ -161,9 +161,9 @@ def test_intermediate_values_give_the_same_result_as_optuna_alone() -> None:
         else:
             ours.complete(number, story[-1])
             alone.tell(trial, story[-1])
-    told = [(each.state, each.value) for each in ours.optuna_trials()]
-    assert told == [(each.state, each.value) for each in alone.trials]
-    assert len({state for state, _ in told}) == 2
+    rows = [(trial.state, trial.value) for trial in ours.optuna_trials()]
+    assert rows == [(trial.state, trial.value) for trial in alone.trials]
+    assert len({state for state, _ in rows}) == 2
 
 
 def test_a_trial_with_many_reports_is_processed_quickly() -> None:
@@ -178,6 +178,6 @@ def test_importance_needs_no_other_packages() -> None:
     study = Study(settings("random"))
     assert study.importances() == {}
     run(study, 30)
-    found = study.importances()
-    assert next(iter(found)) == "layers"
-    assert sum(found.values()) == pytest.approx(1)
+    importances = study.importances()
+    assert next(iter(importances)) == "layers"
+    assert sum(importances.values()) == pytest.approx(1)

@@ -35,14 +35,14 @@ PROGRAM = """
 
 def open_to_others(home: Path) -> list[str]:
     """The paths in a home that other users may access, except for files of trials."""
-    found = []
+    modes = []
     for folder, folders, files in os.walk(home):
         for name in [".", *folders, *files]:
             path = Path(folder, name)
             mode = path.lstat().st_mode
             if mode & 0o077 and not stat.S_ISLNK(mode) and "work" not in path.parts:
-                found.append(f"{path.relative_to(home)} {stat.filemode(mode)}")
-    return sorted(set(found))
+                modes.append(f"{path.relative_to(home)} {stat.filemode(mode)}")
+    return sorted(set(modes))
 
 
 @pytest.mark.parametrize("umask", ["000", pytest.param("022", marks=pytest.mark.thorough)])
@@ -65,8 +65,8 @@ def test_nothing_in_a_home_is_open_to_others(
     assert len(made) == 4, "the walk saw what trials leave"
     # Those have the author's umask, like files of the author's programs, in a private folder.
     for path in made:
-        doors = [each for each in path.parents if fresh_home in each.parents]
-        assert any(not each.stat().st_mode & 0o077 for each in doors)
+        doors = [parent for parent in path.parents if fresh_home in parent.parents]
+        assert any(not door.stat().st_mode & 0o077 for door in doors)
     assert list(fresh_home.glob("cache/**/*")), "the walk saw the cache"
 
 
@@ -89,12 +89,12 @@ def test_home_and_token_are_private_and_the_token_outlives_servers(
 def test_the_server_listens_on_the_loopback_interface_only(home: Path) -> None:
     info = wl.Client().server_info()
     listening = [
-        each
-        for each in psutil.Process(info.pid).net_connections("inet")
-        if each.status == psutil.CONN_LISTEN
+        connection
+        for connection in psutil.Process(info.pid).net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
     ]
-    assert [each.laddr.ip for each in listening] == ["127.0.0.1"]
-    assert {each.type for each in listening} == {socket.SOCK_STREAM}
+    assert [connection.laddr.ip for connection in listening] == ["127.0.0.1"]
+    assert {connection.type for connection in listening} == {socket.SOCK_STREAM}
 
 
 def test_private_files_are_deleted_with_their_trials(home: Path) -> None:

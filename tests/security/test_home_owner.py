@@ -53,9 +53,9 @@ def test_a_home_that_another_user_has_planted_gets_no_secret_and_runs_no_code(
             run = project.run if len(command) > 1 else project.python
             done = run(*command, env={"WINDLASS_HOME": str(home)})
             assert done.returncode == 1
-            said = done.stdout + done.stderr
-            assert f"The home {home} is not safe to use. It belongs to 'nobody'" in said
-            assert "Set WINDLASS_HOME to a directory of yours." in said
+            output = done.stdout + done.stderr
+            assert f"The home {home} is not safe to use. It belongs to 'nobody'" in output
+            assert "Set WINDLASS_HOME to a directory of yours." in output
         assert forged.received == b""
         forged.check_gained_nothing("hush")
         os.close(lock)

@@ -40,12 +40,12 @@ def test_the_token_appears_only_in_its_file(home: Path) -> None:
     process = psutil.Process(json.loads((home / "server.json").read_text())["pid"])
     family = [process, *process.children(recursive=True)]
     assert len(family) > 1, "there is a launcher"
-    for each in family:
+    for member in family:
         try:
-            told = [*each.cmdline(), *each.environ().values()]
+            words = [*member.cmdline(), *member.environ().values()]
         except psutil.NoSuchProcess:
             continue  # the trial's own supervisor, which is about to exit
-        assert not [text for text in told if server.token in text]
+        assert not [text for text in words if server.token in text]
     # The supervisor deletes the code after the end, so files may disappear while they are read.
     attempt = home / "trials" / "1" / "main-0" / "1"
     eventually(lambda: not is_locked(str(attempt / "lock")), "the supervisor has gone")
@@ -72,10 +72,12 @@ def test_secrets_appear_only_in_the_environment_of_their_trial(home: Path) -> No
         server = psutil.Process(json.loads((home / "server.json").read_text())["pid"])
         others = [server, *server.children(recursive=True)]
         others += [psutil.Process(json.loads(state.read_text())["supervisor"]["pid"])]
-        for each in others:
-            if each.pid != own:
-                told = known_to(each.pid)
-                assert value not in told["cmdline"] and value not in told["environ"], each
+        for process in others:
+            if process.pid != own:
+                readable = known_to(process.pid)
+                assert value not in readable["cmdline"] and value not in readable["environ"], (
+                    process
+                )
         assert value not in known_to(own)["cmdline"]
     finally:
         trial.stop(grace=0).wait()
@@ -102,11 +104,11 @@ def test_tokens_are_compared_in_constant_time() -> None:
     ]  # fmt: skip
     [call] = calls
     # The expected token is read once, only for that comparison.
-    [asked] = [
+    [assignment] = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and "self._expected_for(" in ast.unparse(node.value)
     ]  # fmt: skip
-    [name] = [ast.unparse(target) for target in asked.targets]
+    [name] = [ast.unparse(target) for target in assignment.targets]
     uses = [
         node for node in ast.walk(tree)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)

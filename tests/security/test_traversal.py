@@ -90,8 +90,8 @@ def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
     refused(server, request({"env": {name: "x"}}))
     refused(server, {**request(), "key": name})
     for cursor in (name, f"main-0.1:0,{name}", f"{name}-0.1:0"):
-        asked = f"{API}/trials/1/logs?cursor={quote(cursor, safe='')}"
-        assert server.ask("GET", asked)[0] in (400, 404)
+        path = f"{API}/trials/1/logs?cursor={quote(cursor, safe='')}"
+        assert server.ask("GET", path)[0] in (400, 404)
     for path in (f"/trials/{quote(name, safe='')}", f"/trials/{quote(name, safe='')}/logs"):
         assert server.ask("GET", API + path)[0] in (400, 404)
     # A slash separates a workspace from a project, so neither may contain one.
@@ -103,8 +103,10 @@ def test_a_name_is_never_a_path(server: Server, home: Path, name: str) -> None:
     else:
         assert status == 201
         wl.get_trial(answer["id"]).wait(timeout=PATIENCE)
-        found = server.ask("GET", f"{API}/experiments?name={quote(name, safe='')}")[1]["items"]
-        assert [each["name"] for each in found] == [name]
+        experiments = server.ask("GET", f"{API}/experiments?name={quote(name, safe='')}")[1][
+            "items"
+        ]
+        assert [experiment["name"] for experiment in experiments] == [name]
     assert surroundings(home) == before
 
 
@@ -137,8 +139,8 @@ def test_a_tree_that_leads_outside_is_refused_and_never_restored(
     status, fault = server.ask("POST", f"{API}/snapshots", manifest)
     assert (status, fault["code"]) == (400, "invalid_argument")
     pack = b"".join(
-        hashlib.sha256(each).digest() + len(each).to_bytes(8, "big") + each
-        for each in (BLOB, manifest)
+        hashlib.sha256(digest).digest() + len(digest).to_bytes(8, "big") + digest
+        for digest in (BLOB, manifest)
     )
     kind = {"Content_Type": "application/octet-stream"}
     assert server.ask("POST", f"{API}/blobs", pack, **kind) == (200, {"stored": 2})

@@ -57,15 +57,15 @@ class Bomb:
 class WatchedServer:
     """The server of a home, started with a hook that reports what it unpickles."""
 
-    def __init__(self, home: Path, told: Path) -> None:
+    def __init__(self, home: Path, marker: Path) -> None:
         self._home = home
-        self._told = told
+        self._marker = marker
         self._process: subprocess.Popen[bytes] | None = None
-        told.touch()
+        marker.touch()
 
     def start(self) -> Server:
         reader, writer = os.pipe()
-        command = [sys.executable, "-c", WATCH + SERVE, self._told, MAIN, self._home, str(writer)]
+        command = [sys.executable, "-c", WATCH + SERVE, self._marker, MAIN, self._home, str(writer)]
         self._process = subprocess.Popen(command, pass_fds=[writer], start_new_session=True)
         os.close(writer)
         with open(reader, "rb") as pipe:
@@ -79,7 +79,7 @@ class WatchedServer:
 
     @property
     def unpickled(self) -> str:
-        return self._told.read_text()
+        return self._marker.read_text()
 
 
 @pytest.fixture
@@ -91,10 +91,10 @@ def watched(fresh_home: Path, tmp_path: Path) -> Iterator[WatchedServer]:
 
 def test_the_hook_reports_unpickling(tmp_path: Path) -> None:
     """Otherwise the test below could not fail."""
-    told = tmp_path / "told"
+    marker = tmp_path / "told"
     load = "import pickle, collections\npickle.loads(pickle.dumps(collections.Counter()))\n"
-    subprocess.run([sys.executable, "-c", WATCH + load, told], check=True)
-    assert "('collections', 'Counter')" in told.read_text()
+    subprocess.run([sys.executable, "-c", WATCH + load, marker], check=True)
+    assert "('collections', 'Counter')" in marker.read_text()
 
 
 # Files that a trial's process may leave in its own folder, in place of a value or an exception.
@@ -144,7 +144,7 @@ def test_the_server_unpickles_no_file_of_a_user(
     waiting = {"suspend": True, "code": {"tree": digest}, "python": {"lock": digest}}
     call = {"executable": {"type": "function", "payload": digest}}
     kept = submit(call, spec=waiting, provenance={"packages": digest})
-    assert [wl.get_trial(each).wait().state for each in left] == ["SUCCEEDED", "FAILED"]
+    assert [wl.get_trial(trial_id).wait().state for trial_id in left] == ["SUCCEEDED", "FAILED"]
     for _ in range(2):  # and again by a new server that finds all files
         server.ask("POST", f"{API}/snapshots", bomb)
         for trial in (*left, kept):

@@ -12,8 +12,8 @@ LITTLE = wl.Local(cpus=0.5)
 
 def steps(trial: wl.Trial[Any], name: str, attempt: int) -> list[int]:
     """The steps at which an attempt reported a metric, without repetitions."""
-    found = [metric.step for metric in trial.metrics(name) if metric.attempt == attempt]
-    return sorted(set(found))
+    reported_steps = [metric.step for metric in trial.metrics(name) if metric.attempt == attempt]
+    return sorted(set(reported_steps))
 
 
 def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[Any]:
@@ -25,7 +25,7 @@ def run_until_asked_to_stop(script: str, enough: int, **job: Any) -> wl.Trial[An
     def has(attempt: int, step: int) -> bool:
         summary = trial.refresh().summary_metrics.get("loss")
         is_far = summary is not None and (summary.step or 0) >= step
-        newest = max((each.attempt for each in trial.attempts), default=1)
+        newest = max((attempt.attempt for attempt in trial.attempts), default=1)
         return trial.is_finished or (is_far and newest >= attempt)
 
     # One after the other: on a busy machine, importing a framework takes a minute.

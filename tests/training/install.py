@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 
 def main() -> int:
     # PyTorch first: other packages that need it would install the build with CUDA.
-    ordered = sorted(wanted(), key=lambda each: each.name != "torch")
-    missing = [each.name for each in ordered if not install(each)]
+    ordered = sorted(wanted(), key=lambda requirement: requirement.name != "torch")
+    missing = [requirement.name for requirement in ordered if not install(requirement)]
     if missing:
         print(f"Could not be had: {', '.join(missing)}. Tests that need them are skipped.")
     return 1 if missing else 0
@@ -27,10 +27,10 @@ def main() -> int:
 def wanted() -> Iterator[Requirement]:
     """The requirements of the extra on this machine."""
     for line in requires("windlass") or ():
-        each = Requirement(line)
-        always = each.marker is None or each.marker.evaluate({"extra": ""})
-        if not always and each.marker.evaluate({"extra": "training"}):
-            yield each
+        requirement = Requirement(line)
+        always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if not always and requirement.marker.evaluate({"extra": "training"}):
+            yield requirement
 
 
 def install(requirement: Requirement) -> bool:

@@ -59,7 +59,7 @@ def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     assert steps(trial, "validation/mae", attempt=2) == second
     assert "epoch 3 iterations 9\n" in output_of(trial)  # three batches of 48 in each
     assert {"loss", "mae", "validation/loss", "validation/mae"} <= set(trial.summary_metrics)
-    saved = [each.step for each in trial.list_checkpoints()]
+    saved = [checkpoint.step for checkpoint in trial.list_checkpoints()]
     assert sorted(saved)[:3] == [1, 2, 3]
     assert max(saved) == second[-1]
     assert output_of(trial).endswith("done")
@@ -108,5 +108,5 @@ def test_the_tensorflow_profiler_writes_files_for_tensorboard(
     trial = job.submit().wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", output_of(trial)
     assert "profiler/batch_ms" in trial.summary_metrics
-    assert [each.name for each in trial.list_artifacts("tensorboard/plugins/profile/*")]
-    assert [each.step for each in trial.list_checkpoints()] == [1]
+    assert [artifact.name for artifact in trial.list_artifacts("tensorboard/plugins/profile/*")]
+    assert [checkpoint.step for checkpoint in trial.list_checkpoints()] == [1]

@@ -76,7 +76,7 @@ def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     assert second[:3] == [12, 15, 18], output_of(trial)
     assert set(steps(trial, "validation/loss", attempt=2)) <= set(second)
     assert len(steps(trial, "validation/loss", attempt=2)) >= 2
-    saved = sorted(each.step or 0 for each in trial.list_checkpoints())
+    saved = sorted(checkpoint.step or 0 for checkpoint in trial.list_checkpoints())
     assert saved[:3] == [3, 6, 9]
     assert saved[-1] == second[-1]
     assert {point.index for point in trial.metrics("loss")} == {0}

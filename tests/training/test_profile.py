@@ -47,7 +47,7 @@ def test_steps_are_profiled_as_planned(
     traces = sorted(place.rglob("*.pt.trace.json.gz"))
     assert len(traces) == 2
     events = json.loads(gzip.decompress(traces[0].read_bytes()))["traceEvents"]
-    assert sum(each.get("name") == "aten::mm" for each in events) == 2
+    assert sum(event.get("name") == "aten::mm" for event in events) == 2
 
 
 def test_a_whole_block_is_profiled_outside_of_a_trial_too(project: Project) -> None:

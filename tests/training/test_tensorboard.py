@@ -59,8 +59,8 @@ def board(project: Project, home: Path):  # type: ignore[no-untyped-def]
         started.append(process)
         assert process.stderr is not None
         for line in iter(process.stderr.readline, ""):
-            if found := re.search(r"http://\S+", line):
-                return process, found[0]
+            if match := re.search(r"http://\S+", line):
+                return process, match[0]
         raise AssertionError("it never said where it is")
 
     yield start

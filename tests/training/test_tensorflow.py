@@ -82,5 +82,5 @@ def test_a_killed_worker_restarts_and_parameter_servers_stop_with_the_chief(
     assert "variables on /job:ps/replica:0/task:0" in printed
     trial.wait(timeout=PATIENCE)
     assert (trial.state, trial.restarts) == ("SUCCEEDED", 1)
-    assert [each.attempt for each in trial.replicas] == [1, 2, 1]  # chief, worker, ps
+    assert [replica.attempt for replica in trial.replicas] == [1, 2, 1]  # chief, worker, ps
     check_gone(trial)  # neither the worker nor the parameter server, which would serve forever

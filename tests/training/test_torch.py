@@ -74,11 +74,13 @@ def test_a_killed_rank_restarts_all_ranks_from_the_checkpoint(
     first, second = printed(trial, attempt=1), printed(trial, attempt=2)
     assert trial.state == "SUCCEEDED", first + second
     assert trial.restarts == 1
-    assert [(each.name, each.attempt, each.exit_code) for each in trial.replicas] == [
+    assert [(replica.name, replica.attempt, replica.exit_code) for replica in trial.replicas] == [
         ("worker-0", 2, 0),
         ("worker-1", 2, 0),
     ]
-    killed = next(each for each in trial.attempts if (each.index, each.attempt) == (1, 1))
+    killed = next(
+        attempt for attempt in trial.attempts if (attempt.index, attempt.attempt) == (1, 1)
+    )
     assert killed.exit_code == 128 + 9
 
     assert "world size 2, from step 0\n" in first
@@ -93,9 +95,9 @@ def test_a_script_runs_in_two_replicas_from_the_command_line(home: Path, example
     done = examples.run(BIN / "windlass", "run", *replicas, "torch_ddp.py", "--epochs", "3")
     assert done.returncode == 0, done.stderr
     assert "world size 2, from step 0" in done.stdout
-    found = losses(done.stdout)
-    assert list(found) == [1, 2, 3]
-    assert found[3] < found[1]
+    printed_losses = losses(done.stdout)
+    assert list(printed_losses) == [1, 2, 3]
+    assert printed_losses[3] < printed_losses[1]
 
 
 def test_a_function_runs_in_every_replica_and_rank_0_has_the_value(
@@ -145,6 +147,6 @@ def test_torchrun_in_every_replica_finds_the_others(home: Path, examples: Projec
     command = wl.Command(["torchrun", "meet.py"])
     trial = wl.Job(command, replicas=2, framework="torch", executor=ROOM).submit()
     trial.wait(timeout=PATIENCE)
-    said = sorted(str(line) for line in trial.logs(stream="stdout"))
-    assert trial.state == "SUCCEEDED", said
-    assert said == ["rank 0 of 2: 3", "rank 1 of 2: 3"]
+    lines = sorted(str(line) for line in trial.logs(stream="stdout"))
+    assert trial.state == "SUCCEEDED", lines
+    assert lines == ["rank 0 of 2: 3", "rank 1 of 2: 3"]

@@ -65,7 +65,7 @@ def test_training_is_recorded_resumes_after_a_restart_and_stops_on_request(
     assert second[:4] == [5, 6, 7, 8], output_of(trial)
     assert {"learning_rate", "grad_norm", "validation/loss"} <= set(trial.summary_metrics)
     assert steps(trial, "validation/loss", attempt=1) == [2, 4]
-    saved = sorted(each.step or 0 for each in trial.list_checkpoints())
+    saved = sorted(checkpoint.step or 0 for checkpoint in trial.list_checkpoints())
     assert saved[:2] == [2, 4]
     assert saved[-1] >= second[-1] - 1  # it is saved at the end
     assert {point.index for point in trial.metrics("loss")} == {0}

@@ -40,7 +40,7 @@ def _unions(tree: ast.Module) -> Iterator[int]:
     for node in _run(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             sides = (node.left, node.right)
-            if any(isinstance(each, ast.Subscript) or ast.unparse(each) in TYPES for each in sides):
+            if any(isinstance(side, ast.Subscript) or ast.unparse(side) in TYPES for side in sides):
                 yield node.lineno
 
 
@@ -51,6 +51,6 @@ def _run(node: ast.AST) -> Iterator[ast.AST]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns") or (is_for_checkers and field == "body"):
             continue
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, ast.AST):
-                yield from _run(each)
+        for member in value if isinstance(value, list) else [value]:
+            if isinstance(member, ast.AST):
+                yield from _run(member)

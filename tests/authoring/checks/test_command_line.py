@@ -75,7 +75,7 @@ def test_paths_and_numpy_numbers_are_valid_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "keys", "told"),
+    ("arguments", "keys", "message"),
     [
         ("--lr 0.1", ("args",), "is neither a mapping of flags nor a list of words"),
         (3, ("args",), "is neither a mapping of flags nor a list of words"),
@@ -96,11 +96,11 @@ def test_paths_and_numpy_numbers_are_valid_values() -> None:
     ],
 )
 def test_an_invalid_value_is_reported_with_its_position(
-    arguments: Any, keys: tuple[str, ...], told: str
+    arguments: Any, keys: tuple[str, ...], message: str
 ) -> None:
-    [(found, text)] = check_arguments(arguments)
-    assert found == keys
-    assert told in text
+    [(checked, text)] = check_arguments(arguments)
+    assert checked == keys
+    assert message in text
 
 
 def test_all_problems_are_reported_at_once() -> None:

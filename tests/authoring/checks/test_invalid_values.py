@@ -73,9 +73,9 @@ def refusals(use: Callable[[Any], object]) -> Iterator[str]:
 @pytest.mark.parametrize("name", [*ROLE, *WHOLE])
 def test_every_field_refuses_every_invalid_value_briefly(name: str) -> None:
     script = wl.PythonScript("train.py")
-    for told in refusals(lambda odd: check_job(wl.Job(**{"executable": script, name: odd}))):
-        assert name in told
-        assert len(told) < 2000
+    for refusal in refusals(lambda odd: check_job(wl.Job(**{"executable": script, name: odd}))):
+        assert name in refusal
+        assert len(refusal) < 2000
 
 
 @pytest.mark.parametrize(
@@ -89,30 +89,32 @@ def test_every_field_refuses_every_invalid_value_briefly(name: str) -> None:
     ],
 )
 def test_every_executable_refuses_every_invalid_value_briefly(make: Any) -> None:
-    for told in refusals(lambda odd: check_job(wl.Job(make(odd)))):
-        assert "executable" in told
+    for refusal in refusals(lambda odd: check_job(wl.Job(make(odd)))):
+        assert "executable" in refusal
 
 
 @pytest.mark.parametrize("name", ["cpus", "memory", "accelerator"])
 def test_an_executor_refuses_every_invalid_value_briefly(name: str) -> None:
     command = wl.Command(["true"])
-    for told in refusals(lambda odd: check_job(wl.Job(command, executor=wl.Local(**{name: odd})))):
-        assert name in told
+    for refusal in refusals(
+        lambda odd: check_job(wl.Job(command, executor=wl.Local(**{name: odd})))
+    ):
+        assert name in refusal
 
 
 @pytest.mark.parametrize("name", ["replicas", "framework", "timeout", "env"])
 def test_a_decorated_function_refuses_every_invalid_value_briefly(name: str) -> None:
-    for told in refusals(lambda odd: wl.run(**{name: odd})):
-        assert name in told
+    for refusal in refusals(lambda odd: wl.run(**{name: odd})):
+        assert name in refusal
 
 
 def test_only_the_first_of_thousands_of_problems_are_reported() -> None:
     many = {f"K{number}": number for number in range(10_000)}
     with pytest.raises(wl.InvalidArgument) as refused:
         check_job(wl.Job(wl.Command(["true"]), env=many))  # type: ignore[arg-type]
-    told = str(refused.value).splitlines()
-    assert told[0] == "wl.Job: 10000 problems:"
-    assert (len(told), told[-1]) == (102, "  and 9900 more")
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "wl.Job: 10000 problems:"
+    assert (len(lines), lines[-1]) == (102, "  and 9900 more")
 
 
 def test_values_no_program_can_receive_are_refused_before_submission() -> None:

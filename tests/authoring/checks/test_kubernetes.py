@@ -102,7 +102,7 @@ def test_a_job_file_names_the_backend_of_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("options", "message"),
     [
         ({"namespace": "My Lab"}, "namespace: 'My Lab' is not a valid Kubernetes name"),
         ({"service_account": ""}, "service_account: '' is not a valid Kubernetes name"),
@@ -133,12 +133,12 @@ def test_a_job_file_names_the_backend_of_a_key(tmp_path: Path) -> None:
         ),
         ({"container_image": 3}, "container_image: 3 is not a string"),
     ],
-    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+    ids=lambda parameter: next(iter(parameter)) if isinstance(parameter, dict) else "",
 )
-def test_an_invalid_cluster_option_is_reported(said: dict[str, Any], told: str) -> None:
+def test_an_invalid_cluster_option_is_reported(options: dict[str, Any], message: str) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
-        wl.Job(SCRIPT, executor=wl.Kubernetes(**said)).submit()
-    assert told in str(caught.value) and "executor: " in str(caught.value)
+        wl.Job(SCRIPT, executor=wl.Kubernetes(**options)).submit()
+    assert message in str(caught.value) and "executor: " in str(caught.value)
 
 
 def test_all_roles_of_a_job_run_on_one_backend_and_namespace() -> None:
@@ -160,5 +160,5 @@ def test_a_dry_run_shows_the_cluster_and_the_namespace(
     job = wl.Job(SCRIPT, executor=wl.Kubernetes(namespace="lab", volumes={"/d": "claim:d"}))
     job.submit(dry_run=True)
     shown = capsys.readouterr().out
-    for each in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster checks"):
-        assert each in shown
+    for word in ("kubernetes", "lab", "one with its Python", "/d=claim:d", "the cluster checks"):
+        assert word in shown

@@ -59,6 +59,6 @@ def test_a_name_that_is_unavailable_in_a_pod_raises_on_use() -> None:
     for use in ("wl.get_trial(3)", "wl.Client()", "wl.Experiment.labels"):
         done = in_a_pod(f"import windlass as wl; {use}")
         name = use.removeprefix("wl.").split("(")[0].split(".")[0]
-        told = f"windlass.Unsupported: This trial runs in a pod, where wl.{name} cannot be used."
-        assert told in done.stderr
+        message = f"windlass.Unsupported: This trial runs in a pod, where wl.{name} cannot be used."
+        assert message in done.stderr
         assert "outside of the pod" in done.stderr

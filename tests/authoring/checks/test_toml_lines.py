@@ -47,9 +47,9 @@ def paths_of(value: Any, at: Keys = ()) -> set[Keys]:
     """Every path of keys in a document as the parser sees it."""
     inner = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
-        inner = ((str(index), each) for index, each in enumerate(value))
-    found = {at} if at else set()
-    return found.union(*(paths_of(each, (*at, name)) for name, each in inner), set())
+        inner = ((str(index), element) for index, element in enumerate(value))
+    paths = {at} if at else set()
+    return paths.union(*(paths_of(child, (*at, name)) for name, child in inner), set())
 
 
 def test_every_key_of_a_document_has_its_line() -> None:

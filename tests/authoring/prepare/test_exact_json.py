@@ -84,5 +84,5 @@ def test_values_that_contain_themselves_end() -> None:
 
 
 def test_numpy_numbers_paths_and_tuples_are_stored_as_plain_values() -> None:
-    found = exact_json({"f": np.float64(0.5), "i": np.int32(3), "p": Path("a"), "t": (1,)})
-    assert found == {"f": 0.5, "i": 3, "p": "a", "t": [1]}
+    encoded = exact_json({"f": np.float64(0.5), "i": np.int32(3), "p": Path("a"), "t": (1,)})
+    assert encoded == {"f": 0.5, "i": 3, "p": "a", "t": [1]}

@@ -112,7 +112,7 @@ def test_the_name_of_a_job_comes_from_its_executable() -> None:
         "lambda": wl.PythonFunction(lambda: 1),
         "json.tool": wl.Command(["python", "-m", "json.tool"]),
     }
-    assert {executable_name(each) for each in named.values()} == set(named)
+    assert {executable_name(executable) for executable in named.values()} == set(named)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def generate() -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("executable", "told"),
+    ("executable", "message"),
     [
         (wl.PythonScript("trian.py"), "/project\nDid you mean 'train.py'?"),
         (wl.PythonScript("trian.py"), "there is no script 'trian.py' in /"),
@@ -178,8 +178,10 @@ def generate() -> Iterator[int]:
         (None, "None is not an executable"),
     ],
 )
-def test_an_invalid_executable_is_explained_with_a_suggestion(executable: Any, told: str) -> None:
-    assert told in executable_flaw(executable)
+def test_an_invalid_executable_is_explained_with_a_suggestion(
+    executable: Any, message: str
+) -> None:
+    assert message in executable_flaw(executable)
 
 
 def test_a_module_of_packages_not_yet_installed_is_not_checked() -> None:
@@ -205,8 +207,8 @@ def test_a_script_outside_the_project_is_refused(tmp_path: Path) -> None:
     stranger.touch()
     place = find_call_site([wl.PythonScript("train.py")])
     assert path_flaw(wl.PythonScript("jobs/other.py"), place) == ""
-    told = path_flaw(wl.PythonScript(stranger), place)
-    assert f"{str(stranger)!r} is outside the project {tmp_path / 'project'}" in told
+    message = path_flaw(wl.PythonScript(stranger), place)
+    assert f"{str(stranger)!r} is outside the project {tmp_path / 'project'}" in message
     assert path_flaw(wl.PythonScript(stranger), find_call_site([wl.PythonScript(stranger)])) == ""
 
 
@@ -220,5 +222,5 @@ def test_without_a_project_only_files_beside_the_script_are_included(
     monkeypatch.setenv("TMPDIR", str(heap))  # the temporary directory is never a project
     place = find_call_site([wl.PythonScript(heap / "first.py")])
     assert path_flaw(wl.PythonScript(heap / "beside.py"), place) == ""
-    told = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
-    assert "below.py' would not be copied" in told
+    message = path_flaw(wl.PythonScript(heap / "sub" / "below.py"), place)
+    assert "below.py' would not be copied" in message

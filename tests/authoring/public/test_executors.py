@@ -32,7 +32,7 @@ def here(project: Project, monkeypatch: pytest.MonkeyPatch, fresh_home: Path) ->
     return fresh_home
 
 
-@pytest.mark.parametrize("executor", ELSEWHERE, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("executor", ELSEWHERE, ids=lambda executor: type(executor).__name__)
 def test_an_executor_is_a_plain_value(executor: Any) -> None:
     kind = type(executor)
     fields = vars(executor)
@@ -44,7 +44,7 @@ def test_an_executor_is_a_plain_value(executor: Any) -> None:
         kind(cpu=3)
 
 
-@pytest.mark.parametrize("executor", ELSEWHERE[1:], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("executor", ELSEWHERE[1:], ids=lambda executor: type(executor).__name__)
 def test_an_unavailable_backend_is_refused_first(here: Path, executor: Any) -> None:
     kind = type(executor).__name__
     script = wl.PythonScript("train.py")
@@ -114,7 +114,7 @@ def test_an_option_of_the_executor_is_refused_as_a_job_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             {"backend": "kubernetes", "accelerator": "a100x2"},
@@ -129,12 +129,12 @@ def test_an_option_of_the_executor_is_refused_as_a_job_option() -> None:
     ],
 )
 def test_a_priority_of_a_function_is_refused_with_the_right_option(
-    options: dict[str, Any], told: str
+    options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
         wl.run(**options, priority=5)
     assert "wl.run: there is no option 'priority'" in caught.value.message
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_priority_is_refused_where_the_cluster_orders_the_queue(here: Path) -> None:

@@ -40,11 +40,11 @@ def refused(text: str) -> list[str]:
     """The problems of a file, without the header that counts them."""
     with pytest.raises(wl.InvalidArgument) as error:
         read_job(write(text))
-    told = str(error.value).splitlines()
-    if "problems:" in told[0]:
-        assert told[0] == f"{len([line for line in told if line.startswith('  - ')])} problems:"
-        return [line.removeprefix("  - ") for line in told[1:] if line.startswith("  - ")]
-    return told[:1]
+    lines = str(error.value).splitlines()
+    if "problems:" in lines[0]:
+        assert lines[0] == f"{len([line for line in lines if line.startswith('  - ')])} problems:"
+        return [line.removeprefix("  - ") for line in lines[1:] if line.startswith("  - ")]
+    return lines[:1]
 
 
 def test_a_single_job_has_its_fields_at_the_top(folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_lines(folder: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "jobs/job.toml:1: the job names no program; write one of script, module, command"),
         (
@@ -285,9 +285,9 @@ def test_all_problems_are_reported_at_once_in_the_order_of_lines(folder: Path) -
         ("[roles.name]\nscript = 'other.py'", "job.toml:1: 'name' is the name of an option"),
     ],
 )
-def test_a_problem_is_reported_with_file_and_line(text: str, told: str) -> None:
-    [found] = refused(text)
-    assert told in found
+def test_a_problem_is_reported_with_file_and_line(text: str, message: str) -> None:
+    [problem] = refused(text)
+    assert message in problem
 
 
 def test_an_unreadable_file_is_reported() -> None:

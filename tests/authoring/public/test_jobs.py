@@ -125,7 +125,7 @@ def test_a_group_keeps_the_order_of_its_roles_and_marks_services() -> None:
 
 def test_arguments_are_recorded_by_role_unless_all_training_roles_share_them() -> None:
     def recorded(**args: Any) -> object:
-        roles = {name: wl.Job(SCRIPT, args=given) for name, given in args.items()}
+        roles = {name: wl.Job(SCRIPT, args=role_args) for name, role_args in args.items()}
         return prepare_job(wl.JobGroup(roles, framework="tensorflow")).params
 
     flags = {"lr": 0.1}
@@ -176,7 +176,7 @@ def test_a_group_has_all_options_of_a_job_except_those_of_a_role() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"replicas": 0}, "replicas: 0 is not a valid number of replicas; write 1, 2, 3, ..."),
         ({"replicas": -1}, "replicas: -1 is not a valid number of replicas"),
@@ -233,11 +233,11 @@ def test_a_group_has_all_options_of_a_job_except_those_of_a_role() -> None:
     ],
     ids=repr,
 )
-def test_an_invalid_field_is_reported(fields: dict[str, Any], told: str) -> None:
-    found = refusal(wl.Job(SCRIPT, **fields).submit)
-    assert found.startswith("wl.Job: ")
-    assert told in found
-    assert "problems" not in found
+def test_an_invalid_field_is_reported(fields: dict[str, Any], message: str) -> None:
+    refusal_message = refusal(wl.Job(SCRIPT, **fields).submit)
+    assert refusal_message.startswith("wl.Job: ")
+    assert message in refusal_message
+    assert "problems" not in refusal_message
 
 
 def test_all_problems_of_a_job_are_reported_at_once() -> None:
@@ -249,10 +249,10 @@ def test_all_problems_of_a_job_are_reported_at_once() -> None:
         restart_policy="OnFailur",
         backoff_limit=-1,
     )
-    told = refusal(job.submit)
-    assert told.startswith("wl.Job: 6 problems:")
+    message = refusal(job.submit)
+    assert message.startswith("wl.Job: 6 problems:")
     for field in ("executable", "args", "replicas", "framework", "restart_policy", "backoff_limit"):
-        assert f"- {field}: " in told
+        assert f"- {field}: " in message
 
 
 def test_all_problems_of_a_group_are_reported_at_once_with_role_and_field() -> None:
@@ -267,9 +267,9 @@ def test_all_problems_of_a_group_are_reported_at_once_with_role_and_field() -> N
             clean_policy="Alll",
         )
 
-    told = refusal(make).splitlines()
-    assert told[0] == "wl.JobGroup: 10 problems:"
-    assert [line for line in told[1:] if line.startswith("  - ")] == [
+    lines = refusal(make).splitlines()
+    assert lines[0] == "wl.JobGroup: 10 problems:"
+    assert [line for line in lines[1:] if line.startswith("  - ")] == [
         "  - clean_policy: 'Alll' is not a valid value; did you mean 'All'?",
         "  - chef: framework is an option of the whole group; write wl.JobGroup(..., "
         "framework=...)",
@@ -287,7 +287,7 @@ def test_all_problems_of_a_group_are_reported_at_once_with_role_and_field() -> N
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: wl.JobGroup(), "a group needs at least one role; add one: worker=wl.Job(...)"),
         (lambda: wl.JobGroup({}), "a group needs at least one role"),
@@ -318,12 +318,12 @@ def test_all_problems_of_a_group_are_reported_at_once_with_role_and_field() -> N
         ),
     ],
 )  # fmt: skip
-def test_an_invalid_group_is_reported(make: Any, told: str) -> None:
-    assert told in refusal(make)
+def test_an_invalid_group_is_reported(make: Any, message: str) -> None:
+    assert message in refusal(make)
 
 
 @pytest.mark.parametrize(
-    ("framework", "role", "told"),
+    ("framework", "role", "message"),
     [
         ("torch", "wroker", "torch has no role 'wroker'; did you mean 'worker'?"),
         (
@@ -345,9 +345,11 @@ def test_an_invalid_group_is_reported(make: Any, told: str) -> None:
         ),
     ],
 )
-def test_a_role_unknown_to_the_framework_is_refused(framework: str, role: str, told: str) -> None:
+def test_a_role_unknown_to_the_framework_is_refused(
+    framework: str, role: str, message: str
+) -> None:
     roles = {"worker": wl.Job(SCRIPT), role: wl.Job(SCRIPT)}
-    assert refusal(lambda: wl.JobGroup(roles, framework=framework)) == f"wl.JobGroup: {told}"
+    assert refusal(lambda: wl.JobGroup(roles, framework=framework)) == f"wl.JobGroup: {message}"
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -355,7 +357,7 @@ def test_a_service_has_any_name_and_no_rank(framework: str) -> None:
     board = wl.Job(SCRIPT, service=True)
     group = wl.JobGroup(board=board, worker=wl.Job(SCRIPT, replicas=2), framework=framework)
     cluster = build_cluster(build_outline(group), {})
-    assert [(each.role, cluster.rank(each)) for each in cluster.members] == [
+    assert [(member.role, cluster.rank(member)) for member in cluster.members] == [
         ("board", None),
         ("worker", 0),
         ("worker", 1),
@@ -364,8 +366,10 @@ def test_a_service_has_any_name_and_no_rank(framework: str) -> None:
 
 def test_a_service_of_a_tensorflow_group_has_a_tensorflow_role_name() -> None:
     board = wl.Job(SCRIPT, service=True)
-    told = refusal(lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow"))
-    assert "tensorflow has no role 'board'" in told
+    message = refusal(
+        lambda: wl.JobGroup(board=board, worker=wl.Job(SCRIPT), framework="tensorflow")
+    )
+    assert "tensorflow has no role 'board'" in message
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
@@ -378,8 +382,8 @@ def test_a_job_wide_field_is_refused_in_a_role(name: str, folder: Path) -> None:
         "secrets": ["TOKEN"],
         "volumes": {"data": folder},
     }.get(name, "torch")
-    told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT, **{name: value})))
-    assert told == (
+    message = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT, **{name: value})))
+    assert message == (
         f"wl.JobGroup: a: {name} is an option of the whole group; write wl.JobGroup(..., "
         f"{name}=...)"
     )
@@ -389,15 +393,15 @@ def test_roles_of_different_projects_are_refused(tmp_path: Path) -> None:
     far = tmp_path / "elsewhere" / "far.py"
     far.parent.mkdir()
     far.touch()
-    told = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT), b=wl.Job(wl.PythonScript(far))))
-    assert f"wl.JobGroup: b: executable: {str(far)!r} is outside the project" in told
+    message = refusal(lambda: wl.JobGroup(a=wl.Job(SCRIPT), b=wl.Job(wl.PythonScript(far))))
+    assert f"wl.JobGroup: b: executable: {str(far)!r} is outside the project" in message
     check_job(wl.Job(wl.PythonScript(far)))  # alone, it has its own project
 
 
 def test_arguments_that_a_function_does_not_take_are_refused() -> None:
     def train(lr: float, epochs: int = 3) -> None: ...
 
-    for args, told in (
+    for args, message in (
         ({"rate": 1}, "args: train(lr: 'float', epochs: 'int' = 3) -> 'None': missing a required"),
         ({"rate": 1}, "missing a required argument: 'lr'; there is no 'rate'"),
         ({"lr": 1, "rate": 1}, "got an unexpected keyword argument 'rate'"),
@@ -405,20 +409,20 @@ def test_arguments_that_a_function_does_not_take_are_refused() -> None:
         ({1: 2}, "args: the names of function arguments must be strings"),
         ("fast", "is neither a mapping of arguments by name nor a list of arguments"),
     ):
-        assert told in refusal(wl.Job(wl.PythonFunction(train), args=args).submit)  # type: ignore[arg-type]
+        assert message in refusal(wl.Job(wl.PythonFunction(train), args=args).submit)  # type: ignore[arg-type]
     check_job(wl.Job(wl.PythonFunction(train), args={"lr": object()}))
 
 
 def test_a_secret_is_refused_where_it_would_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "swordfish")
     for fields in ({"args": ["--token=swordfish"]}, {"env": {"COPY": "swordfish"}}):
-        told = refusal(wl.Job(SCRIPT, secrets=["TOKEN"], **fields).submit)  # type: ignore[arg-type]
-        assert "The value of the secret TOKEN is in args= or env=, which are recorded." in told
+        message = refusal(wl.Job(SCRIPT, secrets=["TOKEN"], **fields).submit)  # type: ignore[arg-type]
+        assert "The value of the secret TOKEN is in args= or env=, which are recorded." in message
     assert "secret 'NOT_SET' is not set" in refusal(wl.Job(SCRIPT, secrets=["NOT_SET"]).submit)
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (
             lambda: wl.Job(SCRIPT, replica=2, cpus=1),  # type: ignore[call-arg]
@@ -444,12 +448,12 @@ def test_a_secret_is_refused_where_it_would_be_recorded(monkeypatch: pytest.Monk
         ),
     ],
 )
-def test_an_unknown_field_is_reported_with_a_suggestion(make: Any, told: str) -> None:
-    assert refusal(make) == told
+def test_an_unknown_field_is_reported_with_a_suggestion(make: Any, message: str) -> None:
+    assert refusal(make) == message
 
 
 def test_run_options_for_several_replicas_are_checked_with_the_others() -> None:
-    told = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
-    assert told.startswith("wl.run: 3 problems:")
-    assert "replicas: 0 is not a valid number of replicas" in told
-    assert "framework: there is no framework 'pytorch'; did you mean 'torch'?" in told
+    message = refusal(lambda: wl.run(replicas=0, framework="pytorch", cpus=-1))
+    assert message.startswith("wl.run: 3 problems:")
+    assert "replicas: 0 is not a valid number of replicas" in message
+    assert "framework: there is no framework 'pytorch'; did you mean 'torch'?" in message

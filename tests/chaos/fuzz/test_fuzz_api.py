@@ -81,8 +81,13 @@ class Asker:
         status, document = self.server.ask("GET", f"{API}/schema/openapi.json")
         assert status == 200
         schema = schemathesis.openapi.from_dict(document)
-        found = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
-        self.operations = {f"{each.method.upper()} {each.path}": each for each in found}
+        api_operations = [
+            result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)
+        ]
+        self.operations = {
+            f"{operation.method.upper()} {operation.path}": operation
+            for operation in api_operations
+        }
         self._session = requests.Session()
         pid = json.loads((home / "server.json").read_text())["pid"]
         self._process = psutil.Process(pid)
@@ -90,7 +95,7 @@ class Asker:
 
     def begin(self) -> None:
         """Reset the counts of requests and memory."""
-        self.asked = 0
+        self.requests = 0
         self._size = self._process.memory_info().rss
 
     def ask(self, case: Case, *, streamed: bool = False) -> None:
@@ -105,7 +110,7 @@ class Asker:
                 assert answer.status_code == 200
             else:
                 case.validate_response(answer, checks=_checks(answer))
-        self.asked += 1
+        self.requests += 1
 
     def _token_for(self, case: Case) -> str:
         """Return the token of an agent, which belongs to its trial."""
@@ -271,21 +276,21 @@ SAMPLE = {
 @pytest.mark.parametrize(
     "operation",
     [
-        each if each in SAMPLE else pytest.param(each, marks=pytest.mark.thorough)
-        for each in operations()
+        operation if operation in SAMPLE else pytest.param(operation, marks=pytest.mark.thorough)
+        for operation in operations()
     ],
 )
 def test_every_response_conforms_to_the_schema(chaos: Chaos, asker: Asker, operation: str) -> None:
-    found = asker.operations[operation]
-    right = found.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    operation_object = asker.operations[operation]
+    right = operation_object.as_strategy(generation_mode=GenerationMode.POSITIVE)
     cases = right
-    if found.query.items or found.body.items:  # operations with parameters or a body
-        cases = right | found.as_strategy(generation_mode=GenerationMode.NEGATIVE)
-    known = _known_names(asker)
+    if operation_object.query.items or operation_object.body.items:
+        cases = right | operation_object.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+    names = _known_names(asker)
 
     def check(case: Case, choices: st.DataObject, streamed: bool) -> None:
         _tame(case)
-        for name, values in known.items():
+        for name, values in names.items():
             if case.path_parameters and name in case.path_parameters:
                 value = choices.draw(st.none() | st.sampled_from(values))
                 if value is not None:
@@ -301,7 +306,7 @@ def test_every_response_conforms_to_the_schema(chaos: Chaos, asker: Asker, opera
         # A server is not a pure function: the same request gets another response the second time.
         phases=[Phase.generate],
     )(seed(chaos.seed)(run))()
-    assert asker.asked
+    assert asker.requests
     asker.assert_well()
 
 
@@ -319,7 +324,7 @@ def _known_names(asker: Asker) -> dict[str, list[Any]]:
         "digest": blobs,
         "name": ["work", "default", "default/vision", "net", "large"],
         "experiment_id": [experiment.id for experiment in wl.list_experiments()],
-        "checkpoint": [each.uid for each in wl.list_checkpoints()] or [1],
+        "checkpoint": [checkpoint.uid for checkpoint in wl.list_checkpoints()] or [1],
         **{f"{noun}_id": [1] for noun in ("workspace", "project", "model", "template")},
         "version": [1],
         "uid": [trial.record.uid for trial in trials] or ["0" * 32],
@@ -346,9 +351,9 @@ def _tame(case: Case) -> None:
 
 def test_the_stream_of_a_finished_trial_ends(asker: Asker) -> None:
     for trial in wl.list_trials():
-        status, told = asker.server.ask("GET", f"{API}/trials/{trial.id}/stream")
+        status, content = asker.server.ask("GET", f"{API}/trials/{trial.id}/stream")
         assert status == 200
-        last = told.rstrip().rpartition(b"\n\n")[2]
+        last = content.rstrip().rpartition(b"\n\n")[2]
         assert last.startswith(b"event: end\ndata: ")
         end = msgspec.json.decode(last.partition(b"data: ")[2], type=StreamEnd)
         assert end.trial.id == trial.id

@@ -51,11 +51,11 @@ segments = st.binary(max_size=300) | mutated(SEGMENT) | st.lists(
 def searched(path: Path, pattern: Pattern) -> list[segment_reader.Line]:
     """All matching lines of a segment."""
     search = SegmentSearch(str(path), pattern)
-    found: list[segment_reader.Line] = []
+    lines: list[segment_reader.Line] = []
     for line in search:
         if line is not None:
-            found += [line, *search.mark_returned(line.end)]
-    return found
+            lines += [line, *search.mark_returned(line.end)]
+    return lines
 
 
 def search_all(store: FileLogStore, pattern: Pattern) -> list[str]:
@@ -85,8 +85,8 @@ def test_a_segment_of_any_bytes_has_the_same_lines_when_read_searched_or_tailed(
         expected = [line for line in lines if needle in line.text]
         text = needle.decode()
         for pattern in (Pattern(text), Pattern(f"(?:{text})", is_regex=True)):
-            found = searched(path, pattern)
-            assert sorted(found, key=lambda line: line.start) == expected
+            matching_lines = searched(path, pattern)
+            assert sorted(matching_lines, key=lambda line: line.start) == expected
         last, end = segment_reader.tail(str(path), count)
         assert last == (lines[-count:] if count else [])
         assert end == data.rfind(b"\n") + 1
@@ -171,8 +171,8 @@ def test_the_tail_of_one_stream_is_found_in_time_below_much_of_the_other(
         file.write(encode_lines(1763244000.0, STDERR, b"oh\n"))
         file.writelines(noise for _ in range(chaos.pick(20, 100)))
     with within(60):
-        found, end = segment_reader.tail(str(path), 3, STDERR)
-    assert [line.text for line in found] == [b"oh"]
+        tail, end = segment_reader.tail(str(path), 3, STDERR)
+    assert [line.text for line in tail] == [b"oh"]
     assert end == path.stat().st_size
 
 

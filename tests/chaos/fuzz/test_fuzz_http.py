@@ -85,7 +85,7 @@ class Line:
         self.assert_small()
         with open(self._log, "rb") as log:
             log.seek(self._log_size)
-            assert b"Traceback" not in (said := log.read()), said.decode()
+            assert b"Traceback" not in (server_log := log.read()), server_log.decode()
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ EXAMPLES: list[msgspec.Struct] = [
 ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
 def test_bytes_become_a_struct_that_survives_a_round_trip_or_a_windlass_error(
     chaos: Chaos, example: msgspec.Struct
 ) -> None:
@@ -132,7 +132,8 @@ def test_a_pack_of_blobs_in_any_chunks_is_accepted_whole_or_refused(
     store = FileBlobStore(tmp_path / "blobs")
     contents = [b"", b"hello", b"x" * 100]
     valid = b"".join(
-        hashlib.sha256(each).digest() + len(each).to_bytes(8, "big") + each for each in contents
+        hashlib.sha256(content).digest() + len(content).to_bytes(8, "big") + content
+        for content in contents
     )
 
     def check(pack: bytes, cuts: list[int]) -> None:
@@ -217,28 +218,28 @@ def test_an_arbitrary_response_raises_only_windlass_errors(
     client = wl.Client(stranger.url, token=TOKEN)
     record = msgspec.json.encode(RECORD)
     page = b'{"items":[' + record + b"]}"
-    asked = [
+    operations = [
         client.server_info,
         lambda: client.get_trial(1),
         lambda: list(client.list_trials()),
         lambda: list(client.list_experiments()),
     ]
 
-    def check(said: bytes, which: int, proves: bool) -> None:
-        stranger.says, stranger.proves = said, proves
+    def check(body: bytes, which: int, proves: bool) -> None:
+        stranger.says, stranger.proves = body, proves
         with contextlib.suppress(wl.WindlassError):
-            asked[which % len(asked)]()
+            operations[which % len(operations)]()
 
     info = msgspec.json.encode(
         ServerInfo(version="1", pid=1, home="/", started=1.0, capacity={"cpus": 1, "memory": 1})  # type: ignore[arg-type]
     )
     bodies = anything_but(record) | mutated_json(page) | mutated(info)
-    said = bodies.map(answer) | mutated(answer(page)) | st.binary(max_size=100)
-    examine(chaos, check, said, st.integers(0, 3), st.booleans(), short=60, long=1500)
+    response_bodies = bodies.map(answer) | mutated(answer(page)) | st.binary(max_size=100)
+    examine(chaos, check, response_bodies, st.integers(0, 3), st.booleans(), short=60, long=1500)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "body",
     [
         answer(b"<html>hello</html>", "text/html"),
         answer(b"event: end\ndata: {}\n\n", "text/event-stream"),
@@ -247,10 +248,10 @@ def test_an_arbitrary_response_raises_only_windlass_errors(
     ],
     ids=["page", "end", "bytes", "name"],
 )
-def test_following_a_foreign_stream_ends_with_an_error(stranger: Stranger, said: bytes) -> None:
+def test_following_a_foreign_stream_ends_with_an_error(stranger: Stranger, body: bytes) -> None:
     client = wl.Client(stranger.url, token=TOKEN)
     stranger.says = answer(msgspec.json.encode(msgspec.structs.replace(RECORD, state="RUNNING")))
     trial = client.get_trial(1)
-    stranger.says = said
+    stranger.says = body
     with within(30), pytest.raises(wl.ServerError, match="not from Windlass"):
         trial.wait()

@@ -41,10 +41,10 @@ def _check(trial: wl.Trial[None], points: int) -> None:
     assert trial.state == "SUCCEEDED", trial.message
     half = points // 2 + 1
     expected = {(0, 1): points, (1, 1): half, (1, 2): points, (2, 1): points}
-    told: dict[tuple[int, int], list[float]] = {}
+    reported: dict[tuple[int, int], list[float]] = {}
     for point in trial.metrics("n"):
-        told.setdefault((point.index, point.attempt), []).append(point.value)
-    assert told == {key: list(range(count)) for key, count in expected.items()}
+        reported.setdefault((point.index, point.attempt), []).append(point.value)
+    assert reported == {key: list(range(count)) for key, count in expected.items()}
     # The second attempt of one replica started from the beginning, so no point of its first counts.
     summary = trial.summary_metrics["n"]
     assert summary.count == 3 * points
@@ -137,7 +137,7 @@ wl.report(2, good=2)
         assert trial.summary_metrics["torn"].last == 5
     elif kind == "names":
         assert len(others) == 999
-        [warning] = [each for each in trial.events if each.reason == "TooManyMetrics"]
+        [warning] = [event for event in trial.events if event.reason == "TooManyMetrics"]
         assert warning.message.startswith("a trial has summaries of at most 1000 metrics")
     else:
         assert not others

@@ -46,7 +46,7 @@ def test_a_repeatedly_killed_server_loses_nothing_and_runs_nothing_twice(
 
     assert killer.kills == kills
     assert len(sweep.trials) == count
-    sweep.check(lambda plan, trial, told: plan.check(trial, folder, told))
+    sweep.check(lambda plan, trial, messages: plan.check(trial, folder, messages))
     world.check_idle()
 
 
@@ -63,7 +63,7 @@ def test_a_home_works_after_servers_were_killed_while_creating_it(
     while killer.is_alive():
         sweep.submit(Plan.draw(f"n{len(sweep.trials)}.", chaos.random, lines=5, longest=0))
     assert killer.kills > 0
-    sweep.check(lambda plan, trial, told: plan.check(trial, folder, told))
+    sweep.check(lambda plan, trial, messages: plan.check(trial, folder, messages))
 
 
 @pytest.mark.thorough

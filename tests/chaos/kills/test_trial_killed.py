@@ -158,7 +158,7 @@ def test_under_random_kills_of_any_process_every_trial_ends_once(
     sweep.wait()
     killer.stop()
     assert killer.kills > 0
-    sweep.check(lambda plan, trial, told: _check_survivor(plan, trial, folder, told))
+    sweep.check(lambda plan, trial, messages: _check_survivor(plan, trial, folder, messages))
     world.check_idle()
 
 
@@ -169,7 +169,7 @@ def _kill_one(world: HomeWorld, chance: random.Random) -> int:
     # Processes of trials. A starting server is spared: without other targets, none would ever
     # start.
     spared = {server, *launchers, *world.servers()}
-    others = [each for each in world.processes() if each not in spared]
+    others = [process for process in world.processes() if process not in spared]
     if kind == "youngest":  # the first moments of a process are the most interesting
         others.sort(key=_birth)
         others = others[-1:]
@@ -184,11 +184,11 @@ def _birth(process: psutil.Process) -> float:
         return 0.0
 
 
-def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[str]) -> None:
+def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, messages: list[str]) -> None:
     """Check that the trial ended as planned or as killed, and that its earlier output is there."""
     was_killed = trial.exit_code in (None, 137)  # by the test, or by itself
     if not was_killed:
-        plan.check(trial, folder, told)
+        plan.check(trial, folder, messages)
         return
     runs = len(marks(folder, plan.name))
     about = f"{plan} became trial {trial.id}: {trial.exit_code}, {trial.message!r}"
@@ -199,4 +199,4 @@ def _check_survivor(plan: Plan, trial: wl.Trial[Any], folder: Path, told: list[s
     for verb, stream in (("says", "stdout"), ("warns", "stderr")):
         kept = [line for line in trial.logs(stream=stream) if line.startswith(plan.name)]
         assert kept == plan.lines(verb)[: len(kept)], about
-        assert [line for line in told if f"{plan.name} {verb} " in line] == kept, about
+        assert [line for line in messages if f"{plan.name} {verb} " in line] == kept, about

@@ -77,8 +77,8 @@ def test_a_server_killed_at_any_write_completes_each_change_once(
 
 def _check(step: int) -> None:
     """Check that every change was made once."""
-    assert [each.name for each in wl.list_workspaces()] == ["default", "hall"], step
-    places = {each.place: each for each in wl.list_projects()}
+    assert [workspace.name for workspace in wl.list_workspaces()] == ["default", "hall"], step
+    places = {project.place: project for project in wl.list_projects()}
     assert sorted(places) == ["default", "hall/sound", "sight"], step
     assert wl.get_workspace("hall").description == "Second.", step
     [exp] = wl.list_experiments(archived=None)

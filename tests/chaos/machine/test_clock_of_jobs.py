@@ -36,7 +36,9 @@ def test_a_job_resumed_after_a_clock_change_starts_at_once_and_keeps_its_time(
     eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
     clock.set_ahead(-HOUR)
     assert trial.suspend().state == "SUSPENDED"
-    eventually(lambda: all(each.ended for each in trial.refresh().attempts), "nothing of it runs")
+    eventually(
+        lambda: all(attempt.ended for attempt in trial.refresh().attempts), "nothing of it runs"
+    )
     trial.resume()
     # By the new time the job would start in an hour, or by the old time it would be out of time.
     eventually(

@@ -83,17 +83,17 @@ def submit(author: Project, gate: Path | str, *names: str) -> tuple[dict[str, in
     """Return the accepted trials by name, and the errors of the refused trials."""
     done = author.python("submit.py", str(gate), *names)
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["name"] for each in told] == list(names)
-    refused = [each["refused"] for each in told if "refused" in each]
-    return {each["name"]: each["id"] for each in told if "id" in each}, refused
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["name"] for record in records] == list(names)
+    refused = [record["refused"] for record in records if "refused" in record]
+    return {record["name"]: record["id"] for record in records if "id" in record}, refused
 
 
-def check_is_clear(told: str, home: Path) -> None:
+def check_is_clear(message: str, home: Path) -> None:
     """Check that the error names the problem, the path, and the remedy."""
-    assert "disk is full" in told
-    assert str(home) in told
-    assert "Free some space" in told
+    assert "disk is full" in message
+    assert str(home) in message
+    assert "Free some space" in message
 
 
 @in_own_mounts
@@ -127,7 +127,7 @@ def test_a_full_disk_refuses_new_trials_and_running_trials_finish(
         taken, refused_now = submit(author, gate, "c")
         assert not refused_now
         assert wl.get_trial(taken["c"]).result(timeout=PATIENCE) == "c" * 1000
-        assert [each.params["name"] for each in wl.list_trials()] == ["a", "c"]
+        assert [trial.params["name"] for trial in wl.list_trials()] == ["a", "c"]
 
 
 @in_own_mounts
@@ -202,8 +202,8 @@ def test_at_any_point_without_space_a_trial_is_accepted_whole_or_refused(
         for turn in range(chaos.pick(4, 60)):
             take_space(disk, leave=chaos.random.randrange(1, 40) * 4096)
             taken, refused = submit(author, "", *(f"{turn}-{number}" for number in range(8)))
-            for told in refused:
-                check_is_clear(told, disk / "home")
+            for message in refused:
+                check_is_clear(message, disk / "home")
             expected |= {trial_id: name for name, trial_id in taken.items()}
             give_back(disk)
         for trial_id, name in expected.items():
@@ -213,8 +213,8 @@ def test_at_any_point_without_space_a_trial_is_accepted_whole_or_refused(
             else:
                 assert (trial.state, trial.attempts[0].reason) == ("FAILED", "StartFailed")
                 assert "No space left on device" in trial.message
-        known = {trial.id: trial.params["name"] for trial in wl.list_trials()}
-        assert known == {1: "first", **expected}
+        names_by_id = {trial.id: trial.params["name"] for trial in wl.list_trials()}
+        assert names_by_id == {1: "first", **expected}
         # After all ends, no environment or secret is left, least of all of refused trials.
         eventually(lambda: not os.listdir(disk / "home" / "private"), "private files are gone")
 

@@ -45,9 +45,9 @@ def test_many_clients_starting_at_once_share_one_server_and_all_get_values(
     project.write("square.py", SQUARE)
     for _ in range(chaos.pick(1, 10)):
         clients = [project.start("square.py", str(number)) for number in range(10)]
-        said = [client.communicate(timeout=PATIENCE) for client in clients]
+        output = [client.communicate(timeout=PATIENCE) for client in clients]
         pid = json.loads((fresh_home / "server.json").read_text())["pid"]
-        assert said == [(f"{number * number} {pid}\n", "") for number in range(10)]
+        assert output == [(f"{number * number} {pid}\n", "") for number in range(10)]
         assert servers_of(fresh_home) == [pid]
         stop_server(fresh_home)
         assert servers_of(fresh_home) == []
@@ -114,8 +114,8 @@ def test_a_server_without_free_file_descriptors_recovers(
     assert wl.Client().server_info().pid == server.pid
 
 
-def check_refusal(told: str, home: Path, remedy: str) -> None:
-    last = told[told.rindex("windlass.") :]
+def check_refusal(message: str, home: Path, remedy: str) -> None:
+    last = message[message.rindex("windlass.") :]
     assert "ead-only" in last
     assert str(home) in last
     assert remedy in last

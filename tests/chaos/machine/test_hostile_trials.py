@@ -215,7 +215,7 @@ def test_daemons_and_processes_that_ignore_signals_end_with_their_trial(
     assert left.result(timeout=PATIENCE) == "left them"
     for pid in (*pids(tmp_path / "left"), *pids(tmp_path / "stay"), *pids(tmp_path / "deaf")):
         assert not is_running(pid)
-    assert not [each for each in family if is_running(each.pid)]
+    assert not [process for process in family if is_running(process.pid)]
     world.check_unharmed()
 
 
@@ -242,7 +242,7 @@ def test_a_fork_bomb_can_be_stopped(world: World, tmp_path: Path, chaos: Chaos) 
     assert beside.result(timeout=PATIENCE) == "quietly"
     crowd.stop(grace=0.2)
     assert crowd.wait(timeout=PATIENCE).state == "STOPPED"
-    assert not [each for each in family if is_running(each.pid)]
+    assert not [process for process in family if is_running(process.pid)]
     world.check_unharmed()
 
 

@@ -75,9 +75,9 @@ def followed_text(connection: http.client.HTTPConnection) -> str:
 
 def peak_memory(pid: int) -> float:
     """Return the peak memory of a process in megabytes."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 @pytest.mark.finding("A2")

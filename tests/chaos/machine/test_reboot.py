@@ -61,8 +61,8 @@ def test_after_a_reboot_lost_trials_are_recorded_and_queued_trials_run(
         with rewritten(world.attempt(trial.id) / "state.json") as state:
             for who in ("supervisor", "process"):
                 _usurp(strangers, state[who], boot, chaos)
-    with rewritten(world.home / "server.json") as told:
-        _usurp(strangers, told, boot, chaos, is_family=False)
+    with rewritten(world.home / "server.json") as record:
+        _usurp(strangers, record, boot, chaos, is_family=False)
     (folder / "queued.go").touch()
     (folder / "retried.go").touch()
 
@@ -84,12 +84,14 @@ def test_after_a_reboot_lost_trials_are_recorded_and_queued_trials_run(
         trial.stop(grace=0)  # outdated by now, and harmless
     world.check_idle()
     harmed = [stranger.number for stranger in strangers.all if not stranger.is_unharmed]
-    assert not harmed, f"taken for ours: {harmed} of {[each.number for each in strangers.all]}"
+    assert not harmed, (
+        f"taken for ours: {harmed} of {[stranger.number for stranger in strangers.all]}"
+    )
 
 
 def _usurp(
     strangers: Strangers,
-    told: dict[str, object],
+    record: dict[str, object],
     boot: str,
     chaos: Chaos,
     is_family: bool | None = None,
@@ -97,6 +99,6 @@ def _usurp(
     """Give a foreign process the pid of a process that a file names."""
     if is_family is None:
         is_family = chaos.random.random() < 0.75
-    stranger = strangers.take_over(told, is_family=is_family)
+    stranger = strangers.take_over(record, is_family=is_family)
     if boot == "another":
-        told["identity"] = of_another_boot(stranger)
+        record["identity"] = of_another_boot(stranger)

@@ -112,15 +112,15 @@ def newer(this: Version, project: Project, folder: Path, tmp_path: Path) -> Iter
     version.windlass("server", "stop")  # otherwise this version would have to
 
 
-def check_refusal(told: str, server: Version, client: Version) -> None:
+def check_refusal(message: str, server: Version, client: Version) -> None:
     """Check that the error names both versions and the remedy."""
-    assert "VersionMismatch" in told or told.startswith("Error")
-    assert f"The server is Windlass {server.number} (API level {server.level})" in told
-    assert f"this client is Windlass {client.number} (API level {client.level})" in told
+    assert "VersionMismatch" in message or message.startswith("Error")
+    assert f"The server is Windlass {server.number} (API level {server.level})" in message
+    assert f"this client is Windlass {client.number} (API level {client.level})" in message
     if client.level > server.level:
-        assert "windlass server stop (running trials continue)" in told
+        assert "windlass server stop (running trials continue)" in message
     else:
-        assert f"Install Windlass {server.number} here, too." in told
+        assert f"Install Windlass {server.number} here, too." in message
 
 
 @pytest.mark.parametrize("newer_by", [1, 2])
@@ -176,8 +176,8 @@ def test_a_waiting_client_gets_an_error_when_a_server_of_another_version_starts(
     assert newer.windlass("server", "stop").returncode == 0
     eventually(newer.lists_a_running_trial, "it goes on")
     os.kill(waiting.pid, signal.SIGCONT)
-    _, told = waiting.communicate(timeout=PATIENCE)
+    _, output = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 1
-    check_refusal(told, newer, this)
+    check_refusal(output, newer, this)
     (folder / "a").touch()
     assert newer.work("result", "1").stdout.startswith("a 1 ")

@@ -73,8 +73,8 @@ def test_every_example_is_a_command_with_options_that_exist(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.toml").touch()
     for command, ctx in commands(cli, "windlass"):
-        _, found, examples = help_of(command, ctx).partition("\n  Examples:\n")
-        for line in examples.splitlines() if found else ():
+        _, heading, examples = help_of(command, ctx).partition("\n  Examples:\n")
+        for line in examples.splitlines() if heading else ():
             typed = line.partition("windlass ")[2].partition(" |")[0].removesuffix(')"')
             words = shlex.split(typed)
             assert words, line

@@ -99,9 +99,9 @@ def test_output_may_use_colours_but_not_control_the_terminal(shell: Shell) -> No
     terminal = shell.terminal("logs", "-f", trial_id)
     assert terminal.end() == 0
     assert terminal.raw == f"{WILD}{escaped}\r\n"
-    found = shell.terminal("logs", "--search", "crimson")
-    assert found.end() == 0
-    assert f"10%\\r20% {escaped}\x1b[0m\r\n" in found.raw
+    output = shell.terminal("logs", "--search", "crimson")
+    assert output.end() == 0
+    assert f"10%\\r20% {escaped}\x1b[0m\r\n" in output.raw
     for option in (["--raw"], ["-f", "--raw"]):
         terminal = shell.terminal("logs", trial_id, *option)
         assert terminal.end() == 0

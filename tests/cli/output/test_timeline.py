@@ -47,7 +47,7 @@ def event_of(after: float, reason: str, message: str, *, warn: bool = False) -> 
 
 def timeline(record: TrialRecord, events: Sequence[Event] = ()) -> list[tuple[str, str]]:
     """The marks and texts of a timeline."""
-    return [(each.mark.name, each.text) for each in build_timeline(record, events)]
+    return [(moment.mark.name, moment.text) for moment in build_timeline(record, events)]
 
 
 def test_a_successful_call_is_three_lines() -> None:
@@ -222,7 +222,7 @@ def test_the_middle_of_a_very_long_timeline_is_left_out() -> None:
     moments = build_timeline(record_of(TrialState.RUNNING), events)
     assert len(moments) <= 61
     assert moments[-2].text == "event 999"
-    gap = next(each for each in moments if each.mark is Mark.GAP)
+    gap = next(moment for moment in moments if moment.mark is Mark.GAP)
     assert "more; all of them: windlass show 7 --json" in gap.text
     assert int(gap.text.split()[0]) == 1002 - (len(moments) - 1)
 

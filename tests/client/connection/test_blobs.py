@@ -35,17 +35,17 @@ def test_blobs_arrive_in_one_response_without_missing_ones(
         *(b"%d" % n for n in range(500)),
     ]
     digests = upload(*data)
-    asked: list[str] = []
+    paths: list[str] = []
     fetch = Transport.fetch
 
     def counted(self: Transport, method: str, path: str, **rest: object) -> bytes:
-        asked.append(path)
+        paths.append(path)
         return fetch(self, method, path, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Transport, "fetch", counted)
-    found = fetch_blobs(transport, [*digests, "0" * 64, *digests])
-    assert found == dict(zip(digests, data, strict=True))
-    assert asked == ["/blobs/fetch"]
+    fetched = fetch_blobs(transport, [*digests, "0" * 64, *digests])
+    assert fetched == dict(zip(digests, data, strict=True))
+    assert paths == ["/blobs/fetch"]
     assert fetch_blobs(transport, ["0" * 64]) == {}
 
 

@@ -133,10 +133,10 @@ def test_a_wait_is_reported_after_10_seconds(project: Project, fresh_home: Path)
 def test_doctor_names_the_processes_that_hold_the_locks(project: Project, fresh_home: Path) -> None:
     fresh_home.mkdir(mode=0o700)
     with holding(fresh_home / "start.lock") as start, holding(fresh_home / "server.lock") as server:
-        told = " ".join(project.run(BIN / "windlass", "doctor").stdout.split())
-    assert f"No client can start the server: process {start.pid}" in told
-    assert f"end it: kill {start.pid}" in told
-    assert f"A server is starting, or is stuck: process {server.pid}" in told
+        output = " ".join(project.run(BIN / "windlass", "doctor").stdout.split())
+    assert f"No client can start the server: process {start.pid}" in output
+    assert f"end it: kill {start.pid}" in output
+    assert f"A server is starting, or is stuck: process {server.pid}" in output
     assert "holds" not in project.run(BIN / "windlass", "doctor").stdout
 
 

@@ -80,22 +80,22 @@ def test_only_differing_files_are_downloaded_in_two_requests(
     one = upload_tree({**shared, "a.py": b"one\n", "gone.py": b"gone\n"})
     two = upload_tree({**shared, "a.py": b"two\n", "come.py": b"come\n"})
     before, after = submit(one), submit(two)
-    asked: list[int] = []
+    lengths: list[int] = []
     fetch = Transport.fetch
 
     def counted(self: Transport, method: str, path: str, **rest: object) -> bytes:
         if path == "/blobs/fetch":
-            asked.append(len(rest["body"].digests))  # type: ignore[attr-defined]
+            lengths.append(len(rest["body"].digests))  # type: ignore[attr-defined]
         return fetch(self, method, path, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Transport, "fetch", counted)
     diff = before.diff(after)
     assert [change.path for change in diff.code] == ["a.py", "come.py", "gone.py"]
-    assert asked == [2, 4]  # both lists of files, then the four contents
+    assert lengths == [2, 4]  # both lists of files, then the four contents
     before.diff(after)
-    assert asked == [2, 4, 4]  # the lists are cached by now
+    assert lengths == [2, 4, 4]  # the lists are cached by now
     assert before.diff(submit(one)).code == ()
-    assert asked == [2, 4, 4]
+    assert lengths == [2, 4, 4]
 
 
 def test_files_of_every_kind_with_any_name_are_compared(home: Path) -> None:
@@ -105,12 +105,12 @@ def test_files_of_every_kind_with_any_name_are_compared(home: Path) -> None:
     two = upload_tree({odd: b"b\n", "run.sh": ("x", b"#!/bin/sh\n"), "link": ("l", odd),
                        "big": b"y" * 1_000_001, "latin": b"\xe8\n", "blob": b"\1\0"})  # fmt: skip
     diff = submit(one).diff(submit(two))
-    told = {change.path: (change.note, change.lines) for change in diff.code}
-    assert told["big"] == ("large: 1.0 MB → 1.0 MB", ())
-    assert told["blob"] == ("binary: 1 B → 2 B", ())
-    assert told["run.sh"] == ("now executable", ())
-    assert told["latin"][1] == ("@@ -1 +1 @@", "-\udce9", "+\udce8")
-    assert told[odd][1] == ("@@ -1 +1 @@", "-a", "+b")
+    notes = {change.path: (change.note, change.lines) for change in diff.code}
+    assert notes["big"] == ("large: 1.0 MB → 1.0 MB", ())
+    assert notes["blob"] == ("binary: 1 B → 2 B", ())
+    assert notes["run.sh"] == ("now executable", ())
+    assert notes["latin"][1] == ("@@ -1 +1 @@", "-\udce9", "+\udce8")
+    assert notes[odd][1] == ("@@ -1 +1 @@", "-a", "+b")
     text = str(diff)
     text.encode()  # no unprintable characters
     assert "\x1b" not in text
@@ -212,8 +212,8 @@ def make(name: str, **fields: object) -> int:
 
     from windlass.model.records import ExperimentRecord
 
-    asked = CreateExperiment(key=uuid.uuid4().hex, name=name, **fields)  # type: ignore[arg-type]
-    return Client().transport.ask("POST", "/experiments", ExperimentRecord, body=asked).id
+    request = CreateExperiment(key=uuid.uuid4().hex, name=name, **fields)  # type: ignore[arg-type]
+    return Client().transport.ask("POST", "/experiments", ExperimentRecord, body=request).id
 
 
 def test_experiments_are_compared_by_their_arguments_and_their_newest_code(
@@ -253,9 +253,9 @@ def test_experiments_without_trials_and_with_the_same_trials_are_compared(home: 
     diff = wl.get_experiment(one).diff(two)
     assert diff.is_same and diff.newest is None
     assert "Nothing differs" in str(diff)
-    for each in (one, two):
-        for lr in (0.1, 0.2) if each == one else (0.2, 0.1):
-            submit(experiment_id=each, params={"lr": lr})
+    for trial in (one, two):
+        for lr in (0.1, 0.2) if trial == one else (0.2, 0.1):
+            submit(experiment_id=trial, params={"lr": lr})
     again = wl.get_experiment(one).diff(wl.get_experiment(two))
     assert again.is_same, str(again)
 

@@ -22,17 +22,19 @@ ODD = ["a b", "-dash", "new\nline", "café", "not-utf8-\udcff", "'\"$(x)", "deep
 
 def look(folder: Path) -> dict[str, object]:
     """Return everything below a folder: contents, executable bits, targets of links."""
-    found: dict[str, object] = {}
+    contents: dict[str, object] = {}
     for base, folders, files in os.walk(folder):
-        for name in files + [each for each in folders if os.path.islink(os.path.join(base, each))]:
+        for name in files + [
+            folder for folder in folders if os.path.islink(os.path.join(base, folder))
+        ]:
             path = os.path.join(base, name)
             here = os.path.relpath(path, folder)
             if os.path.islink(path):
-                found[here] = ("link", os.readlink(path))
+                contents[here] = ("link", os.readlink(path))
             else:
                 kind = "x" if os.stat(path).st_mode & stat.S_IXUSR else "f"
-                found[here] = (kind, Path(path).read_bytes())
-    return found
+                contents[here] = (kind, Path(path).read_bytes())
+    return contents
 
 
 def test_the_downloaded_code_equals_the_submitted_code(
@@ -81,7 +83,7 @@ def test_an_identical_folder_is_unchanged_and_an_incomplete_one_is_filled(
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda p: (p / "a.py").write_text("x\n"), "'a.py' differs"),
         (lambda p: (p / "a.py").chmod(0o755), "'a.py' differs"),
@@ -92,7 +94,7 @@ def test_an_identical_folder_is_unchanged_and_an_incomplete_one_is_filled(
     ],
 )
 def test_a_folder_with_other_contents_is_refused_and_unchanged(
-    tree: str, tmp_path: Path, change: object, told: str
+    tree: str, tmp_path: Path, change: object, message: str
 ) -> None:
     trial = submit(tree)
     place = trial.download_code(tmp_path / "code")
@@ -101,7 +103,7 @@ def test_a_folder_with_other_contents_is_refused_and_unchanged(
     before = look(place)
     with pytest.raises(wl.Conflict, match="contains other files") as refused:
         trial.download_code(place)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert look(place) == before
 
 

@@ -31,4 +31,4 @@ def test_the_experiment_is_over_only_when_the_end_of_each_trial_is_known() -> No
     progress.learn(trial(TrialState.FAILED))
     progress.learn(ended)
     assert progress.is_over
-    assert [each.id for each in progress.failed] == [1]
+    assert [trial.id for trial in progress.failed] == [1]

@@ -38,7 +38,7 @@ def outputs(draw: st.DrawFn) -> list[LogPart]:
 
 def by_lane(lines: list[OutputLine]) -> dict[tuple[str, str], list[str]]:
     ordered = sorted(lines, key=lambda line: line[:2])
-    return {lane: [x.text for x in run] for lane, run in groupby(ordered, lambda each: each[:2])}
+    return {lane: [x.text for x in run] for lane, run in groupby(ordered, lambda item: item[:2])}
 
 
 def as_line(line: LogLine) -> OutputLine:

@@ -17,8 +17,8 @@ LARGE = 9 << 20  # downloaded separately, in pieces
 def blobs(home: Path) -> dict[str, Path]:
     """Return the checkpoint files in the store by content, which is identified by size here."""
     sizes = {LARGE: "large", 10: "small", 20: "small of two"}
-    found = {path.stat().st_size: path for path in (home / "blobs").glob("??/*")}
-    return {sizes[size]: path for size, path in found.items() if size in sizes}
+    blobs_by_size = {path.stat().st_size: path for path in (home / "blobs").glob("??/*")}
+    return {sizes[size]: path for size, path in blobs_by_size.items() if size in sizes}
 
 
 def saved(data: bytes, has_blake3: bool) -> wl.Checkpoint:

@@ -20,15 +20,15 @@ SHARES_HOME = True
 
 def test_saving_an_invalid_checkpoint_raises_a_windlass_error(home: Path) -> None:
     trial = refused.submit()
-    said = trial.result(timeout=PATIENCE)
-    assert [text.partition(":")[0] for text in said] == ["NotFound"] + ["InvalidArgument"] * 6
-    assert said[0].startswith("NotFound: There is no file or folder 'nowhere' to save (in /")
-    assert all("\n  " in text and len(text) < 600 for text in said), said
+    result = trial.result(timeout=PATIENCE)
+    assert [text.partition(":")[0] for text in result] == ["NotFound"] + ["InvalidArgument"] * 6
+    assert result[0].startswith("NotFound: There is no file or folder 'nowhere' to save (in /")
+    assert all("\n  " in text and len(text) < 600 for text in result), result
     assert list(trial.list_checkpoints()) == []
 
 
 def steps_of(trial: wl.Trial[Any], **how: Any) -> list[int | None]:
-    return [each.step for each in trial.list_checkpoints(**how)]
+    return [checkpoint.step for checkpoint in trial.list_checkpoints(**how)]
 
 
 def test_checkpoints_of_a_trial_are_listed_and_sorted_by_metric(home: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_checkpoint_has_the_metrics_of_its_step_in_every_query(home: Path, gat
     at_first = {"loss": 9.0, "odd": float("inf"), "validation/accuracy": 0.5}
     eventually(
         lambda: (
-            [each.metrics for each in trial.list_checkpoints()]
+            [checkpoint.metrics for checkpoint in trial.list_checkpoints()]
             == [at_first, {**at_first, "loss": 3.0}]
         ),
         "they have all earlier reports",
@@ -126,12 +126,12 @@ def test_checkpoint_pages_are_consecutive_and_an_invalid_cursor_is_refused(home:
     from windlass.model.requests import CheckpointPage
 
     for sort in ("loss", "-loss", "step", "-id"):
-        whole = [each.id for each in trial.list_checkpoints(sort_by=sort)]
+        whole = [checkpoint.id for checkpoint in trial.list_checkpoints(sort_by=sort)]
         query: dict[str, Any] = {"trial_id": trial.id, "sort": sort, "limit": 2, "cursor": None}
         walked: list[int] = []
         while True:
             page = transport.ask("GET", "/checkpoints", CheckpointPage, query=query)
-            walked += [each.id for each in page.items]
+            walked += [item.id for item in page.items]
             if page.next is None:
                 break
             query["cursor"] = page.next
@@ -253,11 +253,11 @@ def test_retention_options_are_checked_before_a_trial_runs(home: Path) -> None:
 
 
 def warnings_of(trial: wl.Trial[Any]) -> list[str]:
-    return [each.message for each in trial.refresh().events if each.kind == "Warning"]
+    return [event.message for event in trial.refresh().events if event.kind == "Warning"]
 
 
 @pytest.mark.parametrize(
-    ("best", "group", "last", "told"),
+    ("best", "group", "last", "message"),
     [
         ("max accuracy", "validation", {}, "did you mean 'validation/accuracy'?"),
         ("max accuracies", "training", {"keep_last": 2}, "did you mean 'accuracy'?"),
@@ -265,13 +265,13 @@ def warnings_of(trial: wl.Trial[Any]) -> list[str]:
     ],
 )
 def test_no_checkpoint_is_deleted_for_a_metric_without_values(
-    home: Path, project: Project, best: str, group: str, last: dict[str, int], told: str
+    home: Path, project: Project, best: str, group: str, last: dict[str, int], message: str
 ) -> None:
     trial = validate.options(keep_best=best, **last).submit({"accuracy": 1.0}, group=group).wait()
     assert steps_of(trial) == [0, 1, 2, 3]
     [warning] = warnings_of(trial)
     metric = best.split()[1]
-    assert warning == (f"keep_best: no {metric!r} was reported, so all checkpoints stay; {told}")
+    assert warning == (f"keep_best: no {metric!r} was reported, so all checkpoints stay; {message}")
     shown = project.run(BIN / "windlass", "show", str(trial.id))
     assert f"keep_best: no {metric!r} was reported" in shown.stdout
 
@@ -280,8 +280,8 @@ def test_a_waiting_client_gets_a_warning_when_all_checkpoints_stay(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     validate.options(keep_best="min los")({"loss": 1.0})
-    said = "Warning: keep_best: no 'los' was reported, so all checkpoints stay"
-    assert f"{said}; did you mean 'loss'?\n" in capfd.readouterr().err
+    message = "Warning: keep_best: no 'los' was reported, so all checkpoints stay"
+    assert f"{message}; did you mean 'loss'?\n" in capfd.readouterr().err
 
 
 def test_a_warning_about_a_grouped_metric_appears_while_the_trial_runs(
@@ -393,9 +393,9 @@ def test_parts_saved_by_ranks_are_one_checkpoint_when_complete(home: Path, tmp_p
         import time
 
         rank, attempt = wl.rank(), os.environ["WINDLASS_ATTEMPT"]
-        found = wl.latest_checkpoint()
-        if found is not None:
-            return " ".join(sorted(path.read_text() for path in Path(found).iterdir()))
+        latest = wl.latest_checkpoint()
+        if latest is not None:
+            return " ".join(sorted(path.read_text() for path in Path(latest).iterdir()))
         Path("part").mkdir(exist_ok=True)
         Path("part", f"shard-{rank}").write_text(f"{rank} of attempt {attempt}")
         if attempt == "1" and rank == 1:

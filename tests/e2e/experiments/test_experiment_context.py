@@ -91,12 +91,12 @@ def test_an_experiment_with_wait_raises_its_failed_trials_with_their_logs(home: 
         exp.add(TRUE)
         trial = exp.add(FALSE)
         exp.add(FALSE, auxiliary=True)  # not part of it
-    told = str(raised.value)
-    assert f"Experiment {exp.id} (unlucky): 1 of 2 trials did not succeed." in told
-    assert f"trial {trial.id} (unlucky): failed: " in told
-    assert "exit code 3" in told
-    assert "no luck" in told  # its last output
-    assert f"windlass logs {trial.id}" in told
+    message = str(raised.value)
+    assert f"Experiment {exp.id} (unlucky): 1 of 2 trials did not succeed." in message
+    assert f"trial {trial.id} (unlucky): failed: " in message
+    assert "exit code 3" in message
+    assert "no luck" in message  # its last output
+    assert f"windlass logs {trial.id}" in message
     assert raised.value.trial_ids == (trial.id,)
     assert raised.value.experiment_id == exp.id
     assert exp.state == "FAILED"
@@ -114,25 +114,25 @@ def test_an_exception_of_the_block_takes_precedence(home: Path, gate: Path) -> N
 def test_an_exception_of_the_block_waits_for_generators_and_prints_a_notice(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_told = threading.Event()
+    is_reported = threading.Event()
 
-    class Heard(io.StringIO):
+    class PrintedText(io.StringIO):
         def write(self, text: str) -> int:
-            is_told.set()
+            is_reported.set()
             return super().write(text)
 
     def build(trial: wl.Trial[Any]) -> None:
-        is_told.wait()
+        is_reported.wait()
         trial.add(TRUE)
 
-    said = Heard()
-    monkeypatch.setattr("sys.stderr", said)
+    stream = PrintedText()
+    monkeypatch.setattr("sys.stderr", stream)
     with pytest.raises(ZeroDivisionError), wl.create_experiment("patient") as exp:
         trial = exp.add(build)
         _ = 1 / 0
     assert len(trial.children) == 1
     waits = "ZeroDivisionError was raised; waiting for a generator. Ctrl-C leaves at once.\n"
-    assert said.getvalue() == waits
+    assert stream.getvalue() == waits
 
 
 def test_an_experiment_that_is_being_built_is_not_over(home: Path) -> None:

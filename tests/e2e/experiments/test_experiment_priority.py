@@ -19,13 +19,13 @@ def test_the_priority_applies_to_queued_and_added_trials(
     exp = wl.create_experiment("urgent")
     other = whole.submit("other")
     waiting = [exp.add(whole, args={"word": str(number)}) for number in range(2)]
-    assert [each.trial.id for each in wl.list_queue()] == [other.id, *(t.id for t in waiting)]
+    assert [job.trial.id for job in wl.list_queue()] == [other.id, *(t.id for t in waiting)]
     exp.set_priority(7)
     added = exp.add(whole, args={"word": "added"})
     own = exp.add(wl.Job(wl.Command(["true"]), priority=9))
-    assert [each.refresh().priority for each in (*waiting, added, own)] == [7, 7, 7, 9]
+    assert [trial.refresh().priority for trial in (*waiting, added, own)] == [7, 7, 7, 9]
     order = [own.id, *(t.id for t in waiting), added.id, other.id]
-    assert [each.trial.id for each in wl.list_queue()] == order
+    assert [job.trial.id for job in wl.list_queue()] == order
     assert (first.refresh().priority, other.refresh().priority) == (0, 0)
     assert exp.refresh().priority == 7
     with pytest.raises(wl.InvalidArgument, match="is not a valid priority"):

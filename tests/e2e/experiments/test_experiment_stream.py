@@ -28,9 +28,9 @@ def until_all_ended(
 ) -> dict[int, TrialRecord]:
     """Return the trial records received until this many trials and the experiment have ended."""
     progress = Progress(experiment._record)
-    for each in news:
-        progress.learn(each)
-        is_whole = isinstance(each, ExperimentRecord) and each.trials == number
+    for update in news:
+        progress.learn(update)
+        is_whole = isinstance(update, ExperimentRecord) and update.trials == number
         if is_whole and progress.is_over:
             return progress.trials
     raise AssertionError("the stream ended")
@@ -45,8 +45,8 @@ def test_the_stream_starts_with_the_experiment_and_every_existing_trial(home: Pa
     assert isinstance(first, ExperimentRecord)
     assert first.id == experiment.id
     assert first.states == {"SUCCEEDED": 3}
-    told = [next(news) for _ in ids]
-    assert [each.id for each in told if isinstance(each, TrialRecord)] == ids
+    updates = [next(news) for _ in ids]
+    assert [update.id for update in updates if isinstance(update, TrialRecord)] == ids
     assert next(news) == first
 
 
@@ -59,13 +59,13 @@ def test_the_stream_reports_each_change(home: Path, tmp_path: Path) -> None:
     function = wl.run(held, experiment="changes", cpus=0.1)
     trial = function.submit(str(let_go))
     seen: list[TrialState] = []
-    for each in news:
-        if isinstance(each, TrialRecord):
-            assert each.id == trial.id
-            seen.append(each.state)
-            if each.state is TrialState.RUNNING:
+    for update in news:
+        if isinstance(update, TrialRecord):
+            assert update.id == trial.id
+            seen.append(update.state)
+            if update.state is TrialState.RUNNING:
                 let_go.touch()
-        elif isinstance(each, ExperimentRecord) and each.state is ExperimentState.SUCCEEDED:
+        elif isinstance(update, ExperimentRecord) and update.state is ExperimentState.SUCCEEDED:
             break
     assert TrialState.RUNNING in seen
     assert seen[-1] is TrialState.SUCCEEDED
@@ -78,7 +78,7 @@ def test_the_stream_reports_the_end_of_each_of_many_trials(home: Path) -> None:
     ids = [function.submit("/", fail=number == 3).id for number in range(4)]
     trials = until_all_ended(news, experiment, len(ids))
     assert set(trials) == set(ids)
-    assert [trials[each].state.value for each in ids] == [
+    assert [trials[trial_id].state.value for trial_id in ids] == [
         "FAILED" if number == 3 else "SUCCEEDED" for number in range(4)
     ]
 
@@ -90,8 +90,8 @@ def test_the_stream_continues_after_a_kill_of_the_server(home: Path, tmp_path: P
     function = wl.run(held, experiment="killed", cpus=0.1)
     trial = function.submit(str(let_go))
     news = news_of(experiment)
-    for each in news:
-        if isinstance(each, TrialRecord) and each.state is TrialState.RUNNING:
+    for update in news:
+        if isinstance(update, TrialRecord) and update.state is TrialState.RUNNING:
             break
     kill_server(home)
     let_go.touch()
@@ -109,9 +109,9 @@ def test_the_stream_reports_changed_metadata(home: Path) -> None:
     path = f"/experiments/{experiment.id}"
     transport = default_client().transport
     transport.ask("PATCH", path, ExperimentRecord, body=ChangeExperiment(notes="as expected"))
-    told = next(news)
-    assert isinstance(told, ExperimentRecord)
-    assert told.notes == "as expected"
+    update = next(news)
+    assert isinstance(update, ExperimentRecord)
+    assert update.notes == "as expected"
 
 
 def test_the_stream_of_an_unknown_experiment_is_refused(home: Path) -> None:

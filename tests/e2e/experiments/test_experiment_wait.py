@@ -118,10 +118,10 @@ def test_a_terminal_shows_a_progress_table_and_then_the_outcome(
     assert "layers" not in line  # equal in all trials
     gate.touch()
     assert terminal.finish() == 0
-    head, failed, said = terminal.lines[-3:]
+    head, failed, summary = terminal.lines[-3:]
     assert "2 trials: 1 succeeded, 1 failed" in head
     assert "FAILED  train lr=0.2: ValueError: diverged" in failed
-    assert said == "it is FAILED"
+    assert summary == "it is FAILED"
     assert not any("RUNNING" in line for line in terminal.lines)
 
 
@@ -155,9 +155,9 @@ def test_ctrl_c_detaches_and_prints_the_stop_command(
     terminal.wait_for("2 trials: 2 running")
     terminal.press(b"\x03")
     assert terminal.finish() == -signal.SIGINT
-    said = next(line for line in terminal.lines if line.startswith("Left experiment"))
-    number = said.split()[2]
-    assert said == (
+    left_line = next(line for line in terminal.lines if line.startswith("Left experiment"))
+    number = left_line.split()[2]
+    assert left_line == (
         f"Left experiment {number} (sweep): 2 trials go on. To stop them: "
         f"windlass stop --experiment {number}"
     )

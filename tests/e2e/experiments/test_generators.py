@@ -165,8 +165,8 @@ def test_methods_partials_and_callable_objects_are_generators_too(home: Path) ->
         exp.add(functools.partial(Builder().build, word="partial"))
     exp.wait()
     assert exp.states == {"SUCCEEDED": 6}
-    said = {line for trial in exp.list_trials() if trial.name == "echo" for line in trial.logs()}
-    assert said == {"method", "object", "partial"}
+    lines = {line for trial in exp.list_trials() if trial.name == "echo" for line in trial.logs()}
+    assert lines == {"method", "object", "partial"}
 
 
 def test_a_generator_may_add_generators(home: Path) -> None:
@@ -214,11 +214,11 @@ def test_a_generator_that_raises_fails_its_trial_and_the_others_continue(
         good = exp.add(fine)
         bad = exp.add(flawed, args={"lr": -1})
         worse = exp.add(also)
-    told = str(raised.value)
-    assert f"2 generators of experiment {exp.id} (flawed) failed." in told
-    assert f"trial {bad.id} (flawed): ValueError: no such lr: -1" in told
-    assert f"trial {worse.id} (also): KeyError: 'second'" in told
-    assert {type(each) for each in raised.value.errors} == {ValueError, KeyError}
+    message = str(raised.value)
+    assert f"2 generators of experiment {exp.id} (flawed) failed." in message
+    assert f"trial {bad.id} (flawed): ValueError: no such lr: -1" in message
+    assert f"trial {worse.id} (also): KeyError: 'second'" in message
+    assert {type(error) for error in raised.value.errors} == {ValueError, KeyError}
     assert raised.value.__cause__ is raised.value.errors[0]
     bad.refresh()
     assert bad.state == "FAILED"
@@ -455,8 +455,8 @@ def test_a_restarted_server_continues_the_generator(
     kill_server(fresh_home)
     gate.with_name(gate.name + ".more").touch()
     gate.touch()
-    _, said = author.communicate()
-    assert author.returncode == 0, said
+    _, output = author.communicate()
+    assert author.returncode == 0, output
     [trial] = wl.list_trials(name="build")
     assert trial.state == "SUCCEEDED"
     assert len(trial.children) == 2
@@ -526,8 +526,8 @@ def test_without_a_block_the_program_waits_for_its_generators_at_exit(
     assert author.stdout is not None
     assert author.stdout.readline() == "one is added\n"
     gate.with_name(gate.name + ".more").touch()
-    _, said = author.communicate()
-    assert (author.returncode, said) == (0, "")
+    _, output = author.communicate()
+    assert (author.returncode, output) == (0, "")
     [trial] = wl.list_trials(name="build", experiment="no-block")
     assert trial.wait().state == "SUCCEEDED"
     assert len(trial.children) == 2

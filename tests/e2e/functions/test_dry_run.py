@@ -165,11 +165,11 @@ def test_the_preview_of_a_job_equals_the_record_of_the_real_job(
     assert dry.params == real.params
     assert dry.provenance == real.provenance
     text = preview_of(dry)
-    for told in (
+    for line in (
         "python witness.py --lr=0.1 --amp", "0.5 CPUs, 100.0 MB", "ExitCode, up to 2", "1h",
         "witnesses", f"a copy of {here.path}: 2 files", f"tree {str(real.code.tree)[:12]}",
     ):  # fmt: skip
-        assert told in text
+        assert line in text
     named = re.findall(r"[A-Z_]{4,}", line_of(dry, "framework"))
     assert {"MASTER_ADDR", "RANK"} <= set(named)
     assert set(named) <= set(json.loads((tmp_path / "seen").read_text())["environ"])
@@ -230,9 +230,9 @@ def test_only_the_names_of_secrets_are_shown(secret: str, here: Project, fresh_h
     assert done.returncode == 0, done.stderr
     assert "KEY=***" in done.stdout
     assert "launch.train(key='***', keys={'a': ['***']})" in done.stdout
-    told = done.stdout + done.stderr
+    errors = done.stdout + done.stderr
     for part in (secret, secret[:20], secret[-20:], secret.replace("\n", "\\n")):
-        assert part not in told
+        assert part not in errors
 
 
 def test_the_preview_of_a_large_tree_lists_its_largest_files(
@@ -327,10 +327,10 @@ def test_the_preview_of_a_generator_shows_its_known_jobs(here: Project, fresh_ho
     done = here.python("build.py")
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    told = [
+    shown_lines = [
         line for line in lines if line.startswith(("command", "The dry", "parameters", "never"))
     ]
-    assert told == [
+    assert shown_lines == [
         "command python witness.py --lr=0.5",
         "command python witness.py --lr=0.25",
         "parameters {'lr': 0.5} {'lr': 0.25}",

@@ -22,13 +22,13 @@ NOTES = sys.version_info >= (3, 11)
 class Outcomes:
     """The outcome of each case of the program above, and the path of its sources."""
 
-    def __init__(self, folder: Path, told: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, folder: Path, records: dict[str, dict[str, Any]]) -> None:
         self.folder = folder
-        self._told = told
+        self._records = records
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        assert "value" not in self._told[name], f"{name} succeeded"
-        return self._told[name]
+        assert "value" not in self._records[name], f"{name} succeeded"
+        return self._records[name]
 
     def note(self, name: str) -> str:
         return "\n".join(self[name]["notes"])
@@ -134,7 +134,7 @@ def test_an_unpicklable_result_names_its_unpicklable_part(outcomes: Outcomes) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "exit_code", "signal", "said"),
+    ("name", "exit_code", "signal", "message"),
     [
         ("exit_3", 3, None, "failed: exit code 3"),
         ("killed", 137, "SIGKILL", "killed by SIGKILL"),
@@ -146,13 +146,13 @@ def test_an_unpicklable_result_names_its_unpicklable_part(outcomes: Outcomes) ->
     ],
 )
 def test_a_dead_process_raises_trial_failed_with_the_reason(
-    outcomes: Outcomes, name: str, exit_code: int, signal: str | None, said: str
+    outcomes: Outcomes, name: str, exit_code: int, signal: str | None, message: str
 ) -> None:
     error = outcomes[name]
     assert error["type"].endswith(".TrialFailed")
     assert (error["exit_code"], error["signal"]) == (exit_code, signal)
     assert re.match(rf"Trial {error['trial_id']} \({name}\) ", error["text"])
-    assert said in error["text"]
+    assert message in error["text"]
 
 
 def test_the_last_twenty_lines_are_included_with_the_last_state_of_a_progress_bar(
@@ -180,8 +180,8 @@ def test_the_last_twenty_lines_are_included_with_the_last_state_of_a_progress_ba
     ],
 )
 def test_a_known_failure_comes_with_a_tip(outcomes: Outcomes, name: str, tip: str) -> None:
-    told = "\n".join([outcomes[name]["text"], outcomes.note(name)])
-    assert tip in told.partition("Tip: ")[2]
+    message = "\n".join([outcomes[name]["text"], outcomes.note(name)])
+    assert tip in message.partition("Tip: ")[2]
 
 
 def test_an_unknown_failure_comes_without_a_tip(outcomes: Outcomes) -> None:
@@ -218,7 +218,7 @@ def test_an_uncaught_error_shows_the_remote_traceback_at_the_end(
             raise ValueError("bad lr")
         ValueError: bad lr
         """).lstrip()
-    told = re.sub(r"trial \d+", "trial 1", done.stderr)
-    assert remote in told
+    output = re.sub(r"trial \d+", "trial 1", done.stderr)
+    assert remote in output
     if NOTES:
-        assert told.endswith(remote)
+        assert output.endswith(remote)

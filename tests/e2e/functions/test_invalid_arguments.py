@@ -114,7 +114,7 @@ def test_a_type_error_of_python_uses_the_public_name() -> None:
     trial: Any = wl.start_trial("named")
     trial.finish()
     experiment: Any = wl.get_experiment("named")
-    asked: list[tuple[Callable[..., Any], str]] = [
+    invalid_calls: list[tuple[Callable[..., Any], str]] = [
         (wl.list_trials, "Client.list_trials() got an unexpected keyword argument 'order_by'"),
         (wl.Client().list_trials, "Client.list_trials() got"),
         (wl.list_models, "Client.list_models() got"),
@@ -123,9 +123,9 @@ def test_a_type_error_of_python_uses_the_public_name() -> None:
         (experiment.wait, "Experiment.wait() got"),
         (experiment.set_config, "Experiment.set_config() got"),
     ]
-    for call, told in asked:
+    for call, message in invalid_calls:
         with pytest.raises((TypeError, wl.InvalidArgument)) as refused:
             call(order_by="loss")
-        assert told in str(refused.value)
+        assert message in str(refused.value)
     for method in (wl.Trial.stop, wl.Client.list_trials, wl.Experiment.wait):
         assert pickle.loads(pickle.dumps(method)) is method

@@ -146,14 +146,18 @@ def test_oversized_requests_are_refused_at_once_and_others_get_their_resources(
         with pytest.raises(wl.ResourceError) as caught:
             seen.options(**options).submit()
         assert problem in caught.value.message
-        [asked] = options
+        [option] = options
         way_out = {"cpus": "cpus=3 (", "memory": "less memory.", "accelerator": "accelerators"}
-        assert way_out[asked] in (caught.value.hint or "")
+        assert way_out[option] in (caught.value.hint or "")
     assert newest() == 0
 
     trial = seen.options(accelerator="H100", cpus=2, memory="1.5GB").submit()
-    asked = trial.resources
-    assert (asked.cpus, asked.memory, str(asked.accelerator)) == (2.0, 1_500_000_000, "h100")
+    resources = trial.resources
+    assert (resources.cpus, resources.memory, str(resources.accelerator)) == (
+        2.0,
+        1_500_000_000,
+        "h100",
+    )
     assert trial.result() == "0"
     assert seen() == "", "who asked for no accelerator sees none"
 
@@ -165,8 +169,8 @@ def test_env_reaches_the_process_and_overrides_the_environment_of_the_caller(
     monkeypatch.setenv("BOTH", "here")
     names = ("FROM_HERE", "BOTH", "FROM_OPTIONS", "EMPTY")
     look = wl.run(lambda: [os.environ.get(name) for name in names])
-    given = {"BOTH": "options", "FROM_OPTIONS": "ü = '$x'\n", "EMPTY": ""}
-    assert look.options(env=given)() == ["here", "options", "ü = '$x'\n", ""]
+    variables = {"BOTH": "options", "FROM_OPTIONS": "ü = '$x'\n", "EMPTY": ""}
+    assert look.options(env=variables)() == ["here", "options", "ü = '$x'\n", ""]
 
 
 def test_name_and_experiment_set_the_names_of_a_trial(home: Path) -> None:
@@ -174,8 +178,8 @@ def test_name_and_experiment_set_the_names_of_a_trial(home: Path) -> None:
     assert (trial.name, trial.experiment) == ("try 1", "the paper")
     plain = double.submit(2)
     assert (plain.name, plain.experiment) == ("double", "double")
-    assert [each.id for each in wl.get_experiment("the paper").list_trials()] == [trial.id]
-    assert [each.id for each in wl.list_trials(name="try 1")] == [trial.id]
+    assert [trial.id for trial in wl.get_experiment("the paper").list_trials()] == [trial.id]
+    assert [trial.id for trial in wl.list_trials(name="try 1")] == [trial.id]
     assert (trial.result(), plain.result()) == (2, 4)
 
 
@@ -230,7 +234,7 @@ def test_retries_restart_a_failing_function_until_it_succeeds(home: Path) -> Non
     trial = flaky.submit()
     assert trial.result() == "2"
     assert (trial.state, trial.restarts, trial.exit_code) == ("SUCCEEDED", 1, 0)
-    assert [(each.attempt, each.phase, each.exit_code) for each in trial.attempts] == [
+    assert [(attempt.attempt, attempt.phase, attempt.exit_code) for attempt in trial.attempts] == [
         (1, "Failed", 1),
         (2, "Succeeded", 0),
     ]
@@ -247,7 +251,7 @@ def test_exhausted_retries_raise_the_last_error(home: Path) -> None:
     with pytest.raises(OSError, match="no luck in attempt 2"):
         trial.result()
     assert (trial.state, trial.restarts, trial.exit_code) == ("FAILED", 1, 1)
-    assert [each.exit_code for each in trial.attempts] == [1, 1]
+    assert [attempt.exit_code for attempt in trial.attempts] == [1, 1]
     assert "restarted once" in trial.message
 
 
@@ -319,7 +323,7 @@ def test_packages_extend_the_installed_packages_and_are_installed_once(
     done = project.python("train.py")
     assert (done.returncode, done.stdout) == (0, f"{prefix}\n"), done.stderr
     assert os.stat(Path(prefix) / "complete").st_mtime_ns == made
-    assert len([each for each in (home / "envs").iterdir() if each.is_dir()]) == 1
+    assert len([path for path in (home / "envs").iterdir() if path.is_dir()]) == 1
 
     # Without `packages=` none of them is visible.
     plain = wl.run(look)()

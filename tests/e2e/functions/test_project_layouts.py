@@ -216,9 +216,9 @@ def test_functions_of_a_jupyter_cell_run_and_can_be_awaited(
     run = project.run(BIN / "jupyter", "execute", "--inplace", path, env=folders)
     assert run.returncode == 0, run.stderr
     outputs = [
-        "".join(each.get("text") or each["data"]["text/plain"])
+        "".join(output.get("text") or output["data"]["text/plain"])
         for cell in json.loads(path.read_text())["cells"]
-        for each in cell["outputs"]
+        for output in cell["outputs"]
     ]
     assert outputs == [
         "moving 3\n", "Point(x=34)", "Point(x=341)", "'moved otherwise'",

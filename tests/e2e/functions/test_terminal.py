@@ -194,16 +194,16 @@ def test_a_queued_call_shows_its_reason_in_one_line_and_ctrl_c_cancels_it(
         launch("train.py", columns=4),
     ]
     assert re.search(r"needs 1 CPU, 0 free; .{3} in queue", narrow[0].wait_for("queued"))
-    for each in narrow:
-        each.wait_for_redraws(6)
-        assert len(each.lines) <= 1, each.lines
-    for each in [terminal, *narrow]:
-        each.press(b"\x03")
-    for each in [terminal, *narrow]:
-        assert each.finish() in (-signal.SIGINT, 130)
+    for screen in narrow:
+        screen.wait_for_redraws(6)
+        assert len(screen.lines) <= 1, screen.lines
+    for screen in [terminal, *narrow]:
+        screen.press(b"\x03")
+    for screen in [terminal, *narrow]:
+        assert screen.finish() in (-signal.SIGINT, 130)
     assert "was stopped" in "\n".join(terminal.lines)
     taken_back = list(wl.list_trials(sort_by="-id", limit=6))
-    assert {(each.state, each.started) for each in taken_back} == {("STOPPED", None)}
+    assert {(trial.state, trial.started) for trial in taken_back} == {("STOPPED", None)}
     gate.touch()
     assert hog.wait(PATIENCE).state == "SUCCEEDED"
 

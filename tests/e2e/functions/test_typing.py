@@ -89,7 +89,7 @@ def test_a_type_checker_knows_the_arguments_and_the_value_of_a_decorated_functio
         sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", "/dev/null",
         "--python-version", "3.11", "train.py",
     )  # fmt: skip
-    told = {
+    messages = {
         (int(line), code or kind)
         for line, kind, code in re.findall(
             r"^train\.py:(\d+): (error|note): .*?(?:\[([a-z-]+)\])?$", done.stdout, re.MULTILINE
@@ -98,10 +98,10 @@ def test_a_type_checker_knows_the_arguments_and_the_value_of_a_decorated_functio
     }
     lines = path.read_text().splitlines()
     wrong = {
-        (number, found[1] if found[1] != "it" else "assert-type")
+        (number, match[1] if match[1] != "it" else "assert-type")
         for number, line in enumerate(lines, 1)
-        if (found := re.search(r"# wrong: ([a-z-]+)", line))
+        if (match := re.search(r"# wrong: ([a-z-]+)", line))
     }
-    assert told == wrong, done.stdout + done.stderr
+    assert messages == wrong, done.stdout + done.stderr
     shown = done.stdout.replace("builtins.", "")
     assert "Function[[lr: float, *, epochs: int =], dict[str, float]]" in shown

@@ -270,8 +270,8 @@ def test_a_sweep_inside_a_trial_runs_there(project: Project, home: Path) -> None
     before = newest()
     run = ("run", "--cpus", str(all_cpus()), "train.py")
     done = project.run(BIN / "windlass", *run)
-    said = "[1.0, ZeroDivisionError('division by zero'), 0.5] 0.25\n"
-    assert (done.returncode, done.stdout) == (0, said), done.stderr
+    message = "[1.0, ZeroDivisionError('division by zero'), 0.5] 0.25\n"
+    assert (done.returncode, done.stdout) == (0, message), done.stderr
     assert [trial.name for trial in wl.list_trials(where=f"id > {before}")] == ["train"]
 
 

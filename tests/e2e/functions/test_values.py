@@ -151,8 +151,8 @@ def test_plain_values_are_returned_unchanged(home: Path) -> None:
     same = wl.run(lambda x: x)
     values = [None, 0, -0.0, float("inf"), 10**40, "", "ü\x00\n", b"\xff", {1: {2}}, (), ..., int]
     back = same(values)
-    assert [(type(each), repr(each)) for each in back] == [
-        (type(each), repr(each)) for each in values
+    assert [(type(value), repr(value)) for value in back] == [
+        (type(value), repr(value)) for value in values
     ]
     assert same(None) is None
     assert same(b"\xff" * 5_000_000) == b"\xff" * 5_000_000

@@ -67,7 +67,7 @@ def test_after_exhausted_restarts_the_last_failure_counts(tmp_path: Path) -> Non
     assert trial.cause is not None
     assert (trial.cause.index, trial.cause.attempt) == (1, 2)
     assert trial.cause.lines == ("attempt 2",)
-    assert [each.attempt for each in trial.replicas] == [1, 2]
+    assert [replica.attempt for replica in trial.replicas] == [1, 2]
 
 
 def test_floods_and_endless_lines_are_shortened(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_events_are_loaded_once_and_again_after_a_refresh(tmp_path: Path) -> Non
 
 def test_replicas_are_shown_in_the_order_of_their_roles(tmp_path: Path) -> None:
     trial = submit(role("sys.exit(0)", "worker", 2), role("sys.exit(0)", "chief"), suspend=True)
-    assert [repr(each) for each in trial.replicas] == [
+    assert [repr(replica) for replica in trial.replicas] == [
         "<worker-0: Pending>",
         "<worker-1: Pending>",
         "<chief-0: Pending>",
@@ -157,4 +157,4 @@ def test_replicas_are_shown_in_the_order_of_their_roles(tmp_path: Path) -> None:
     trial.resume().wait(PATIENCE)
     shown = repr(trial.replicas[1])
     assert shown.startswith("<worker-1 attempt 1: Succeeded, exit code 0, ran ")
-    assert {each.name for each in trial.replicas} == {"worker-0", "worker-1", "chief-0"}
+    assert {replica.name for replica in trial.replicas} == {"worker-0", "worker-1", "chief-0"}

@@ -59,17 +59,17 @@ def test_addresses_survive_kills_of_replica_and_server_and_are_freed_after_the_j
         )
     )
     eventually(lambda: len(list(folder.iterdir())) == 2, "both listen")
-    before = [each.address for each in trial.refresh().replicas]
+    before = [replica.address for replica in trial.refresh().replicas]
     assert len(set(before)) == 2
 
-    found = describe_server(Home(fresh_home))
-    assert found is not None
-    os.kill(found["pid"], signal.SIGKILL)
+    server = describe_server(Home(fresh_home))
+    assert server is not None
+    os.kill(server["pid"], signal.SIGKILL)
     state = fresh_home / "trials" / str(trial.id) / "worker-0" / "1" / "state.json"
     os.kill(json.loads(state.read_text())["process"]["pid"], signal.SIGKILL)  # without a server
     eventually(lambda: wl.get_trial(trial.id).restarts == 1, "it is reported")
     eventually((folder / "worker-0.2").exists, "it listens again, at the same address")
-    after = [each.address for each in trial.refresh().replicas]
+    after = [replica.address for replica in trial.refresh().replicas]
     assert after == before
     assert not any(is_free(address) for address in after)
 

@@ -75,9 +75,9 @@ def test_lines_are_whole_named_and_coloured_and_an_incomplete_one_is_shown(
     lines = [line for line in terminal.lines if "succeeded in" not in line]
     assert not [line for line in lines if SPINNER.search(line)]
     assert lines[-1] == "worker-0 | begun and ended"
-    said = ["hello", "up\\x1b]0;title\\x07", "100%"]
+    expected = ["hello", "up\\x1b]0;title\\x07", "100%"]
     assert sorted(lines[:-1]) == sorted(
-        [f"ps-0     | {text}" for text in said] + [f"worker-1 | {text}" for text in said]
+        [f"ps-0     | {text}" for text in expected] + [f"worker-1 | {text}" for text in expected]
     )
     for colour, name in ((36, "ps-0     |"), (33, "worker-0 |"), (32, "worker-1 |")):
         assert f"\x1b[{colour}m{name}\x1b[0m ".encode() in terminal.raw
@@ -186,14 +186,16 @@ def test_every_restart_adds_one_line_after_earlier_output(
     end(tmp_path, "worker-1.2", 0)
     assert terminal.finish() == 0
     lines = terminal.lines
-    told = [line for line in lines if "restart" in line]
-    assert sorted(line.partition(";")[0] for line in told) == [
+    restart_lines = [line for line in lines if "restart" in line]
+    assert sorted(line.partition(";")[0] for line in restart_lines) == [
         "worker-0 (attempt 1) failed with exit code 3",
         "worker-0 (attempt 2) failed with exit code 3",
         "worker-1 (attempt 1) failed with exit code 4",
     ]
-    assert [line.partition("; ")[2] for line in told] == [f"restart {n} of 6" for n in (1, 2, 3)]
-    for line in told:
+    assert [line.partition("; ")[2] for line in restart_lines] == [
+        f"restart {n} of 6" for n in (1, 2, 3)
+    ]
+    for line in restart_lines:
         name, attempt = line[:8], line[18]
         places = [f"{name} | bye {attempt}", line, f"{name} | attempt {int(attempt) + 1}"]
         assert sorted(places, key=lines.index) == places
@@ -286,7 +288,7 @@ def test_the_call_returns_when_the_other_replicas_have_ended_too(
     lines = [str(line) for line in trial.logs(follow=True)]
     trial.wait(PATIENCE)
     assert trial.state == "FAILED"
-    assert [each.phase for each in trial.replicas] == ["Failed", "Succeeded", "Succeeded"]
+    assert [replica.phase for replica in trial.replicas] == ["Failed", "Succeeded", "Succeeded"]
     assert terminal.finish() == 0
     last = ["worker-1 | told to stop", "worker-2 | told to stop"]
     assert [line for line in sorted(terminal.lines) if "told" in line] == last
@@ -299,5 +301,5 @@ def test_replicas_that_are_left_running_do_not_delay_the_call(tmp_path: Path) ->
     program = FAREWELL.format(stage=str(tmp_path))
     trial = submit(role(program, "worker", 3), clean_policy=CleanPolicy.NONE)
     trial.wait(PATIENCE)
-    assert [each.phase for each in trial.replicas] == ["Failed", "Running", "Running"]
+    assert [replica.phase for replica in trial.replicas] == ["Failed", "Running", "Running"]
     trial.stop()

@@ -68,13 +68,13 @@ def test_jobs_and_groups_inherit_from_a_template_too(home: Path) -> None:
     made = group.submit()
     assert (made.template, made.record.spec.active_deadline) == (name, 600.0)
     roles = {role.name: role for role in made.record.spec.roles}
-    assert {each: role.replicas for each, role in roles.items()} == {"master": 1, "worker": 1}
+    assert {name: role.replicas for name, role in roles.items()} == {"master": 1, "worker": 1}
     assert roles["worker"].env == {"A": "own", "B": "template"}
     assert roles["master"].resources.cpus == 0.25
     added = wl.create_experiment("templated").add(job, labels=["more"])
     assert (added.template, added.labels) == (name, ("templated", "more"))
-    for each in (trial, made, added):
-        each.wait(timeout=PATIENCE)
+    for started in (trial, made, added):
+        started.wait(timeout=PATIENCE)
 
 
 def test_changing_or_deleting_a_template_changes_no_trial(home: Path) -> None:
@@ -97,7 +97,7 @@ def test_changing_or_deleting_a_template_changes_no_trial(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"cpu": 2}, "there is no option 'cpu'; did you mean 'cpus'?"),
         ({"gpus": 2}, "did you mean 'accelerator'?"),
@@ -116,12 +116,12 @@ def test_changing_or_deleting_a_template_changes_no_trial(home: Path) -> None:
     ids=repr,
 )
 def test_a_template_with_invalid_fields_is_refused_at_creation(
-    home: Path, fields: dict[str, object], told: str
+    home: Path, fields: dict[str, object], message: str
 ) -> None:
     name = unique()
     with pytest.raises(wl.InvalidArgument) as refusal:
         wl.create_template(name, **fields)
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert list(wl.list_templates(name=name)) == []
     kept = wl.create_template(name, cpus=1)
     with pytest.raises(wl.InvalidArgument):

@@ -49,7 +49,7 @@ def trial(home: Path, finished: wl.Trial[Any]) -> wl.Trial[Any]:
     return finished
 
 
-def told(metrics: wl.Metrics) -> list[tuple[int, int, int]]:
+def point_tuples(metrics: wl.Metrics) -> list[tuple[int, int, int]]:
     return [(point.index, point.attempt, point.step) for point in metrics]
 
 
@@ -57,11 +57,11 @@ def test_points_can_be_filtered_by_replica_attempt_and_group(trial: wl.Trial[Any
     first = [(0, 1, step) for step in range(5)]
     again = [(0, 2, step) for step in range(2, 6)]
     other = [(1, 1, step) for step in range(6)]
-    assert told(trial.metrics("loss")) == first + again + other
-    assert told(trial.metrics("loss", index=0)) == first + again
-    assert told(trial.metrics("loss", attempt=1)) == first + other
-    assert told(trial.metrics("loss", index=0, attempt=2, role="worker")) == again
-    assert told(trial.metrics("loss", role="nobody", attempt=7)) == []
+    assert point_tuples(trial.metrics("loss")) == first + again + other
+    assert point_tuples(trial.metrics("loss", index=0)) == first + again
+    assert point_tuples(trial.metrics("loss", attempt=1)) == first + other
+    assert point_tuples(trial.metrics("loss", index=0, attempt=2, role="worker")) == again
+    assert point_tuples(trial.metrics("loss", role="nobody", attempt=7)) == []
     grouped = list(trial.metrics("loss", group="validation"))
     assert {(point.name, point.value) for point in grouped} == {("validation/loss", 0.5)}
     assert len(grouped) == 15
@@ -123,7 +123,7 @@ def test_several_replicas_share_max_points(trial: wl.Trial[Any]) -> None:
     for most in range(1, 16):
         points = list(trial.metrics("loss", max_points=most))
         assert 0 < len(points) <= most
-    assert told(trial.metrics("loss", max_points=15)) == told(trial.metrics("loss"))
+    assert point_tuples(trial.metrics("loss", max_points=15)) == point_tuples(trial.metrics("loss"))
 
 
 def test_metrics_of_many_trials_come_in_one_request(home: Path) -> None:
@@ -131,8 +131,8 @@ def test_metrics_of_many_trials_come_in_one_request(home: Path) -> None:
     trials.append(report_all.submit([7.0], group="validation"))
     for trial in trials:
         trial.wait(timeout=PATIENCE)
-    asked = wl.get_metrics(trials, "loss")
-    values = {(point.trial_id, point.step): point.value for point in asked}
+    metrics = wl.get_metrics(trials, "loss")
+    values = {(point.trial_id, point.step): point.value for point in metrics}
     expected = {
         (trial.id, step): n + step / 2 for n, trial in enumerate(trials[:3]) for step in (0, 1)
     }
@@ -146,7 +146,7 @@ def test_metrics_of_many_trials_come_in_one_request(home: Path) -> None:
     data = transport.fetch("POST", "/metrics", body=FetchMetrics(trials=(trials[0].id,)))
     length = int.from_bytes(data[:8], "little")
     head = json.loads(data[8 : 8 + length])
-    assert [each["count"] for each in head["curves"]] == [2]
+    assert [curve["count"] for curve in head["curves"]] == [2]
     assert len(data) == 8 + length + 2 * 24
 
 
@@ -181,12 +181,12 @@ def test_an_unknown_metric_raises_an_error_with_a_suggestion(home: Path) -> None
             wl.get_metrics(wrong_trials, "loss")  # type: ignore[arg-type]
     with pytest.raises(wl.InvalidArgument):  # a client without the SDK
         transport = default_client().transport
-        asked = {"trials": [trial.id], "max_points": -1}
-        transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
+        query = {"trials": [trial.id], "max_points": -1}
+        transport.fetch("POST", "/metrics", body=json.dumps(query).encode())
     for position in (-1, 2**63, 2**70, "x"):
-        asked = {"trials": [trial.id], "positions": {f"{trial.id}/main/0/1": position}}
+        query = {"trials": [trial.id], "positions": {f"{trial.id}/main/0/1": position}}
         with pytest.raises(wl.InvalidArgument):
-            transport.fetch("POST", "/metrics", body=json.dumps(asked).encode())
+            transport.fetch("POST", "/metrics", body=json.dumps(query).encode())
     with pytest.raises(wl.NotFound, match="no trial 9223372036854775808"):
         list(wl.get_metrics([2**63]))
 
@@ -230,7 +230,7 @@ for turn, gate in enumerate({list(map(str, gates))!r}):
             opened += 1
     assert sorted(seen) == [(index, step) for index in range(2) for step in range(9)]
     assert trial.refresh().state == "SUCCEEDED"
-    assert told(trial.metrics("loss", follow=True)) == told(trial.metrics("loss"))
+    assert point_tuples(trial.metrics("loss", follow=True)) == point_tuples(trial.metrics("loss"))
 
 
 def test_points_are_followed_concurrently_with_other_work(home: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_summary_aggregates_all_values(home: Path) -> None:
     assert (loss.count, loss.min, loss.max, loss.last, loss.step) == (3, 1.0, 4.0, 2.0, 2)
     assert loss.mean == pytest.approx(7 / 3)
     assert wl.get_trial(trial.id).summary_metrics == {"loss": loss}
-    [listed] = [each for each in wl.list_trials() if each.id == trial.id]
+    [listed] = [listed_trial for listed_trial in wl.list_trials() if listed_trial.id == trial.id]
     assert listed.summary_metrics == {"loss": loss}
 
 
@@ -62,13 +62,13 @@ def test_nan_and_infinities_are_kept(home: Path) -> None:
 
 def test_numbers_of_every_kind_are_accepted_and_other_values_are_refused(home: Path) -> None:
     trial = report_kinds.submit()
-    said = trial.result(timeout=PATIENCE)
+    result = trial.result(timeout=PATIENCE)
     kinds = list(trial.metrics("kind"))
     assert [point.value for point in kinds] == [1, 1, 0.5, 0.25, 2, 3, 4, 5, 6.5]
     assert {point.step for point in kinds} == {5}
     assert list(trial.summary_metrics) == ["kind"]
     hint = "Report numbers: for a tensor with many elements, their mean or norm."
-    assert said[:10] == [
+    assert result[:10] == [
         f"TypeError: loss: '0.5' is not a number.\n  {hint}",
         f"TypeError: loss: None is not a number.\n  {hint}",
         f"TypeError: loss: array([1, 2]) is not a number.\n  {hint}",
@@ -84,8 +84,8 @@ def test_numbers_of_every_kind_are_accepted_and_other_values_are_refused(home: P
         "ValueError: step: -1 is not between 0 and 2**63 - 1.\n"
         "  Count from 0: wl.report(0, loss=0.1).",
     ]
-    assert "taken" not in said
-    assert all(len(text) < 300 for text in said)
+    assert "taken" not in result
+    assert all(len(text) < 300 for text in result)
 
 
 def test_an_invalid_metric_value_raises_invalid_argument_for_the_author(home: Path) -> None:
@@ -94,8 +94,8 @@ def test_an_invalid_metric_value_raises_invalid_argument_for_the_author(home: Pa
         trial.result()
     assert isinstance(caught.value, TypeError)
     assert caught.value.hint is not None
-    told = list(trial.logs())
-    assert told[-2] == "windlass.InvalidArgument: loss: 'low' is not a number."
+    lines = list(trial.logs())
+    assert lines[-2] == "windlass.InvalidArgument: loss: 'low' is not a number."
     assert trial.error is not None and trial.error.type == "windlass.InvalidArgument"
 
 
@@ -144,7 +144,7 @@ def test_a_metric_is_visible_while_the_trial_runs(home: Path, tmp_path: Path) ->
 
 
 def test_threads_and_forks_can_report_at_once(home: Path) -> None:
-    trial = report_at_once.submit(threads=3, forks=2, each=200).wait(timeout=PATIENCE)
+    trial = report_at_once.submit(threads=3, forks=2, points=200).wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
     summary = trial.summary_metrics["n"]
     assert summary.count == 3 * 3 * 200
@@ -164,8 +164,8 @@ def test_a_program_may_close_inherited_descriptors(home: Path) -> None:
 def test_points_of_repeated_steps_keep_their_attempt(home: Path) -> None:
     trial = report_again.submit(4).wait(timeout=PATIENCE)
     assert trial.result() == 3
-    told = [(point.attempt, point.step) for point in trial.metrics("loss")]
-    assert told == [(1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 2), (3, 3)]
+    points = [(point.attempt, point.step) for point in trial.metrics("loss")]
+    assert points == [(1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 2), (3, 3)]
     loss = trial.summary_metrics["loss"]
     assert (loss.count, loss.min, loss.last, loss.step) == (4, 10.0, 33.0, 3)
 
@@ -176,8 +176,8 @@ def test_every_replica_may_report(home: Path) -> None:
     trial = submit(workers, role(program, "evaluator")).wait(timeout=PATIENCE)
     loss = trial.summary_metrics["loss"]
     assert (loss.count, loss.min, loss.max) == (4, 0, 2)
-    told = {(point.role, point.index): point.value for point in trial.metrics("seen")}
-    assert told == {("evaluator", 0): 0, ("worker", 0): 0, ("worker", 1): 1, ("worker", 2): 2}
+    values = {(point.role, point.index): point.value for point in trial.metrics("seen")}
+    assert values == {("evaluator", 0): 0, ("worker", 0): 0, ("worker", 1): 1, ("worker", 2): 2}
 
 
 def test_outside_of_a_trial_reporting_does_nothing(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ wl.report(10, loss=float("nan"))
             assert news.start == len(steps[news.index])
             steps[news.index] += news.steps
             values += news.values
-        if gates and all(len(each) == 15 - 5 * len(gates) for each in steps.values()):
+        if gates and all(len(step) == 15 - 5 * len(gates) for step in steps.values()):
             kill_server(fresh_home)
             gates.pop(0).touch()
     assert steps == {0: list(range(11)), 1: list(range(11))}

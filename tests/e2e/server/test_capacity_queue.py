@@ -119,16 +119,16 @@ def test_trials_run_up_to_the_number_of_cpus_and_queued_trials_show_their_positi
 def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machine: Machine) -> None:
     trials = machine.submit("for name in 'abcd': submit(name)\n")
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
-    told = io.StringIO()
-    with WaitNotice(View(err=told), patience=0.01) as standstill:
+    stream = io.StringIO()
+    with WaitNotice(View(err=stream), patience=0.01) as standstill:
         for name in ("c", "c", "d", "a"):
             standstill.update(trials[name].refresh().record)
             line = f"({name}) queued: needs 1 CPU, 0 free;"
-            eventually(lambda: name == "a" or line in told.getvalue(), "it says so")  # noqa: B023
-    assert told.getvalue().count("\n") == 2
-    with WaitNotice(View(err=told)) as standstill:
+            eventually(lambda: name == "a" or line in stream.getvalue(), "it says so")  # noqa: B023
+    assert stream.getvalue().count("\n") == 2
+    with WaitNotice(View(err=stream)) as standstill:
         standstill.update(trials["d"].record)
-    assert told.getvalue().count("\n") == 2, "it began, or nobody waits any more, before long"
+    assert stream.getvalue().count("\n") == 2, "it began, or nobody waits any more, before long"
     machine.release("all")
 
 
@@ -257,8 +257,10 @@ def test_an_oversized_trial_is_refused_at_once_with_the_available_capacity(
     before = [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)]
     done = project.python("program.py", machine.folder)
     assert (done.returncode, done.stderr) == (0, "")
-    told = done.stdout.splitlines()
-    for (why, way_out), message, hint in zip(refused.values(), told[::2], told[1::2], strict=True):
+    lines = done.stdout.splitlines()
+    for (why, way_out), message, hint in zip(
+        refused.values(), lines[::2], lines[1::2], strict=True
+    ):
         assert why in message
         assert way_out in hint
     assert [trial.id for trial in wl.list_trials(sort_by="-id", limit=1)] == before

@@ -76,7 +76,7 @@ def test_pages_of_the_queue_are_consecutive(crowd: Crowd, home: Path) -> None:
     while True:
         page = transport.ask("GET", "/queue", QueuePage, query={"limit": 2, "cursor": cursor})
         assert len(page.items) <= 2
-        seen += [(each.position, each.trial.id, each.ahead) for each in page.items]
+        seen += [(item.position, item.trial.id, item.ahead) for item in page.items]
         cursor = page.next
         if cursor is None:
             break
@@ -177,12 +177,12 @@ def test_tasks_show_the_resources_and_the_end_of_each_replica(
     monkeypatch.setenv("WINDLASS_DEVICES", "a100,a100")
     go = str(tmp_path / "go")
     gpu = Accelerator(kind="a100", count=1)
-    asked = Resources(cpus=0.5, memory=1 << 30, accelerator=gpu)
+    resources = Resources(cpus=0.5, memory=1 << 30, accelerator=gpu)
     program = f"wait_for({go!r})\nif index: os.kill(os.getpid(), signal.SIGKILL)"
-    trial = submit(role(program, replicas=2, resources=asked))
+    trial = submit(role(program, replicas=2, resources=resources))
     try:
         eventually(
-            lambda: [each.state for each in trial.list_tasks()] == ["Running"] * 2, "both run"
+            lambda: [task.state for task in trial.list_tasks()] == ["Running"] * 2, "both run"
         )
         zero, one = trial.list_tasks()
         assert (zero.name, zero.attempt, zero.cpus, zero.memory) == ("worker-0", 1, 0.5, 1 << 30)
@@ -213,7 +213,7 @@ def test_every_attempt_is_a_task_and_future_attempts_are_queued(crowd: Crowd) ->
     again = role("sys.exit(0 if attempt == 2 else 3)", restart_policy=RestartPolicy.ON_FAILURE)
     trial = submit(again).wait(PATIENCE)
     tasks = list(trial.list_tasks())
-    assert [(each.attempt, each.state, each.exit_code) for each in tasks] == [
+    assert [(task.attempt, task.state, task.exit_code) for task in tasks] == [
         (1, "Failed", 3),
         (2, "Succeeded", 0),
     ]

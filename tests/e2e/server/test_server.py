@@ -42,8 +42,8 @@ def work(name, folder):
 
 def described(home: Path) -> dict[str, Any]:
     """Return the server's description of itself."""
-    told: dict[str, Any] = json.loads((home / "server.json").read_text())
-    return told
+    record: dict[str, Any] = json.loads((home / "server.json").read_text())
+    return record
 
 
 def is_running(pid: int) -> bool:
@@ -154,11 +154,11 @@ def test_a_waiting_client_restarts_a_killed_server_and_nothing_is_lost(
 
 def test_a_stale_server_file_does_not_block_a_start(home: Path) -> None:
     assert wl.Client().server_info().pid == described(home)["pid"]
-    told = described(home)
+    record = described(home)
     with _listener() as (url, requests):
         for left in (
-            json.dumps({**told, "pid": os.getpid(), "url": url}),  # both belong to others now
-            json.dumps({**told, "version": "0.0.9"}),
+            json.dumps({**record, "pid": os.getpid(), "url": url}),  # both belong to others now
+            json.dumps({**record, "version": "0.0.9"}),
             '{"url": 7',
         ):
             kill_server(home)
@@ -199,15 +199,15 @@ def test_a_server_of_another_api_level_is_named_with_a_remedy(
     home: Path, level: object, fix: str
 ) -> None:
     wl.Client().server_info()
-    told = (home / "server.json").read_text()
-    described = {**json.loads(told), "version": "9.9.1", "api_level": level}
+    text = (home / "server.json").read_text()
+    described = {**json.loads(text), "version": "9.9.1", "api_level": level}
     (home / "server.json").write_text(json.dumps(described))
     with pytest.raises(wl.VersionMismatch) as caught:
         wl.Client().server_info()
     described["api_level"] = API_LEVEL  # the version does not matter
     (home / "server.json").write_text(json.dumps(described))
     assert wl.Client().server_info().version == __version__
-    (home / "server.json").write_text(told)
+    (home / "server.json").write_text(text)
     shown = level if isinstance(level, int) else "unknown"
     assert f"The server is Windlass 9.9.1 (API level {shown})" in str(caught.value)
     assert f"this client is Windlass {__version__} (API level {API_LEVEL})" in str(caught.value)

@@ -88,13 +88,13 @@ def test_commands_are_not_listed_as_trials_or_part_of_an_experiment() -> None:
     trial.wait(timeout=PATIENCE)
     alone, nowhere = wl.run_command(["false"], trial=trial), wl.run_command(["sleep", "1000"])
     alone.wait(timeout=PATIENCE)
-    ids = {each.id for each in wl.list_trials()}
+    ids = {trial.id for trial in wl.list_trials()}
     assert trial.id in ids
     assert not {alone.id, nowhere.id} & ids
     experiment = wl.get_experiment("alone")
     assert (experiment.trial_count, experiment.state) == (1, "SUCCEEDED")
-    assert [each.id for each in experiment.list_trials()] == [trial.id]
-    names = [each.name for each in wl.list_experiments()]
+    assert [trial.id for trial in experiment.list_trials()] == [trial.id]
+    names = [experiment.name for experiment in wl.list_experiments()]
     assert names.count("alone") == 1
     assert "" not in names
     for hidden in (0, "0", "command"):
@@ -114,14 +114,14 @@ def test_stopping_an_experiment_leaves_its_commands_alone() -> None:
 
 def test_commands_are_listed_and_found_by_id() -> None:
     first, second = wl.run_command(["true"], wait=True), wl.run_command(["false"], wait=True)
-    listed = [each.id for each in wl.list_commands(sort_by="-id", limit=2)]
+    listed = [command.id for command in wl.list_commands(sort_by="-id", limit=2)]
     assert listed == [second.id, first.id]
-    failed = [each.id for each in wl.list_commands(state="FAILED", sort_by="-id", limit=1)]
+    failed = [command.id for command in wl.list_commands(state="FAILED", sort_by="-id", limit=1)]
     assert failed == [second.id]
-    found = wl.get_command(first.id)
-    assert isinstance(found, wl.CommandRun)
-    assert found.command == ["true"]
-    assert pickle.loads(pickle.dumps(found)).refresh().state == "SUCCEEDED"
+    command = wl.get_command(first.id)
+    assert isinstance(command, wl.CommandRun)
+    assert command.command == ["true"]
+    assert pickle.loads(pickle.dumps(command)).refresh().state == "SUCCEEDED"
 
 
 def test_an_id_that_is_not_a_command_is_not_found_and_the_newest_is_suggested() -> None:

@@ -148,7 +148,7 @@ def test_submissions_lose_nothing_during_deletions_and_collections(home: Path) -
         collecting = pool.submit(collect)
         working = [pool.submit(work, worker) for worker in range(2)]
         try:
-            assert [each.result(PATIENCE) for each in working] == [2, 2]
+            assert [trial.result(PATIENCE) for trial in working] == [2, 2]
         finally:
             done.set()
         assert collecting.result(PATIENCE) > 0
@@ -202,7 +202,7 @@ def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
     with pytest.raises(wl.Conflict, match=f"^Checkpoint {two.id} .* of the model 'net'."):
         two.delete()
     # `rm` reports each trial and continues after one that it cannot delete.
-    ids = [str(each.id) for each in (trial, plain)]
+    ids = [str(deleted.id) for deleted in (trial, plain)]
     done = project.run(BIN / "windlass", "rm", *ids, "--yes")
     assert done.returncode == 1
     assert done.stdout == f"Trial {plain.id} (save) is deleted.\n"

@@ -79,8 +79,10 @@ def test_a_block_is_a_trial_with_all_features(tmp_path: Path) -> None:
     again = wl.get_trial(trial.id)
     assert (again.experiment, again.params) == ("try-outs", params)
     assert (again.summary_metrics["loss"].count, again.summary_metrics["loss"].last) == (5, 0.2)
-    assert [(each.uid, each.step) for each in again.list_checkpoints()] == [(kept, 4)]
-    assert [each.name for each in again.list_artifacts()] == ["notes.txt"]
+    assert [(checkpoint.uid, checkpoint.step) for checkpoint in again.list_checkpoints()] == [
+        (kept, 4)
+    ]
+    assert [artifact.name for artifact in again.list_artifacts()] == ["notes.txt"]
     assert again.progress == 0.5
     [task] = again.list_tasks()
     assert (task.state, task.exit_code, task.cpus) == ("Succeeded", 0, 0.0)
@@ -317,8 +319,8 @@ def test_an_external_trial_that_closes_inherited_files_is_not_lost(
     eventually(lambda: wl.server_info().reconciles > 0, "the new server looked at it")
     assert trial.refresh().state == "RUNNING"
     go.touch()
-    told, complaints = program.communicate(timeout=PATIENCE)
-    assert told.strip() == "SUCCEEDED", complaints
+    output, complaints = program.communicate(timeout=PATIENCE)
+    assert output.strip() == "SUCCEEDED", complaints
     assert trial.refresh().summary_metrics["loss"].count == 2
 
 
@@ -368,8 +370,8 @@ def test_a_stopped_and_deleted_external_trial_continues_unharmed(
     assert program.poll() is None
     trial.delete()
     go.touch()
-    said, complaint = program.communicate(timeout=PATIENCE)
-    assert said.split() == ["None", "None", "done"], complaint
+    output, complaint = program.communicate(timeout=PATIENCE)
+    assert output.split() == ["None", "None", "done"], complaint
     assert "Traceback" not in complaint
 
 
@@ -384,13 +386,13 @@ def test_an_external_trial_whose_process_never_reported_is_lost(home: Path) -> N
     from windlass.model.requests import CreateTrial
 
     role = Role(executable=ExternalCall(argv=("x",)), resources=Resources(cpus=0))
-    asked = CreateTrial(
+    request = CreateTrial(
         key=uuid.uuid4().hex,
         kind=TrialKind.EXTERNAL,
         experiment="never",
         spec=JobSpec(roles=(role,)),
     )
-    record = wl.Client().transport.ask("POST", "/trials", TrialRecord, body=asked)
+    record = wl.Client().transport.ask("POST", "/trials", TrialRecord, body=request)
     trial = wl.get_trial(record.id)
     assert until_ended(trial) < A_MINUTE
     assert trial.message == "Lost: its process never reported its start"

@@ -35,8 +35,8 @@ def named(named_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_HOME", str(named_home))
 
 
-def ids(found: Any) -> list[int]:
-    return [each.id for each in found]
+def ids(rows: Any) -> list[int]:
+    return [row.id for row in rows]
 
 
 def windlass(*words: str) -> subprocess.CompletedProcess[str]:
@@ -58,8 +58,10 @@ def test_a_list_accepts_an_object_an_id_or_a_name(named: None) -> None:
         assert [model.name for model in wl.list_models(project=project)] == ["net"]
     lab = wl.get_workspace("lab")
     for workspace in (lab, lab.id, str(lab.id), "lab"):
-        assert [each.place for each in wl.list_projects(workspace=workspace)] == ["lab/vision"]
-    assert [each.place for each in lab.list_projects()] == ["lab/vision"]
+        assert [project.place for project in wl.list_projects(workspace=workspace)] == [
+            "lab/vision"
+        ]
+    assert [project.place for project in lab.list_projects()] == ["lab/vision"]
     assert ids(vision.list_experiments()) == [2]
     trial = wl.get_trial(2)
     for one in (trial, 2, "2"):
@@ -68,7 +70,7 @@ def test_a_list_accepts_an_object_an_id_or_a_name(named: None) -> None:
 
 LISTS: list[Callable[..., Any]] = [
     wl.list_trials,
-    lambda **asked: wl.search_logs("line", **asked),
+    lambda **options: wl.search_logs("line", **options),
 ]
 
 
@@ -76,7 +78,7 @@ LISTS: list[Callable[..., Any]] = [
 def test_a_list_of_an_unknown_experiment_raises_not_found(
     named: None, listed: Callable[..., Any]
 ) -> None:
-    for experiment, told in (
+    for experiment, message in (
         ("rate", "There is no experiment 'rate'.\n  Did you mean 'rates'?"),
         ("vision/rate", "Did you mean 'vision/rates'?"),
         (999, "There is no experiment 999."),
@@ -85,7 +87,7 @@ def test_a_list_of_an_unknown_experiment_raises_not_found(
     ):
         with pytest.raises(wl.NotFound) as refused:
             list(listed(experiment=experiment))
-        assert told in str(refused.value)
+        assert message in str(refused.value)
     for wrong in (1.5, True, ["rates"], wl.get_project("vision")):
         with pytest.raises(wl.InvalidArgument, match="an experiment, its id or its name"):
             listed(experiment=wrong)

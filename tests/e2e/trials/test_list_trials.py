@@ -89,19 +89,21 @@ def test_an_unknown_sort_key_or_filter_is_refused_with_suggestions(crowd: None) 
 
 
 def test_experiments_count_their_trials_by_state(crowd: None) -> None:
-    found = {each.name: each for each in wl.list_experiments()}
-    assert list(found) == ["first", "crowd", "lonely"]
-    assert [each.name for each in wl.list_experiments(sort_by="-name", limit=2)] == [
+    experiments_by_name = {experiment.name: experiment for experiment in wl.list_experiments()}
+    assert list(experiments_by_name) == ["first", "crowd", "lonely"]
+    assert [experiment.name for experiment in wl.list_experiments(sort_by="-name", limit=2)] == [
         "lonely",
         "first",
     ]
-    assert [each.name for each in wl.list_experiments(name="crowd", project="default")] == ["crowd"]
+    assert [
+        experiment.name for experiment in wl.list_experiments(name="crowd", project="default")
+    ] == ["crowd"]
 
     crowd_of = wl.get_experiment("crowd")
     assert (crowd_of.id, crowd_of.name, crowd_of.project) == (2, "crowd", "default")
     assert crowd_of.trial_count == MANY - 2
     assert crowd_of.states == {"QUEUED": MANY - 2}
-    assert crowd_of.record == wl.get_experiment(2).record == found["crowd"].record
+    assert crowd_of.record == wl.get_experiment(2).record == experiments_by_name["crowd"].record
     assert ids(crowd_of.list_trials(sort_by="-id", limit=2)) == [MANY, MANY - 2]
     assert ids(crowd_of.list_trials(state="RUNNING")) == []
     assert crowd_of.created == wl.get_trial(2).created

@@ -42,8 +42,8 @@ def test_a_search_finds_a_text_or_an_expression(trial: wl.Trial[Any]) -> None:
         "worker-0 step 40 loss=nan",
         "worker-1 step 40 loss=nan",
     ]
-    found = trial.logs(search=r"^worker-0 step (7|49) ", regex=True)
-    assert list(found) == ["worker-0 step 7 loss=0.875", "worker-0 step 49 loss=6.125"]
+    lines = trial.logs(search=r"^worker-0 step (7|49) ", regex=True)
+    assert list(lines) == ["worker-0 step 7 loss=0.875", "worker-0 step 49 loss=6.125"]
     assert list(trial.logs(search="(7|49)")) == []
     assert list(trial.logs(search="no end", role="worker", index=1)) == ["no end to this"]
     assert list(trial.logs(search="aside", stream="stdout")) == []
@@ -81,7 +81,7 @@ def test_lines_of_a_time_range_are_returned(trial: wl.Trial[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("options", "why"),
     [
         ({"search": "a("}, None),
         ({"search": "a(", "regex": True}, r"'a\(' is not a valid regular expression: missing \)"),
@@ -99,13 +99,13 @@ def test_lines_of_a_time_range_are_returned(trial: wl.Trial[Any]) -> None:
     ],
 )
 def test_an_invalid_log_query_is_refused_with_the_valid_form(
-    trial: wl.Trial[Any], asked: dict[str, Any], why: str | None
+    trial: wl.Trial[Any], options: dict[str, Any], why: str | None
 ) -> None:
     if why is None:
-        assert list(trial.logs(**asked)) == []
+        assert list(trial.logs(**options)) == []
         return
     with pytest.raises(wl.InvalidArgument, match=why):
-        list(trial.logs(**asked))
+        list(trial.logs(**options))
 
 
 def test_asynchronous_code_follows_a_log(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ print("no")
 sys.stdout.write("loss to the end")
 """
     trial = submit(role(program))
-    found = trial.logs(follow=True, search="loss")
-    assert next(found) == "loss of another stream"
+    lines = trial.logs(follow=True, search="loss")
+    assert next(lines) == "loss of another stream"
     gate.touch()
-    assert list(found) == ["loss 1", "loss to the end"]
+    assert list(lines) == ["loss 1", "loss to the end"]
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,12 @@ def test_metadata_of_an_experiment_is_stored(home: Path) -> None:
     experiment.set_config({"dataset": "v3", "layers": (64, 32), "model": {"depth": 3}})
     experiment.set_labels(["paper", "sweep"])
     experiment.add_link("paper", "https://arxiv.org/abs/1412.6980")
-    for each in (experiment, again(experiment)):
-        assert each.description == "How much it matters."
-        assert each.notes == "0.3 diverges.\n"
-        assert each.config == {"dataset": "v3", "layers": [64, 32], "model": {"depth": 3}}
-        assert each.labels == ("paper", "sweep")
-        assert [(link.name, link.url) for link in each.links] == [
+    for copy in (experiment, again(experiment)):
+        assert copy.description == "How much it matters."
+        assert copy.notes == "0.3 diverges.\n"
+        assert copy.config == {"dataset": "v3", "layers": [64, 32], "model": {"depth": 3}}
+        assert copy.labels == ("paper", "sweep")
+        assert [(link.name, link.url) for link in copy.links] == [
             ("paper", "https://arxiv.org/abs/1412.6980")
         ]
 
@@ -89,15 +89,15 @@ def test_an_attached_file_is_stored_and_returned_unchanged(home: Path, tmp_path:
     file.write_bytes(b"other")
     [artifact] = again(experiment).artifacts
     assert (artifact.name, artifact.size) == ("model.pt", len(content))
-    found = again(experiment).download_artifact("model.pt", tmp_path / "new" / "folder")
-    assert found == tmp_path / "new" / "folder" / "model.pt"
-    assert found.read_bytes() == content
-    assert found.stat().st_mode & 0o777 == file.stat().st_mode & 0o777
-    assert os.listdir(found.parent) == ["model.pt"]
+    downloaded = again(experiment).download_artifact("model.pt", tmp_path / "new" / "folder")
+    assert downloaded == tmp_path / "new" / "folder" / "model.pt"
+    assert downloaded.read_bytes() == content
+    assert downloaded.stat().st_mode & 0o777 == file.stat().st_mode & 0o777
+    assert os.listdir(downloaded.parent) == ["model.pt"]
     again(experiment).add_artifact("model.pt", file).add_artifact("same.pt", str(file))
     assert experiment.download_artifact("model.pt", tmp_path / "new").read_bytes() == b"other"
     experiment.remove_artifact("model.pt")
-    assert [each.name for each in again(experiment).artifacts] == ["same.pt"]
+    assert [artifact.name for artifact in again(experiment).artifacts] == ["same.pt"]
     with pytest.raises(wl.NotFound, match=r"There is no artifact 'model\.pt'"):
         experiment.download_artifact("model.pt", tmp_path)
 
@@ -157,8 +157,8 @@ def test_invalid_metadata_is_refused_with_the_reason(
     which: str, home: Path, tmp_path: Path
 ) -> None:
     experiment = make()
-    attempt, said = refusals(tmp_path)[which]
-    with pytest.raises(wl.InvalidArgument, match=said):
+    attempt, message = refusals(tmp_path)[which]
+    with pytest.raises(wl.InvalidArgument, match=message):
         attempt(experiment)
     assert again(experiment).record == experiment.record
 
@@ -232,13 +232,13 @@ def test_concurrent_writers_of_metadata_lose_nothing(home: Path, project: Projec
         )
         for name in ("ada", "bob")
     ]
-    for each in writers:
-        assert each.stdout is not None and each.stdout.readline() == "ready\n"
-    for each in writers:  # as concurrently as possible
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    assert [each.wait(timeout=PATIENCE) for each in writers] == [0, 0]
+    for writer in writers:
+        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+    for writer in writers:  # as concurrently as possible
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    assert [writer.wait(timeout=PATIENCE) for writer in writers] == [0, 0]
     left = {f"{name}-{number}" for name in ("ada", "bob") for number in range(0, 20, 2)}
     assert set(again(experiment).labels) == left
     assert len(again(experiment).links) == 40
@@ -271,16 +271,16 @@ def test_labels_of_a_trial_change_while_it_runs_and_after(home: Path) -> None:
 def test_trials_and_experiments_are_found_by_their_labels(home: Path) -> None:
     odd = f'a, "b" {uuid.uuid4().hex}'
     one, both = double.submit(1).add_label(odd), double.submit(2).set_labels([odd, "more"])
-    assert [each.id for each in wl.list_trials(labels=odd)] == [one.id, both.id]
-    assert [each.id for each in wl.list_trials(labels=[odd, "more"])] == [both.id]
-    assert [each.id for each in wl.list_trials(labels=[odd, "none has it"])] == []
+    assert [trial.id for trial in wl.list_trials(labels=odd)] == [one.id, both.id]
+    assert [trial.id for trial in wl.list_trials(labels=[odd, "more"])] == [both.id]
+    assert [trial.id for trial in wl.list_trials(labels=[odd, "none has it"])] == []
     experiment = make(labels=(odd,))
     make(labels=("more",))
-    assert [each.id for each in wl.list_experiments(labels=[odd])] == [experiment.id]
+    assert [experiment.id for experiment in wl.list_experiments(labels=[odd])] == [experiment.id]
     in_it = wl.get_experiment(one.record.experiment_id)
-    assert [each.id for each in in_it.list_trials(labels=[odd, "more"])] == [both.id]
+    assert [trial.id for trial in in_it.list_trials(labels=[odd, "more"])] == [both.id]
     status, page = Server(home).ask("GET", f"{API}/experiments?labels=more&limit=500")
-    assert status == 200 and experiment.id not in [each["id"] for each in page["items"]]
+    assert status == 200 and experiment.id not in [item["id"] for item in page["items"]]
     status, fault = Server(home).ask("GET", f"{API}/trials?labels=[1]")
     assert (status, fault["code"]) == (400, "invalid_argument")
 
@@ -304,7 +304,7 @@ def examples() -> list[Any]:
 
 
 def test_the_docstring_examples_of_metadata_run(home: Path, project: Project) -> None:
-    blocks = [inspect.cleandoc(each.values[0]) for each in examples()]
+    blocks = [inspect.cleandoc(example.values[0]) for example in examples()]
     assert len(blocks) == 16
     head = "import windlass as wl\n\n@wl.run\ndef train(lr):\n    return 1 - lr\n\n"
     head += "list(train.map([0.1, 0.2, 0.3]))\n"

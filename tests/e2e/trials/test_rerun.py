@@ -124,9 +124,9 @@ def test_a_list_is_replaced_or_extended(home: Path, tmp_path: Path) -> None:
     assert lines(more.rerun([])) == ["own"]
     with pytest.raises(wl.InvalidArgument) as caught:
         trial.rerun({"lr": 0.3})
-    said = str(caught.value)
-    assert "as a list of words, which already has lr: --lr 0.1 data" in said
-    assert f"windlass rerun {trial.id} -- --lr=0.3 data" in said
+    message = str(caught.value)
+    assert "as a list of words, which already has lr: --lr 0.1 data" in message
+    assert f"windlass rerun {trial.id} -- --lr=0.3 data" in message
 
 
 def test_a_flag_of_the_command_itself_is_not_an_argument(home: Path) -> None:
@@ -183,12 +183,12 @@ def test_any_picklable_value_can_replace_an_argument(home: Path) -> None:
 def test_an_argument_that_a_function_does_not_have_is_refused(home: Path) -> None:
     trial = double.submit(1)
     wrong: Any
-    for wrong, said in (
+    for wrong, message in (
         ({"plsu": 1}, "there is no argument 'plsu'; did you mean 'plus'"),
         ({"x": 1, "y": 2, "z": 3}, "2 problems"),
         ([0.1], r"changed by name, not as \[0.1\]"),
     ):
-        with pytest.raises(wl.InvalidArgument, match=said):
+        with pytest.raises(wl.InvalidArgument, match=message):
             trial.rerun(wrong)
     assert list(trial.reruns) == []
 
@@ -216,12 +216,12 @@ def test_each_of_several_roles_is_changed_by_name(home: Path) -> None:
     assert (learner.resources.cpus, actor.resources.cpus) == (0.25, 0.5)
     third = other.rerun({"actor": {"lr": 6}})
     assert third.params["actor"] == {"lr": 6, "rest": [], "epochs": 9, "options": {}}
-    for wrong, said in (
+    for wrong, message in (
         ({"args": {"lerner": {}}}, "there is no role 'lerner'; did you mean 'learner'?"),
         ({"args": ["x"]}, "args: the trial has several roles"),
         ({"executor": HALF}, "executor: the trial has several roles"),
     ):
-        with pytest.raises(wl.InvalidArgument, match=re.escape(said)):
+        with pytest.raises(wl.InvalidArgument, match=re.escape(message)):
             trial.rerun(**wrong)  # type: ignore[arg-type]
 
 
@@ -249,19 +249,19 @@ def test_a_trial_links_to_its_origin_and_its_reruns(home: Path) -> None:
     assert (first.origin, list(first.reruns)) == (None, [])
     second = first.rerun({"x": 2})
     third, fourth = second.rerun({"x": 3}), first.rerun()
-    assert [each.id for each in first.reruns] == [second.id, fourth.id]
+    assert [rerun.id for rerun in first.reruns] == [second.id, fourth.id]
     origin = third.origin
     assert origin is not None and origin.id == second.id
     assert origin.origin is not None and origin.origin.id == first.id
     kill_server(home)
-    assert [each.id for each in second.reruns] == [third.id]
+    assert [rerun.id for rerun in second.reruns] == [third.id]
 
 
 def test_a_rerun_does_not_inherit_the_identity_or_search_of_its_origin(home: Path) -> None:
     place = SearchSuggestion(search="s", number=0, params={"lr": 1})
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("echo", "x"))),), suspend=True)
-    asked = Recipe(identity="one", search=place, arguments={"main": {}})
-    trial = create(spec, recipe=asked, auxiliary=True, labels=("l",))
+    recipe = Recipe(identity="one", search=place, arguments={"main": {}})
+    trial = create(spec, recipe=recipe, auxiliary=True, labels=("l",))
     again = trial.rerun()
     assert again.record.recipe == Recipe(origin_id=trial.id, arguments={"main": {}})
     assert again.record.auxiliary  # it stays outside the outcome of the experiment
@@ -281,7 +281,7 @@ def test_the_trials_of_a_generator_are_rerun_one_by_one(home: Path) -> None:
     parent.wait()
     with pytest.raises(wl.Unsupported, match="is a generator"):
         parent.rerun()
-    child = next(each for each in experiment.list_trials() if each.params.get("seed") == 2)
+    child = next(trial for trial in experiment.list_trials() if trial.params.get("seed") == 2)
     again = child.rerun()
     assert (again.params, again.record.parent_id) == ({"lr": 0.1, "seed": 2}, None)
     other = child.rerun({"seed": 3})

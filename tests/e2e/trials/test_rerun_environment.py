@@ -68,8 +68,8 @@ class Author(NamedTuple):
         """Run the script and return its output, decoded from JSON."""
         done = self.project.run(self.python, "author.py", *args)
         assert done.returncode == 0, done.stderr
-        told: dict[str, Any] = json.loads(done.stdout)
-        return told
+        output: dict[str, Any] = json.loads(done.stdout)
+        return output
 
     def fails(self, *args: str) -> str:
         """Run the script, expect a failure, and return its error output."""
@@ -85,9 +85,9 @@ def author(home: Path, project: Project, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")  # uv is available
     project.write("author.py", SCRIPT)
     made = make_environment(tmp_path / "env", tmp_path / "lib")
-    found = Author(project, made)
-    found.install("iniconfig==2.0.0")
-    return found
+    environment_author = Author(project, made)
+    environment_author.install("iniconfig==2.0.0")
+    return environment_author
 
 
 def make_environment(folder: Path, library: Path) -> Path:
@@ -112,9 +112,9 @@ def test_a_rerun_reports_changed_packages_and_can_rebuild_the_recorded_ones(auth
 
     now = author.does("rerun", str(first["id"]), "{}")
     assert now["value"][0] == "2.1.0"
-    [said] = now["said"]
-    assert "2 packages: iniconfig 2.0.0 -> 2.1.0, sniffio 1.3.1 is new" in said
-    assert 'environment="recorded"' in said
+    [line] = now["said"]
+    assert "2 packages: iniconfig 2.0.0 -> 2.1.0, sniffio 1.3.1 is new" in line
+    assert 'environment="recorded"' in line
 
     recorded = author.does("rerun", str(first["id"]), '{"environment": "recorded"}')
     assert recorded["value"][0] == "2.0.0"
@@ -152,9 +152,9 @@ def test_a_deleted_interpreter_raises_an_error_and_another_one_can_replace_it(
     python = author.python
     shutil.rmtree(author.folder)
     other = Author(author.project, make_environment(tmp_path / "other", tmp_path / "other-lib"))
-    said = other.fails("rerun", str(first["id"]), "{}")
-    assert f"ran with {python}, which no longer exists." in said
-    assert 'Rebuild its packages on this Python: environment="recorded"' in said
+    message = other.fails("rerun", str(first["id"]), "{}")
+    assert f"ran with {python}, which no longer exists." in message
+    assert 'Rebuild its packages on this Python: environment="recorded"' in message
     again = other.does("rerun", str(first["id"]), '{"environment": "recorded"}')
     assert again["value"][0] == "2.0.0"
     assert again["said"] == [

@@ -71,9 +71,9 @@ def test_secrets_reach_the_process_and_leave_no_trace(
     shown = [done.stdout, done.stderr]
     for trial, *extra in ((first,), (second, "--json")):
         shown.append(msgspec.json.encode(trial.record).decode())
-        told = project.run(BIN / "windlass", "show", str(trial.id), *extra)
-        assert told.returncode == 0, told.stderr
-        shown.append(told.stdout)
+        output = project.run(BIN / "windlass", "show", str(trial.id), *extra)
+        assert output.returncode == 0, output.stderr
+        shown.append(output.stdout)
     values = (by_name, by_value, in_lines.splitlines()[1])
     assert not [text for text in shown if any(value in text for value in values)]
     assert "API_KEY" in shown[-1], "the name of a secret is not secret"

@@ -92,7 +92,7 @@ def test_a_shell_is_in_a_fresh_copy_of_the_code_of_a_trial_with_its_environment(
         assert os.path.dirname(trial.provenance.executable) + "/python" in shown
         assert shell.experiment == "tasting"
         shell.kill()
-    assert [each.id for each in wl.get_experiment("tasting").list_trials()] == [trial.id]
+    assert [trial.id for trial in wl.get_experiment("tasting").list_trials()] == [trial.id]
 
 
 def test_a_shell_uses_the_python_of_the_trial_despite_start_up_files(
@@ -150,7 +150,7 @@ def test_several_clients_see_the_same_and_all_can_type() -> None:
 def test_a_later_viewer_sees_the_current_screen() -> None:
     shell = wl.open_shell(SH)
     type_line(shell, "printf '\\033[?1049h\\033[6nEDI''TOR'", "EDITOR")
-    first = next(each for each in ShellStream(wl.Client().transport, shell.id))
+    first = next(chunk for chunk in ShellStream(wl.Client().transport, shell.id))
     assert isinstance(first, Shown)
     assert b"\x1b[?1049h" in first.data
     assert first.data.endswith(b"EDITOR$ ") or first.data.endswith(b"EDITOR")
@@ -181,14 +181,14 @@ def test_every_key_is_typed_once_despite_repeated_kills_of_the_server(home: Path
     shell.read(until="ready", timeout=PATIENCE)
     typed = [f"{number:04d} " for number in range(120)]
     chance = random.Random(7)
-    for number, each in enumerate(typed):
+    for number, line in enumerate(typed):
         killer = None
         if number % 15 == 14:  # somewhere between its request and its response
             pid = json.loads((home / "server.json").read_text())["pid"]
             delay = chance.uniform(0, 0.004)
             killer = threading.Timer(delay, os.kill, (pid, signal.SIGKILL))
             killer.start()
-        _send_whatever_happens(shell, each)
+        _send_whatever_happens(shell, line)
         if killer is not None:
             killer.join()
     text = "".join(typed)
@@ -203,7 +203,7 @@ def test_killing_a_shell_ends_all_its_processes(tmp_path: Path) -> None:
     pid = int(pid_file.read_text())
     assert shell.kill().state == "STOPPED"
     eventually(lambda: not os.path.exists(f"/proc/{pid}"), "what it started is gone")
-    assert not any(each.id == shell.id for each in wl.list_shells(state="RUNNING"))
+    assert not any(running.id == shell.id for running in wl.list_shells(state="RUNNING"))
     with pytest.raises(wl.Conflict, match="has ended"):
         shell.send("too late\n")
 
@@ -276,18 +276,18 @@ def test_shells_are_not_listed_as_trials_or_part_of_an_experiment() -> None:
     type_line(shell, "echo $((6 * 7))", "42")
     experiment = wl.get_experiment("with-a-shell")
     assert (experiment.trial_count, experiment.state) == (1, "SUCCEEDED")
-    assert shell.id not in {each.id for each in wl.list_trials()}
+    assert shell.id not in {trial.id for trial in wl.list_trials()}
     eventually(lambda: shell.refresh().state == "RUNNING", "it runs")
-    assert shell.id in {each.id for each in wl.list_shells(state="RUNNING")}
-    found = pickle.loads(pickle.dumps(wl.get_shell(shell.id)))
-    assert isinstance(found, wl.Shell)
+    assert shell.id in {shell.id for shell in wl.list_shells(state="RUNNING")}
+    unpickled = pickle.loads(pickle.dumps(wl.get_shell(shell.id)))
+    assert isinstance(unpickled, wl.Shell)
     with pytest.raises(wl.NotFound, match=f"no shell {trial.id}"):
         wl.get_shell(trial.id)
-    for change in (found.suspend, lambda: found.scale(2)):
+    for change in (unpickled.suspend, lambda: unpickled.scale(2)):
         with pytest.raises(wl.Conflict, match=f"Shell {shell.id} cannot be suspended"):
             change()
     with pytest.raises(wl.Unsupported, match="is a shell"):
-        found.rerun()
+        unpickled.rerun()
 
 
 @pytest.mark.parametrize(
@@ -337,14 +337,14 @@ def _send_whatever_happens(shell: Shell, text: str) -> None:
 def _programs(shell: Shell) -> list[str]:
     """The names of all child processes of a shell."""
     marker = f"WINDLASS_REPLICA={shell.record.uid}/".encode()
-    found = []
+    outputs = []
     for folder in Path("/proc").iterdir():
         try:
             if marker in (folder / "environ").read_bytes():
-                found.append((folder / "comm").read_text().strip())
+                outputs.append((folder / "comm").read_text().strip())
         except OSError:
             continue
-    return found
+    return outputs
 
 
 class _Follower:

@@ -29,7 +29,7 @@ def test_a_program_that_polls_should_stop_ends_on_request(home: Path, tmp_path: 
     assert trial.result(timeout=PATIENCE) == "the loss does not fall"
     assert trial.state == "SUCCEEDED"
     assert wl.get_trial(trial.id).asked_to_stop == "the loss does not fall"
-    [event] = [each for each in trial.events if each.reason == "AskedToStop"]
+    [event] = [event for event in trial.events if event.reason == "AskedToStop"]
     assert event.message == "asked to stop: the loss does not fall"
 
 
@@ -52,7 +52,7 @@ def test_a_restarted_trial_still_sees_the_stop_request(home: Path, tmp_path: Pat
 def test_a_stop_request_does_not_change_a_finished_trial(home: Path) -> None:
     trial = who_am_i.submit(0.1).wait(timeout=PATIENCE)
     assert trial.ask_to_stop("too late").asked_to_stop == ""
-    assert [each for each in trial.events if each.reason == "AskedToStop"] == []
+    assert [event for event in trial.events if event.reason == "AskedToStop"] == []
 
 
 def test_a_repeated_stop_request_is_recorded_once_per_reason(home: Path, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_repeated_stop_request_is_recorded_once_per_reason(home: Path, tmp_pat
     queued = until_asked.submit()
     for reason in ("one", "one", "two"):
         queued.ask_to_stop(reason)
-    messages = [each.message for each in queued.events if each.reason == "AskedToStop"]
+    messages = [event.message for event in queued.events if event.reason == "AskedToStop"]
     assert messages == ["asked to stop: one", "asked to stop: two"]
     trial.ask_to_stop()
     assert queued.result(timeout=PATIENCE) == "two"
@@ -96,8 +96,8 @@ def test_a_restarted_server_delivers_an_undelivered_stop_request(
 
 def test_a_program_knows_its_trial(home: Path) -> None:
     trial = who_am_i.options(experiment="sweep").submit(0.1, name="mine")
-    found = trial.result(timeout=PATIENCE)
-    assert found == {
+    result = trial.result(timeout=PATIENCE)
+    assert result == {
         "id": trial.id,
         "uid": trial.record.uid,
         "name": "who_am_i",

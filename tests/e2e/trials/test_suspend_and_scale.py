@@ -44,7 +44,7 @@ def until_state(trial: Trial[Any], state: str) -> None:
 
 
 def running(trial: Trial[Any]) -> list[str]:
-    return [each.name for each in trial.refresh().replicas if each.phase == "Running"]
+    return [replica.name for replica in trial.refresh().replicas if replica.phase == "Running"]
 
 
 def reasons(trial: Trial[Any]) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_suspended_trial_runs_nothing_and_resumes_with_the_next_attempt(stage:
     until(stage, "worker-0.3", "worker-1.3")
     (stage / "go").touch()
     assert trial.wait(PATIENCE).state == "SUCCEEDED"
-    assert [each.attempt for each in trial.replicas] == [3, 3]
+    assert [replica.attempt for replica in trial.replicas] == [3, 3]
     assert reasons(trial).count("Suspended") == reasons(trial).count("Resumed") == 2
     assert trial.restarts == 0, "a suspension is not a failure"
 
@@ -77,10 +77,10 @@ def test_a_trial_submitted_as_suspended_creates_nothing_until_it_is_resumed(stag
     other.wait(PATIENCE)  # all earlier trials were reconciled
     assert trial.refresh().state == "SUSPENDED"
     assert trial.attempts == ()
-    assert [each.attempt for each in trial.replicas] == [0, 0]
+    assert [replica.attempt for replica in trial.replicas] == [0, 0]
     assert not list(Path(trial.directory).glob("worker-*"))
     assert trial.resume().wait(PATIENCE).state == "SUCCEEDED"
-    assert [each.attempt for each in trial.replicas] == [1, 1]
+    assert [replica.attempt for replica in trial.replicas] == [1, 1]
 
 
 def test_a_trial_grows_and_shrinks_while_it_runs(stage: Path) -> None:
@@ -91,7 +91,9 @@ def test_a_trial_grows_and_shrinks_while_it_runs(stage: Path) -> None:
     assert trial.scale(worker=1).state == "RUNNING", "asked again, nothing changes"
     trial.scale(4)
     until(stage, "worker-1.2", "worker-2.2", "worker-3.1")
-    assert [each.name for each in trial.refresh().replicas] == [f"worker-{n}" for n in range(4)]
+    assert [replica.name for replica in trial.refresh().replicas] == [
+        f"worker-{n}" for n in range(4)
+    ]
     assert trial.replicas[0].attempt == 1, "who stays is left alone"
     scaled = [event.message for event in trial.events if event.reason == "Scaled"]
     assert scaled == ["worker 3 -> 1", "worker 1 -> 4"]
@@ -189,12 +191,12 @@ def test_a_queued_job_may_shrink_and_a_larger_size_waits_for_capacity(
     grows = "grows when there is room: needs 0.5 CPUs more, 0 free; 1st in queue"
     eventually(lambda: waits.refresh().message == grows, "it says what the growth waits for")
     assert running(waits) == ["worker-0"], "the rest goes on"
-    told = r"needs 1\.5 CPUs for its 3 replicas; there is 1\.\n  Request fewer\.$"
-    with pytest.raises(wl.ResourceError, match=told):
+    message = r"needs 1\.5 CPUs for its 3 replicas; there is 1\.\n  Request fewer\.$"
+    with pytest.raises(wl.ResourceError, match=message):
         waits.scale(worker=3)
     (stage / "first").touch()
     assert first.wait(PATIENCE).state == "SUCCEEDED"
     until(stage, "worker-1.1")
     (stage / "go").touch()
     assert waits.wait(PATIENCE).state == "SUCCEEDED"
-    assert [each.attempt for each in waits.replicas] == [1, 1]
+    assert [replica.attempt for replica in waits.replicas] == [1, 1]

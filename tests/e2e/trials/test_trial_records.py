@@ -81,8 +81,8 @@ def test_everything_about_a_trial_is_in_its_record(home: Path, project: Project)
     assert trial.started <= attempt.started <= attempt.ended <= trial.ended
     assert attempt.node == platform.node()
 
-    asked = trial.resources
-    assert (asked.cpus, asked.memory, asked.accelerator) == (0.5, 100_000_000, None)
+    resources = trial.resources
+    assert (resources.cpus, resources.memory, resources.accelerator) == (0.5, 100_000_000, None)
     spec = trial.record.spec
     assert (spec.backend, spec.active_deadline, spec.backoff_limit) == ("local", 3600.0, 1)
     assert spec.roles[0].env == {"MOOD": "fine"}
@@ -124,8 +124,8 @@ def test_the_code_tree_and_its_git_state_follow_the_files(home: Path, project: P
     committed = submit()
     trials = [clean, again, dirty, committed]
     seen = [trial.provenance.git for trial in trials]
-    assert [each is not None and each.dirty for each in seen] == [False, False, True, False]
-    commits = [each.commit if each else "" for each in seen]
+    assert [code is not None and code.dirty for code in seen] == [False, False, True, False]
+    commits = [code.commit if code else "" for code in seen]
     assert commits[0] == commits[1] == commits[2] != commits[3]
     trees = [trial.code.tree for trial in trials]
     assert trees[0] == trees[1] != trees[2] == trees[3]
@@ -143,10 +143,10 @@ def test_a_failure_is_recorded_with_its_type_text_and_position(home: Path) -> No
     assert (error.type, error.message) == ("ZeroDivisionError", str(caught.value))
     assert "return a / b" in error.traceback
     if sys.version_info >= (3, 11):
-        told = "\n".join(caught.value.__notes__)
+        message = "\n".join(caught.value.__notes__)
     else:
-        told = str(caught.value.__cause__)
-    assert "return a / b" in told
+        message = str(caught.value.__cause__)
+    assert "return a / b" in message
     died = wl.run(lambda: os.kill(os.getpid(), signal.SIGKILL)).submit()
     assert died.wait().exit_code == 128 + signal.SIGKILL
     assert (died.record.signal, died.error, died.attempts[0].reason) == ("SIGKILL", None, "Signal")
@@ -157,7 +157,7 @@ def test_conditions_and_events_record_the_history_of_a_trial(home: Path, tmp_pat
     eventually(lambda: trial.refresh().state == "RUNNING", "it is known to run")
     (tmp_path / "go").touch()
     trial.wait()
-    held = {each.type.value: each.status for each in trial.conditions}
+    held = {condition.type.value: condition.status for condition in trial.conditions}
     assert held["Succeeded"] is True
     assert held["Running"] is False
     times = [event.time for event in trial.events]
@@ -216,12 +216,12 @@ def test_a_value_can_be_read_again_by_any_program(home: Path, project: Project) 
 @pytest.mark.parametrize("name", ["a/b", "/ü ?#%2F&x=y//..", "1"])
 def test_an_experiment_is_found_by_any_name(home: Path, name: str) -> None:
     trial = double.options(experiment=name).submit(1)
-    found = wl.get_experiment(name)
-    assert (found.name, found.trial_count) == (name, 1)
-    assert found.refresh().name == name
-    assert [each.id for each in found.list_trials()] == [trial.id]
-    assert [each.id for each in wl.list_trials(experiment=name)] == [trial.id]
-    assert wl.get_experiment(found.id).name == name
+    experiment = wl.get_experiment(name)
+    assert (experiment.name, experiment.trial_count) == (name, 1)
+    assert experiment.refresh().name == name
+    assert [trial.id for trial in experiment.list_trials()] == [trial.id]
+    assert [trial.id for trial in wl.list_trials(experiment=name)] == [trial.id]
+    assert wl.get_experiment(experiment.id).name == name
     assert trial.result() == 2
 
 

@@ -133,8 +133,8 @@ def test_a_cancelled_task_leaves_the_trial_running_and_the_loop_free(
     )
     done = project.python("main.py")
     assert (done.returncode, done.stderr) == (0, "")
-    *said, number = done.stdout.split("\n")[:-1]
-    assert said == ["timed out", "cancelled"]
+    *printed, number = done.stdout.split("\n")[:-1]
+    assert printed == ["timed out", "cancelled"]
     trial = wl.get_trial(int(number))
     assert not trial.is_finished
     (tmp_path / "go").touch()

@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def found_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def sweep_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home with five trials, each of which matches another condition."""
     folder = tmp_path_factory.mktemp("where")
     project = Project(folder / "project")
@@ -65,14 +65,14 @@ def found_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def found(found_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINDLASS_HOME", str(found_home))
+def in_sweep_home(sweep_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_HOME", str(sweep_home))
 
 
-def ids(**asked: object) -> list[int]:
+def ids(**options: object) -> list[int]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return [trial.id for trial in wl.list_trials(**asked)]  # type: ignore[arg-type]
+        return [trial.id for trial in wl.list_trials(**options)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,9 @@ def ids(**asked: object) -> list[int]:
         ("kind in (job, command) and id > 4", [5, 6]),
     ],
 )  # fmt: skip
-def test_where_returns_the_matching_trials(found: None, where: str, expected: list[int]) -> None:
+def test_where_returns_the_matching_trials(
+    in_sweep_home: None, where: str, expected: list[int]
+) -> None:
     assert ids(where=where) == expected
 
 
@@ -154,7 +156,7 @@ def test_where_returns_the_matching_trials(found: None, where: str, expected: li
     ],
 )  # fmt: skip
 def test_a_list_is_sorted_by_parameters_and_metrics_across_pages(
-    found: None, monkeypatch: pytest.MonkeyPatch, sort: str, expected: list[int]
+    in_sweep_home: None, monkeypatch: pytest.MonkeyPatch, sort: str, expected: list[int]
 ) -> None:
     assert ids(sort_by=sort) == expected
     monkeypatch.setattr("windlass.client.connection.pages._PAGE", 1)  # every row is a cursor once
@@ -162,7 +164,7 @@ def test_a_list_is_sorted_by_parameters_and_metrics_across_pages(
     assert ids(sort_by=sort, where="id != 3", limit=3) == [e for e in expected if e != 3][:3]
 
 
-def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
+def test_plain_filters_select_by_user_time_and_kind(in_sweep_home: None) -> None:
     user = wl.get_trial(1).provenance.user
     assert ids(user=user) == [1, 2, 3, 4, 5]
     assert ids(user="nobody-else") == []
@@ -207,7 +209,7 @@ def test_plain_filters_select_by_user_time_and_kind(found: None) -> None:
     ],
 )
 def test_a_syntax_error_in_where_is_marked(
-    found: None, where: str, what: str, pointed: str, hint: str
+    in_sweep_home: None, where: str, what: str, pointed: str, hint: str
 ) -> None:
     if not where:
         where = " "
@@ -221,7 +223,7 @@ def test_a_syntax_error_in_where_is_marked(
     assert hint in " ".join(more)
 
 
-def test_the_size_of_a_where_clause_is_limited(found: None) -> None:
+def test_the_size_of_a_where_clause_is_limited(in_sweep_home: None) -> None:
     for where, what in (
         (" and ".join(["id = 1"] * 101), "more than 100 comparisons"),
         ("(" * 60 + "id = 1" + ")" * 60, "more than 50 nested levels"),
@@ -234,7 +236,7 @@ def test_the_size_of_a_where_clause_is_limited(found: None) -> None:
     assert ids(where=" or ".join(["id = 1"] * 100)) == [1]
 
 
-def test_values_are_never_read_as_sql(found: None) -> None:
+def test_values_are_never_read_as_sql(in_sweep_home: None) -> None:
     for text in ("x' OR 1=1 --", "'; DROP TABLE trials; --", "%", "\x01", "{}", "?", ":p0"):
         quoted = text.replace("'", "''")
         for name in ("name", "user", "hparams.note", "experiment", "labels"):
@@ -247,22 +249,22 @@ def test_values_are_never_read_as_sql(found: None) -> None:
                 next(wl.list_trials(sort_by=f"hparams.{odd}"))
 
 
-def test_an_unknown_name_in_where_warns_with_a_suggestion(found: None) -> None:
+def test_an_unknown_name_in_where_warns_with_a_suggestion(in_sweep_home: None) -> None:
     with pytest.warns(UserWarning, match="parameter 'lrr'. Did you mean hparams.lr"):
         assert list(wl.list_trials(where="hparams.lrr < 1")) == []
     with pytest.warns(UserWarning, match="No trial has a metric 'los'. Did you mean metrics.loss"):
         assert list(wl.list_trials(where="metrics.los.min < 1")) == []
 
 
-def test_a_number_in_quotes_is_a_text_and_warns(found: None) -> None:
+def test_a_number_in_quotes_is_a_text_and_warns(in_sweep_home: None) -> None:
     with pytest.warns(UserWarning, match=r"'lr' is a number.*Remove the quotes: hparams.lr = 0"):
         assert list(wl.list_trials(where="params.lr = '0.1'")) == []
     with pytest.warns(UserWarning, match="'lr' is a number"):
         assert list(wl.search_logs("x", where="params.lr in ('0.1', '7')")) == []
 
 
-def test_an_error_of_where_names_the_field_as_written(found: None) -> None:
-    for where, told in (
+def test_an_error_of_where_names_the_field_as_written(in_sweep_home: None) -> None:
+    for where, message in (
         ("metrics.loss = 'x'", "where: metrics.loss is a number"),
         ("metrics.loss.last = 'x'", "where: metrics.loss.last is a number"),
         ("metrics.loss < nan", "where: nan can only be compared with =, != and is."),
@@ -271,24 +273,24 @@ def test_an_error_of_where_names_the_field_as_written(found: None) -> None:
     ):
         with pytest.raises(wl.InvalidArgument) as refused:
             next(wl.list_trials(where=where))
-        assert told in str(refused.value)
+        assert message in str(refused.value)
 
 
-def test_a_minus_sign_sets_the_sort_direction_and_words_are_refused(found: None) -> None:
-    for wrong, told in (
+def test_a_minus_sign_sets_the_sort_direction_and_words_are_refused(in_sweep_home: None) -> None:
+    for wrong, message in (
         ("metrics.loss desc", "Write '-metrics.loss'; a leading - means descending order."),
         ("loss DESC", "Write '-loss'"),
         ("created asc", "Write 'created'"),
     ):
         with pytest.raises(wl.InvalidArgument) as refused:
             next(wl.list_trials(sort_by=wrong))
-        assert told in str(refused.value)
+        assert message in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match="Write '-created'"):
         next(wl.list_experiments(sort_by="created desc"))
     listed: list[Callable[..., object]] = [wl.list_trials, wl.list_checkpoints, wl.list_models]
-    for each in listed:
+    for line in listed:
         with pytest.raises(wl.InvalidArgument, match="write one name as a string"):
-            each(sort_by=["metrics.loss"])
+            line(sort_by=["metrics.loss"])
 
 
 def test_an_ungrouped_name_suggests_the_grouped_metric(fresh_home: Path) -> None:
@@ -308,13 +310,13 @@ def test_an_ungrouped_name_suggests_the_grouped_metric(fresh_home: Path) -> None
         experiment.best("accuracy", "max")
 
 
-def test_a_trial_has_a_kind(found: None) -> None:
+def test_a_trial_has_a_kind(in_sweep_home: None) -> None:
     assert {trial.kind for trial in wl.list_trials()} == {"job"}
     [command] = wl.list_trials(kind="command")
     assert (command.kind, command.id) == ("command", 6)  # all kinds share one sequence of ids
 
 
-def test_sorting_by_an_unknown_name_is_refused(found: None) -> None:
+def test_sorting_by_an_unknown_name_is_refused(in_sweep_home: None) -> None:
     for wrong, meant in (
         ("-metrics.los.min", "metric 'los'.\n  Did you mean metrics.loss?"),
         ("hparams.lrr", "parameter 'lrr'.\n  Did you mean hparams.lr?"),
@@ -328,7 +330,7 @@ def test_sorting_by_an_unknown_name_is_refused(found: None) -> None:
         next(wl.get_experiment("sweep").list_trials(sort_by="metrics.los"))
 
 
-def test_sort_keys_have_the_same_names_everywhere(found: None, project: Project) -> None:
+def test_sort_keys_have_the_same_names_everywhere(in_sweep_home: None, project: Project) -> None:
     def windlass(*words: str) -> list[str]:
         done = project.run(BIN / "windlass", *words)
         assert done.returncode == 0, done.stderr
@@ -340,15 +342,15 @@ def test_sort_keys_have_the_same_names_everywhere(found: None, project: Project)
     ):
         in_order = ids(sort_by=long)
         assert ids(sort_by=short) == in_order != sorted(in_order)
-        listed = [windlass("ls", f"--sort={each}") for each in (long, short)]
+        listed = [windlass("ls", f"--sort={order}") for order in (long, short)]
         assert [head for head, *_ in listed] == 2 * [listed[0][0]]  # the metric has its column
         for _head, *rows in listed:
             assert [int(row.split()[0]) for row in rows] == in_order
         table = list(wl.get_experiment("sweep").table(sort_by=long)["id"])
         assert table == list(wl.get_experiment("sweep").table(sort_by=short)["id"])
-        assert table == [each for each in in_order if each in table]
+        assert table == [trial_id for trial_id in in_order if trial_id in table]
         compared = [
-            windlass("compare", *map(str, in_order), f"--sort={each}") for each in (long, short)
+            windlass("compare", *map(str, in_order), f"--sort={order}") for order in (long, short)
         ]
         assert compared[0] == compared[1]
     by_rate = ids(sort_by="hparams.lr")
@@ -367,7 +369,7 @@ def test_a_condition_on_an_unreported_metric_is_accepted(fresh_home: Path) -> No
 
 
 def test_a_list_can_be_iterated_in_asynchronous_code(
-    found: None, monkeypatch: pytest.MonkeyPatch
+    in_sweep_home: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.client.connection.pages._PAGE", 2)
 
@@ -376,11 +378,11 @@ def test_a_list_can_be_iterated_in_asynchronous_code(
 
     async def both() -> tuple[list[int], list[int], list[str]]:
         sweep = wl.get_experiment("sweep")
-        names = [each.name async for each in wl.list_experiments()]
+        names = [experiment.name async for experiment in wl.list_experiments()]
         first, second = await asyncio.gather(walk(), walk())
         assert [trial.id async for trial in sweep.list_trials(limit=3)] == [1, 2, 3]
         for empty in (wl.list_queue(), wl.list_models(), wl.list_templates()):
-            assert [each async for each in empty] == []
+            assert [point async for point in empty] == []
         assert [task.name async for task in wl.get_trial(1).list_tasks()] == ["main-0"]
         return first, second, names
 
@@ -388,28 +390,28 @@ def test_a_list_can_be_iterated_in_asynchronous_code(
 
 
 def test_a_cancelled_iteration_continues_at_its_position(
-    found: None, monkeypatch: pytest.MonkeyPatch
+    in_sweep_home: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.client.connection.pages._PAGE", 1)
 
     async def walk() -> list[int]:
-        found, seen = wl.list_trials(), []
+        trials, seen = wl.list_trials(), []
         while True:
-            step = asyncio.ensure_future(found.__anext__())
+            step = asyncio.ensure_future(trials.__anext__())
             await asyncio.sleep(0)  # the page is requested
             step.cancel()
             await asyncio.wait([step])
             try:
-                seen.append((await found.__anext__()).id)
+                seen.append((await trials.__anext__()).id)
             except StopAsyncIteration:
                 return seen
 
     assert asyncio.run(walk()) == [1, 2, 3, 4, 5]
 
 
-def test_experiments_are_found_by_state_and_user(found: None) -> None:
-    def names(**asked: object) -> list[str]:
-        return [each.name for each in wl.list_experiments(**asked)]  # type: ignore[arg-type]
+def test_experiments_are_found_by_state_and_user(in_sweep_home: None) -> None:
+    def names(**options: object) -> list[str]:
+        return [experiment.name for experiment in wl.list_experiments(**options)]  # type: ignore[arg-type]
 
     assert names(state="FAILED") == ["sweep"]
     assert names(state="succeeded") == ["other"]
@@ -425,7 +427,7 @@ def test_experiments_are_found_by_state_and_user(found: None) -> None:
     assert names(state="EMPTY") == ["empty"]
 
 
-def test_a_missing_object_raises_not_found_with_a_suggestion(found: None) -> None:
+def test_a_missing_object_raises_not_found_with_a_suggestion(in_sweep_home: None) -> None:
     for ask, message, hint in (
         (lambda: wl.get_trial(99), "There is no trial 99.", "The newest trial is 5."),
         (lambda: wl.get_experiment("sweeep"), "no experiment 'sweeep'", "Did you mean 'sweep'?"),
@@ -437,7 +439,7 @@ def test_a_missing_object_raises_not_found_with_a_suggestion(found: None) -> Non
         assert hint in (caught.value.hint or "")
 
 
-def test_the_command_line_filters_and_sorts(found: None, tmp_path: Path) -> None:
+def test_the_command_line_filters_and_sorts(in_sweep_home: None, tmp_path: Path) -> None:
     shell = Project(tmp_path / "shell")
 
     def listed(*args: str) -> list[str]:
@@ -449,9 +451,9 @@ def test_the_command_line_filters_and_sorts(found: None, tmp_path: Path) -> None
     assert listed("-w", "metrics.loss.min < 1", "--sort", "metrics.loss.min") == ["2", "1"]
     by_loss = shell.run(BIN / "windlass", "ls", "--sort", "-metrics.loss.min").stdout.splitlines()
     at = by_loss[0].index("LOSS MIN")
-    told = [line[at : at + len("LOSS MIN")].strip() for line in by_loss[1:]]
-    assert told[:3] == ["inf", "0.5", "0.25"]
-    assert set(told[3:]) == {"-"}  # trials without a report come last
+    cells = [line[at : at + len("LOSS MIN")].strip() for line in by_loss[1:]]
+    assert cells[:3] == ["inf", "0.5", "0.25"]
+    assert set(cells[3:]) == {"-"}  # trials without a report come last
     assert listed("--kind", "command") == ["6"]
     assert listed("--since", "1h", "-e", "other") == ["5"]
     assert listed("--experiments", "--state", "failed") == ["1"]

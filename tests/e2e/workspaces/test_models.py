@@ -47,14 +47,14 @@ def test_versions_are_numbered_from_one_and_found_by_number_alias_or_latest(
     assert again.get_version("production").aliases == ("candidate", "production")
     assert again.get_version().version == again.get_version(2).version == 2
     assert again.get_version("1").name == "baseline"
-    found = again.get_version("production")
-    assert (found.checkpoint, found.trial_id, found.step) == (second, second.trial_id, 2)
-    assert (found.metadata, found.labels, found.model) == ({"accuracy": 0.9}, (), model.name)
-    assert found.trial.id == second.trial_id
-    path = found.download(tmp_path / "production")
+    version = again.get_version("production")
+    assert (version.checkpoint, version.trial_id, version.step) == (second, second.trial_id, 2)
+    assert (version.metadata, version.labels, version.model) == ({"accuracy": 0.9}, (), model.name)
+    assert version.trial.id == second.trial_id
+    path = version.download(tmp_path / "production")
     assert path.read_text().startswith("weights of step 2")
-    assert [each.version for each in model.list_versions(sort_by="-version")] == [2, 1]
-    assert [each.version for each in model.list_versions(labels="old")] == [1]
+    assert [version.version for version in model.list_versions(sort_by="-version")] == [2, 1]
+    assert [version.version for version in model.list_versions(labels="old")] == [1]
     model.remove_alias("candidate").remove_alias("candidate")
     assert wl.get_model(model.id).aliases == {"production": 2}
 
@@ -85,13 +85,17 @@ def test_metadata_of_models_and_versions_changes_field_by_field(home: Path) -> N
     assert again.metadata == {"size": 3, "layers": [64, 32]}
     version = model.register_version(checkpoint)
     version.set_name("best").set_notes("Of all.").set_labels(["a", "b"]).add_metadata(f1=0.5)
-    found = model.get_version(1)
-    assert (found.name, found.notes, found.labels) == ("best", "Of all.", ("a", "b"))
-    assert found.metadata == {"f1": 0.5}
+    model_version = model.get_version(1)
+    assert (model_version.name, model_version.notes, model_version.labels) == (
+        "best",
+        "Of all.",
+        ("a", "b"),
+    )
+    assert model_version.metadata == {"f1": 0.5}
     assert version.set_name("").refresh().name == ""
-    assert [each.id for each in wl.list_models(labels="paper", name=model.name)] == [model.id]
-    for each in (model, version):
-        assert pickle.loads(pickle.dumps(each)).refresh().record == each.refresh().record
+    assert [listed.id for listed in wl.list_models(labels="paper", name=model.name)] == [model.id]
+    for record in (model, version):
+        assert pickle.loads(pickle.dumps(record)).refresh().record == record.refresh().record
     assert repr(model) == f"<Model {model.name}: 1 version>"
     assert repr(version) == f"<ModelVersion {model.name} 1: checkpoint {checkpoint.id}>"
 
@@ -104,7 +108,7 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     assert (model.project, project.model_count) == (place, 1)
     with pytest.raises(wl.Conflict, match=r"contains 1 model, so it cannot be deleted"):
         project.delete()
-    assert [each.id for each in wl.list_models(project=place)] == [model.id]
+    assert [model.id for model in wl.list_models(project=place)] == [model.id]
     assert model.move_to("default").project == "default"
     assert model.move_to(project).project == place
     with pytest.raises(wl.Conflict, match=r"A model .* already exists"):
@@ -114,14 +118,14 @@ def test_models_belong_to_projects_and_can_be_renamed_moved_and_archived(home: P
     assert wl.get_model(model.set_name(unique("other")).name).id == model.id
     assert wl.create_model(name).id != model.id, "the name is free again"
     model.archive()
-    assert model.id not in [each.id for each in wl.list_models()]
-    assert model.id in [each.id for each in wl.list_models(archived=True)]
+    assert model.id not in [model.id for model in wl.list_models()]
+    assert model.id in [model.id for model in wl.list_models(archived=True)]
     with pytest.raises(wl.Conflict, match="is archived, so no version can be registered"):
         model.register_version(checkpoint)
     model.unarchive()
     project.archive()
-    assert model.id not in [each.id for each in wl.list_models()]
-    assert model.id in [each.id for each in wl.list_models(archived=None)]
+    assert model.id not in [model.id for model in wl.list_models()]
+    assert model.id in [model.id for model in wl.list_models(archived=None)]
 
 
 def test_a_checkpoint_of_a_version_cannot_be_deleted_before_the_version(home: Path) -> None:
@@ -222,13 +226,13 @@ def test_concurrent_registrations_get_distinct_version_numbers(home: Path) -> No
         while not done.is_set():
             seen.append(mine.get_version("production").version)
 
-    _together([lambda each=each: register(each) for each in saved], ask, done)
+    _together([lambda checkpoint=source: register(checkpoint) for source in saved], ask, done)
     assert sorted(numbers) == list(range(1, 9))
     assert len(seen) > 1 and set(seen) <= set(range(1, 9))
     versions = list(model.list_versions())
-    assert [each.version for each in versions] == list(range(1, 9))
-    assert len({each.checkpoint_id for each in versions}) == 8
-    assert len([each for each in versions if each.aliases]) == 1
+    assert [version.version for version in versions] == list(range(1, 9))
+    assert len({version.checkpoint_id for version in versions}) == 8
+    assert len([version for version in versions if version.aliases]) == 1
 
 
 def _together(

@@ -46,7 +46,7 @@ def test_a_script_needs_no_create_call_in_the_default_workspace(home: Path) -> N
     project = wl.get_project(name)
     assert (experiment.project, project.place, project.experiment_count) == (name, name, 1)
     assert wl.create_experiment("other", project=f"default/{name}").project == name
-    assert [each.name for each in project.list_experiments()] == ["sweep", "other"]
+    assert [experiment.name for experiment in project.list_experiments()] == ["sweep", "other"]
     with pytest.raises(wl.NotFound, match="There is no project 'never-"):
         list(wl.list_experiments(project=unique("never")))
 
@@ -81,7 +81,7 @@ def test_names_are_unique_within_their_scope(home: Path) -> None:
     with pytest.raises(wl.Conflict, match="already"):
         second.move_to(lab)
     assert second.set_name("sound").move_to(lab).place == f"{lab.name}/sound"
-    assert {each.name for each in lab.list_projects()} == {"vision", "sound"}
+    assert {project.name for project in lab.list_projects()} == {"vision", "sound"}
     with pytest.raises(wl.Conflict, match="already"):
         first.set_name("sound")
     with pytest.raises(wl.Conflict, match="already"):
@@ -101,7 +101,7 @@ def test_a_new_name_is_visible_in_all_children(home: Path) -> None:
     assert project.refresh().place == place
     assert experiment.refresh().project == trial.refresh().project == place
     assert trial.wait().project == place
-    assert [each.id for each in wl.list_trials(project=place)] == [trial.id]
+    assert [trial.id for trial in wl.list_trials(project=place)] == [trial.id]
     experiment.set_name("search")
     assert trial.refresh().experiment == "search"
     assert trial.set_name("second try").refresh().name == "second try"
@@ -117,7 +117,9 @@ def test_an_experiment_is_moved_with_its_trials(home: Path) -> None:
     assert project.refresh().experiment_count == 1
     new = unique("made-on-use")
     assert experiment.move_to(new).project == new
-    assert [each.id for each in wl.get_project(new).list_experiments()] == [experiment.id]
+    assert [experiment.id for experiment in wl.get_project(new).list_experiments()] == [
+        experiment.id
+    ]
     with pytest.raises(wl.NotFound, match="no workspace"):
         experiment.move_to(f"{unique('never')}/vision")
     assert experiment.refresh().project == new
@@ -130,31 +132,32 @@ def test_an_archived_object_is_not_listed_and_accepts_no_children(home: Path) ->
     experiment = wl.create_experiment("sweep", project=project.place)
     trial = experiment.add(double, args={"x": 2}).wait()
 
-    def found(archived: bool | None) -> tuple[bool, bool, bool, bool]:
+    def are_listed(archived: bool | None) -> tuple[bool, bool, bool, bool]:
         return (
-            lab.id in {each.id for each in wl.list_workspaces(archived=archived)},
-            project.id in {each.id for each in wl.list_projects(archived=archived)},
-            experiment.id in {each.id for each in wl.list_experiments(archived=archived)},
-            trial.id in {each.id for each in wl.list_trials(archived=archived)},
+            lab.id in {workspace.id for workspace in wl.list_workspaces(archived=archived)},
+            project.id in {project.id for project in wl.list_projects(archived=archived)},
+            experiment.id
+            in {experiment.id for experiment in wl.list_experiments(archived=archived)},
+            trial.id in {trial.id for trial in wl.list_trials(archived=archived)},
         )
 
-    assert found(False) == (True, True, True, True)
-    assert found(True) == (False, False, False, False)
+    assert are_listed(False) == (True, True, True, True)
+    assert are_listed(True) == (False, False, False, False)
     experiment.archive()
-    assert found(False) == (True, True, False, False)
-    assert found(True) == (False, False, True, True)
-    assert [each.id for each in experiment.list_trials()] == [trial.id], "it is asked for"
+    assert are_listed(False) == (True, True, False, False)
+    assert are_listed(True) == (False, False, True, True)
+    assert [trial.id for trial in experiment.list_trials()] == [trial.id], "it is asked for"
     experiment.unarchive()
     project.archive()
-    assert found(False) == (True, False, False, False)
+    assert are_listed(False) == (True, False, False, False)
     with pytest.raises(wl.Conflict, match=r"'lab-.*/vision' is archived"):
         wl.create_experiment("sweep", project=project.place)
     with pytest.raises(wl.Conflict, match="is archived"):
         wl.create_experiment("elsewhere").move_to(project)
     project.unarchive()
     lab.archive()
-    assert found(False) == (False, False, False, False)
-    assert found(None) == (True, True, True, True)
+    assert are_listed(False) == (False, False, False, False)
+    assert are_listed(None) == (True, True, True, True)
     for refused in (
         lambda: wl.create_experiment("sweep", project=project.place),
         lambda: lab.create_project("sound"),
@@ -162,7 +165,7 @@ def test_an_archived_object_is_not_listed_and_accepts_no_children(home: Path) ->
         with pytest.raises(wl.Conflict, match=f"workspace '{lab.name}' is archived"):
             refused()
     lab.unarchive()
-    assert found(False) == (True, True, True, True)
+    assert are_listed(False) == (True, True, True, True)
 
 
 def test_a_new_trial_is_not_put_into_an_archived_experiment_of_its_name(home: Path) -> None:
@@ -189,8 +192,8 @@ def test_only_an_empty_workspace_or_project_is_deleted(home: Path) -> None:
         project.delete()
     with pytest.raises(wl.Conflict, match=r"contains 1 project, so it cannot be deleted"):
         lab.delete()
-    for each in project.list_experiments():
-        each.move_to("default")
+    for added in project.list_experiments():
+        added.move_to("default")
     project.delete()
     project.delete()  # as after a lost response
     lab.delete()
@@ -224,9 +227,9 @@ def test_names_may_contain_any_printable_character(home: Path, name: str) -> Non
     assert wl.get_workspace(lab.name).id == lab.id
     assert wl.get_project(f"{lab.name}/{name}").id == project.id
     experiment = wl.create_experiment("sweep", project=project.place).add_label(name)
-    assert [each.id for each in wl.list_experiments(project=project.place, labels=name)] == [
-        experiment.id
-    ]
+    assert [
+        experiment.id for experiment in wl.list_experiments(project=project.place, labels=name)
+    ] == [experiment.id]
 
 
 @pytest.mark.parametrize("odd", ["two\u2028lines", "\u202eevil", "   ", "\x07", "x" * 201, ""])
@@ -257,10 +260,10 @@ def test_the_server_enforces_the_name_rules_for_every_client(home: Path, odd: st
 def test_workspaces_and_projects_can_be_pickled(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     project = lab.create_project("vision")
-    for each in (lab, project):
-        again = pickle.loads(pickle.dumps(each))
-        assert again.record == each.record
-        assert again.refresh().id == each.id
+    for scope in (lab, project):
+        again = pickle.loads(pickle.dumps(scope))
+        assert again.record == scope.record
+        assert again.refresh().id == scope.id
     assert repr(lab.refresh()) == f"<Workspace {lab.name}: 1 project>"
     assert repr(project) == f"<Project {lab.name}/vision: 0 experiments>"
 
@@ -269,9 +272,9 @@ def test_a_list_is_read_in_pages_and_sorted(home: Path) -> None:
     lab = wl.create_workspace(unique("lab"))
     for number in range(105):
         lab.create_project(f"p{number:03}")
-    found = [each.name for each in lab.list_projects(sort_by="-name")]
-    assert found == [f"p{number:03}" for number in reversed(range(105))]
-    assert [each.name for each in lab.list_projects(limit=2)] == ["p000", "p001"]
+    names = [project.name for project in lab.list_projects(sort_by="-name")]
+    assert names == [f"p{number:03}" for number in reversed(range(105))]
+    assert [project.name for project in lab.list_projects(limit=2)] == ["p000", "p001"]
     with pytest.raises(wl.InvalidArgument, match="Cannot sort by 'size'"):
         list(lab.list_projects(sort_by="size"))
 
@@ -293,7 +296,7 @@ def test_concurrent_renames_and_moves_keep_names_unique(home: Path) -> None:
             except wl.Conflict as error:
                 refused.append(error.message)
 
-        threads = [threading.Thread(target=act, args=(each,)) for each in acts]
+        threads = [threading.Thread(target=act, args=(step,)) for step in acts]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -302,20 +305,22 @@ def test_concurrent_renames_and_moves_keep_names_unique(home: Path) -> None:
 
     for _ in range(5):
         acts: list[Callable[[], object]] = []
-        acts += [lambda p=each: p.set_name("wanted") for each in projects]
-        acts += [lambda p=each, n=n: p.move_to(labs[n % 2]) for n, each in enumerate(projects)]
+        acts += [lambda p=project: p.set_name("wanted") for project in projects]
         acts += [
-            lambda e=each, n=n: e.move_to(wl.get_project(projects[n % 4].id))
-            for n, each in enumerate(experiments)
+            lambda p=project, n=n: p.move_to(labs[n % 2]) for n, project in enumerate(projects)
+        ]
+        acts += [
+            lambda e=experiment, n=n: e.move_to(wl.get_project(projects[n % 4].id))
+            for n, experiment in enumerate(experiments)
         ]
         at_once(acts)
-        places = [wl.get_project(each.id).place for each in projects]
+        places = [wl.get_project(project.id).place for project in projects]
         assert len(set(places)) == len(places), places
-        held = sum(wl.get_project(each.id).experiment_count for each in projects)
+        held = sum(wl.get_project(project.id).experiment_count for project in projects)
         assert held == len(experiments)
-        assert all(each.refresh().project in places for each in experiments)
-    assert any("'wanted' already" in each for each in refused)
-    names = sorted(each.name for lab in labs for each in lab.list_projects())
+        assert all(experiment.refresh().project in places for experiment in experiments)
+    assert any("'wanted' already" in refusal for refusal in refused)
+    names = sorted(project.name for lab in labs for project in lab.list_projects())
     assert names.count("wanted") == 2, names
 
 

@@ -265,7 +265,7 @@ def test_a_server_without_tls_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("fields", "message"),
     [
         ({"token": "", "server": "https://lab"}, "token is not valid"),
         ({"token": "two words", "server": "https://lab"}, "token is not valid"),
@@ -279,11 +279,11 @@ def test_a_server_without_tls_is_reported() -> None:
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_refused_before_any_connection(
-    given: dict[str, object], said: str
+    fields: dict[str, object], message: str
 ) -> None:
     with pytest.raises(wl.InvalidArgument) as caught:
-        wl.TokenAuthentication(**given).login()  # type: ignore[arg-type]
-    assert said in str(caught.value)
+        wl.TokenAuthentication(**fields).login()  # type: ignore[arg-type]
+    assert message in str(caught.value)
 
 
 def test_a_file_without_certificates_is_named() -> None:
@@ -310,7 +310,7 @@ def test_a_logout_removes_only_its_own_login(place: Path) -> None:
 def test_a_missing_client_is_an_error_that_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [each for each in sys.modules if each.partition(".")[0] == "kubernetes"]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "kubernetes"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     monkeypatch.setitem(sys.modules, "kubernetes", None)

@@ -70,8 +70,8 @@ def test_a_program_that_hangs_after_its_credential_expired_fails_the_request(
         return caught.value.message
 
     with ThreadPoolExecutor(8) as askers:
-        told = set(askers.map(why_not, range(8)))
-    assert len(told) == 1 and f"{program.path} did not answer within 5 s" in told.pop()
+        messages = set(askers.map(why_not, range(8)))
+    assert len(messages) == 1 and f"{program.path} did not answer within 5 s" in messages.pop()
     assert program.started == before + 2, "it was asked once for all"
     program.wait_gone()
 
@@ -101,11 +101,11 @@ def test_a_missing_program_is_named(program: LoginProgram) -> None:
         connect()
 
 
-@pytest.mark.parametrize("said", ["soon", "-1", "nan"])
+@pytest.mark.parametrize("seconds", ["soon", "-1", "nan"])
 def test_an_invalid_limit_is_refused(
-    program: LoginProgram, monkeypatch: pytest.MonkeyPatch, said: str
+    program: LoginProgram, monkeypatch: pytest.MonkeyPatch, seconds: str
 ) -> None:
-    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", said)
+    monkeypatch.setenv("WINDLASS_LOGIN_SECONDS", seconds)
     with pytest.raises(wl.KubernetesError, match="not a valid number of seconds"):
         connect()
 

@@ -92,7 +92,7 @@ def test_a_login_page_is_reported_as_such(proxy: type[Proxy], kind: str) -> None
 
 def test_a_check_that_gets_a_login_page_reports_it_and_stops(proxy: type[Proxy]) -> None:
     seen = examine(Home.find(), url="http://127.0.0.1:1")
-    assert [(each.check, each.level) for each in seen.findings] == [
+    assert [(finding.check, finding.level) for finding in seen.findings] == [
         ("cluster", "ok"),
         ("reachable", "error"),
     ]

@@ -21,12 +21,12 @@ class Busy(BaseHTTPRequestHandler):
 
     refusals = 0
     retry_after = "0"
-    asked = 0
+    requests = 0
 
     def do_GET(self) -> None:
         busy = type(self)
-        busy.asked += 1
-        is_refused = busy.asked <= busy.refusals
+        busy.requests += 1
+        is_refused = busy.requests <= busy.refusals
         body = json.dumps(STATUS if is_refused else {"major": "1"}).encode()
         self.send_response(429 if is_refused else 200)
         if is_refused:
@@ -49,7 +49,7 @@ def busy(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Busy]]:
 def test_a_request_to_a_briefly_busy_cluster_is_retried(busy: type[Busy], method: str) -> None:
     busy.refusals = 3
     assert connect().request(method, "/version") == {"major": "1"}
-    assert busy.asked == 4
+    assert busy.requests == 4
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_cluster_that_stays_busy_is_not_unreachable_and_the_wait_is_short(
     with pytest.raises(wl.KubernetesError, match="is too busy") as caught:
         connect().request("GET", "/version")
     assert (caught.value.status, caught.value.reason) == (429, "TooManyRequests")
-    assert busy.asked == times
+    assert busy.requests == times
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
@@ -72,4 +72,4 @@ def test_a_request_without_retries_fails_at_once(busy: type[Busy], method: str) 
     with pytest.raises(wl.KubernetesError, match="is too busy"):
         connect().request(method, "/version", once=True)
     assert connect().request(method, "/version", once=True) == {"major": "1"}
-    assert busy.asked == 2
+    assert busy.requests == 2

@@ -26,7 +26,7 @@ class Telling(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     listed: bytes = b'{"items": [], "metadata": {"resourceVersion": "1"}}'
-    told: tuple[bytes, ...] = ()
+    lines: tuple[bytes, ...] = ()
     is_over: threading.Event
 
     def do_GET(self) -> None:
@@ -35,7 +35,7 @@ class Telling(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for piece in [each + b"\n" for each in self.told] if is_watch else [self.listed, b""]:
+        for piece in [line + b"\n" for line in self.lines] if is_watch else [self.listed, b""]:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         if is_watch:
             self.is_over.wait(PATIENCE)
@@ -54,18 +54,18 @@ def test_a_deeply_nested_object_does_not_hide_others(
     listed = [_pod("a", 1, DEEP), _pod("b", 2)]
     telling.listed = b'{"items": [%b], "metadata": {"resourceVersion": "2"}}' % b",".join(listed)
     events = [_pod("c", 3, DEEP), _pod("d", 4)]
-    telling.told = tuple(b'{"type": "ADDED", "object": %b}' % each for each in events)
+    telling.lines = tuple(b'{"type": "ADDED", "object": %b}' % event for event in events)
     with _watching() as watcher:
         eventually(lambda: _names(watcher) == list("abcd"), "all are seen")
         assert watcher.trouble is None
 
 
 def test_an_unreadable_event_is_reported(telling: type[Telling]) -> None:
-    telling.told = (b'{"type": "ADDED", "object": {}}',)
+    telling.lines = (b'{"type": "ADDED", "object": {}}',)
     with _watching() as watcher:
         eventually(lambda: watcher.trouble is not None, "it is reported")
         assert "The response of the cluster for pods cannot be parsed" in str(watcher.trouble)
-        telling.told = (b'{"type": "ADDED", "object": %b}' % _pod("a", 2),)
+        telling.lines = (b'{"type": "ADDED", "object": %b}' % _pod("a", 2),)
         eventually(lambda: _names(watcher) == ["a"], "it goes on once it can")
 
 
@@ -81,7 +81,7 @@ def _watching() -> Iterator[Watcher]:
 
 
 def _names(watcher: Watcher) -> list[str]:
-    return sorted(location_of(each)[1] for each in watcher.items())
+    return sorted(location_of(item)[1] for item in watcher.items())
 
 
 def _pod(name: str, version: int, spec: bytes = b"{}") -> bytes:

@@ -26,10 +26,10 @@ from windlass.model.hardware.accelerators import parse_accelerator
 from windlass.model.hardware.resources import Accelerator, Resources
 
 
-def asked(text: str) -> Accelerator:
-    found = parse_accelerator(text)
-    assert found is not None
-    return Accelerator(kind=found[0], count=found[1])
+def requested(text: str) -> Accelerator:
+    accelerator = parse_accelerator(text)
+    assert accelerator is not None
+    return Accelerator(kind=accelerator[0], count=accelerator[1])
 
 
 def gpus(count: int, **labels: str) -> Node:
@@ -51,11 +51,11 @@ def test_cpu_jobs_request_no_accelerator() -> None:
 
 
 def test_any_gpu_is_only_counted() -> None:
-    given = placement(asked("gpux2"), 1, [gpus(4)])
-    assert given.resources == {GPU: "2"}
-    assert not given.node_selector
-    assert not given.node_terms
-    assert given.tolerations == ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"},)
+    placed = placement(requested("gpux2"), 1, [gpus(4)])
+    assert placed.resources == {GPU: "2"}
+    assert not placed.node_selector
+    assert not placed.node_terms
+    assert placed.tolerations == ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"},)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_model_is_selected_by_the_label_of_the_nodes(
     node: Node, selector: dict[str, str]
 ) -> None:
     others = [gpus(8, product="Tesla-T4"), Node(name="plain")]
-    given = placement(asked("a100x2"), 1, [node, *others])
-    assert given.node_selector == selector
-    assert given.resources == {GPU: "2"}
+    placed = placement(requested("a100x2"), 1, [node, *others])
+    assert placed.node_selector == selector
+    assert placed.resources == {GPU: "2"}
 
 
 def test_several_labels_of_one_model_are_all_used() -> None:
@@ -85,45 +85,45 @@ def test_several_labels_of_one_model_are_all_used() -> None:
         gpus(8, product="NVIDIA-H100-PCIe"),
         gpus(8, gke="nvidia-h100-80gb"),
     ]
-    given = placement(asked("h100"), 1, nodes)
-    assert not given.node_selector
-    assert [term["matchExpressions"][0] for term in given.node_terms] == [
+    placed = placement(requested("h100"), 1, nodes)
+    assert not placed.node_selector
+    assert [term["matchExpressions"][0] for term in placed.node_terms] == [
         {"key": PRODUCT, "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe"]},
         {"key": GKE_GPU, "operator": "In", "values": ["nvidia-h100-80gb"]},
     ]
 
 
 def test_without_access_to_nodes_the_common_labels_are_used() -> None:
-    given = placement(asked("a100"), 1, None)
+    placed = placement(requested("a100"), 1, None)
     values = {
         term["matchExpressions"][0]["key"]: term["matchExpressions"][0]["values"]
-        for term in given.node_terms
+        for term in placed.node_terms
     }
     assert "nvidia-tesla-a100" in values[GKE_GPU]
     assert "nvidia-a100-80gb" in values[GKE_GPU], "a larger one serves as well"
     assert "NVIDIA-A100-SXM4-40GB" in values[PRODUCT]
-    assert not placement(asked("gpu"), 1, None).node_terms
+    assert not placement(requested("gpu"), 1, None).node_terms
 
 
 @pytest.mark.parametrize("kind", [k.name for k in wl.accelerators() if k.family == "gpu"])
 def test_every_gpu_of_the_table_can_be_requested_without_access_to_nodes(kind: str) -> None:
-    given = placement(asked(kind), 1, None)
-    assert given.node_selector or given.node_terms or kind == "gpu"
+    placed = placement(requested(kind), 1, None)
+    assert placed.node_selector or placed.node_terms or kind == "gpu"
 
 
 def test_a_missing_accelerator_is_refused_with_the_available_ones() -> None:
     nodes = [gpus(8, gke="nvidia-l4"), gpus(8, gke="nvidia-l4"), gpus(1, product="Tesla-T4")]
     with pytest.raises(wl.ResourceError) as caught:
-        placement(asked("h100"), 1, nodes)
+        placement(requested("h100"), 1, nodes)
     assert "'h100' is not available in this cluster" in str(caught.value)
     assert "l4 (16 on 2 machines), t4 (1 on 1 machine)" in str(caught.value)
     with pytest.raises(wl.ResourceError, match="it has no accelerators"):
-        placement(asked("gpu"), 1, [Node(name="plain")])
+        placement(requested("gpu"), 1, [Node(name="plain")])
 
 
 def test_more_than_one_machine_has_is_refused_with_a_suggestion() -> None:
     with pytest.raises(wl.ResourceError) as caught:
-        placement(asked("h100x16"), 1, [gpus(8, product="NVIDIA-H100-80GB-HBM3")])
+        placement(requested("h100x16"), 1, [gpus(8, product="NVIDIA-H100-80GB-HBM3")])
     assert "needs 16 GPUs on one machine; the largest of this cluster has 8" in str(caught.value)
     assert "h100x8 and more replicas" in str(caught.value)
 
@@ -134,30 +134,30 @@ def test_tainted_machines_are_named_with_the_toleration() -> None:
     node = gpus(8, gke="nvidia-l4")
     closed = Node(name="n", labels=node.labels, allocatable=node.allocatable, taints=(usual, taint))
     with pytest.raises(wl.ResourceError) as caught:
-        placement(asked("l4"), 1, [closed])
+        placement(requested("l4"), 1, [closed])
     assert "with a taint (dedicated=ml:NoSchedule)" in str(caught.value)
     ours: dict[str, Any] = {"key": "dedicated", "operator": "Equal", "value": "ml"}
-    assert placement(asked("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
+    assert placement(requested("l4"), 1, [closed], tolerations=[ours]).resources == {GPU: "1"}
 
 
 def test_an_explicit_node_selection_is_used_unchecked() -> None:
     selector = {GKE_GPU: "nvidia-h100-80gb"}
-    given = placement(asked("h100x8"), 1, [Node(name="plain")], node_selector=selector)
-    assert given.resources == {GPU: "8"}
-    assert not given.node_terms, "theirs says it"
+    placed = placement(requested("h100x8"), 1, [Node(name="plain")], node_selector=selector)
+    assert placed.resources == {GPU: "8"}
+    assert not placed.node_terms, "theirs says it"
 
 
 def test_only_existing_nodes_of_the_selection_count() -> None:
     there = gpus(2, gke="nvidia-h100-80gb")
     with pytest.raises(wl.ResourceError, match="the largest of this cluster has 2"):
-        placement(asked("h100x8"), 1, [there], node_selector={GKE_GPU: "nvidia-h100-80gb"})
+        placement(requested("h100x8"), 1, [there], node_selector={GKE_GPU: "nvidia-h100-80gb"})
 
 
 def test_a_gpu_slice_does_not_count_as_a_gpu_of_that_model() -> None:
     node = gpus(7, product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
     assert node.kind == "gpu"
     with pytest.raises(wl.ResourceError):
-        placement(asked("a100"), 1, [node])
+        placement(requested("a100"), 1, [node])
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_a_gpu_slice_does_not_count_as_a_gpu_of_that_model() -> None:
 def test_a_tpu_has_its_machines_in_their_grid(
     text: str, replicas: int, chips: str, label: str, topology: str
 ) -> None:
-    given = placement(asked(text), replicas, None)
-    assert given.resources == {TPU: chips}
-    assert given.node_selector == {GKE_TPU: label, GKE_TOPOLOGY: topology}
-    assert given.together == (GKE_POOL if replicas > 1 else "")
+    placed = placement(requested(text), replicas, None)
+    assert placed.resources == {TPU: chips}
+    assert placed.node_selector == {GKE_TPU: label, GKE_TOPOLOGY: topology}
+    assert placed.together == (GKE_POOL if replicas > 1 else "")
     there = [tpus(int(chips), label, topology)] * replicas
-    assert placement(asked(text), replicas, there) == given
+    assert placement(requested(text), replicas, there) == placed
 
 
 def test_a_tpu_of_several_machines_needs_as_many_replicas() -> None:
     with pytest.raises(wl.ResourceError, match="4 machines of 4 chips") as caught:
-        placement(asked("v5e-16"), 1, None)
+        placement(requested("v5e-16"), 1, None)
     assert "replicas=4" in str(caught.value)
 
 
@@ -198,33 +198,35 @@ def test_a_tpu_of_several_machines_needs_one_node_pool() -> None:
         return [tpus(4, "tpu-v5-lite-podslice", "4x4", pool)] * count
 
     with pytest.raises(wl.ResourceError) as caught:
-        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(3, "two"), *some(1, "")])
+        placement(requested("v5e-16"), 4, [*some(2, "one"), *some(3, "two"), *some(1, "")])
     assert "'v5e-16' is 4 machines of one node pool" in str(caught.value)
     assert "1 outside of any, 2 in one, 3 in two" in str(caught.value)
     with pytest.raises(wl.ResourceError, match="4 outside of any"):
-        placement(asked("v5e-16"), 4, some(4, ""))
-    found = placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")])
-    assert found.together == GKE_POOL
+        placement(requested("v5e-16"), 4, some(4, ""))
+    placed = placement(requested("v5e-16"), 4, [*some(2, "one"), *some(4, "two")])
+    assert placed.together == GKE_POOL
     with pytest.raises(wl.ResourceError, match="2 in one"):
         wanted = {GKE_POOL: "one"}
-        placement(asked("v5e-16"), 4, [*some(2, "one"), *some(4, "two")], node_selector=wanted)
+        placement(requested("v5e-16"), 4, [*some(2, "one"), *some(4, "two")], node_selector=wanted)
 
 
 def test_a_tpu_of_one_machine_may_be_in_any_pool_or_none() -> None:
     for pool in ("pool", ""):
-        assert not placement(asked("v6e-8"), 1, [tpus(8, "tpu-v6e-slice", "2x4", pool)]).together
+        assert not placement(
+            requested("v6e-8"), 1, [tpus(8, "tpu-v6e-slice", "2x4", pool)]
+        ).together
 
 
 def test_a_tpu_of_another_size_is_refused_with_the_available_sizes() -> None:
     nodes = [tpus(4, "tpu-v5-lite-podslice", "4x4")] * 4
     with pytest.raises(wl.ResourceError, match=r"v5e-16 \(16 on 4 machines\)"):
-        placement(asked("v5e-8"), 1, nodes)
+        placement(requested("v5e-8"), 1, nodes)
     with pytest.raises(wl.ResourceError, match="no machines with TPUs of the generation v2"):
-        placement(asked("v2-8"), 1, None)
+        placement(requested("v2-8"), 1, None)
 
 
 def test_a_node_is_read_from_its_api_object() -> None:
-    found = parse_node(
+    node = parse_node(
         {
             "metadata": {"name": "gpu-1", "labels": {GKE_GPU: "nvidia-l4"}},
             "spec": {"taints": [{"key": GPU, "value": "present", "effect": "NoSchedule"}]},
@@ -234,8 +236,8 @@ def test_a_node_is_read_from_its_api_object() -> None:
             },
         }
     )
-    assert (found.name, found.kind, found.count, found.is_ready) == ("gpu-1", "l4", 2, True)
-    assert describe_accelerators([found]) == "it has l4 (2 on 1 machine)"
+    assert (node.name, node.kind, node.count, node.is_ready) == ("gpu-1", "l4", 2, True)
+    assert describe_accelerators([node]) == "it has l4 (2 on 1 machine)"
     bare = parse_node({})
     assert (bare.kind, bare.count, bare.is_ready) == ("", 0, False)
 

@@ -15,11 +15,11 @@ import pytest
 from windlass.kube.diagnosis.pod import explain
 from windlass.kube.explanation import Explanation
 
-SAID = Path(__file__).parent / "recorded_pods"
+RECORDED_PODS = Path(__file__).parent / "recorded_pods"
 NOW = 2e9
 REGISTRY = "127.0.0.1:47199/lab"
 
-TOLD = {
+EXPLANATIONS = {
     "claim-missing": ("VolumeMissing", "There is no volume claim data in namespace lab."),
     "evicted": (
         "Evicted",
@@ -106,30 +106,30 @@ TOLD = {
 }
 
 
-def said(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SAID / f"{name}.json").read_text())
-    return found
+def recorded_pod(name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((RECORDED_PODS / f"{name}.json").read_text())
+    return record
 
 
 def explained(seen: dict[str, Any]) -> Explanation:
-    told = explain(seen["pod"], seen["events"], NOW, log=seen["log"])
-    assert told is not None
-    return told
+    explanation = explain(seen["pod"], seen["events"], NOW, log=seen["log"])
+    assert explanation is not None
+    return explanation
 
 
 def test_every_recording_has_an_explanation() -> None:
-    assert sorted(TOLD) == sorted(path.stem for path in SAID.glob("*.json"))
+    assert sorted(EXPLANATIONS) == sorted(path.stem for path in RECORDED_PODS.glob("*.json"))
 
 
-@pytest.mark.parametrize("name", sorted(TOLD))
+@pytest.mark.parametrize("name", sorted(EXPLANATIONS))
 def test_the_explanation_is_in_terms_of_the_user(name: str) -> None:
-    told = explained(said(name))
-    assert (told.reason, told.sentence) == TOLD[name]
-    assert told.remedy or name == "too-late"
+    explanation = explained(recorded_pod(name))
+    assert (explanation.reason, explanation.sentence) == EXPLANATIONS[name]
+    assert explanation.remedy or name == "too-late"
 
 
 def test_during_the_backoff_of_a_pull_its_reason_is_still_shown() -> None:
-    seen = said("image-missing")
+    seen = recorded_pod("image-missing")
     [status] = seen["pod"]["status"]["containerStatuses"]
     message = 'Back-off pulling image "127.0.0.1:47199/lab/missing:8"'
     status["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
@@ -143,15 +143,15 @@ def test_during_the_backoff_of_a_pull_its_reason_is_still_shown() -> None:
 
 def test_a_missing_pull_secret_is_named_if_the_cluster_reports_it() -> None:
     """As kubelets do since 1.29."""
-    seen = said("pull-secret-missing")
+    seen = recorded_pod("pull-secret-missing")
     event = {
         "reason": "FailedToRetrieveImagePullSecret",
         "message": "Unable to retrieve some image pull secrets (robot); attempting to pull the "
         "image may not succeed.",
     }
-    told = explained({**seen, "events": [*seen["events"], event]})
-    assert told.reason == "PullSecretMissing"
-    assert "There is no secret robot in namespace lab" in told.sentence
+    explanation = explained({**seen, "events": [*seen["events"], event]})
+    assert explanation.reason == "PullSecretMissing"
+    assert "There is no secret robot in namespace lab" in explanation.sentence
 
 
 def test_a_running_or_successful_pod_has_no_explanation() -> None:

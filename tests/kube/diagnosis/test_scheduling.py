@@ -118,9 +118,9 @@ def test_a_gated_pod_waits_in_its_queue() -> None:
     waiting = pod()
     waiting["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
     waiting["status"] = {"phase": "Pending", "conditions": [condition]}
-    told = explain(waiting, [], now=0)
-    assert told is not None
-    assert (told.reason, told.sentence) == ("Queued", "It waits in the queue team-a.")
+    explanation = explain(waiting, [], now=0)
+    assert explanation is not None
+    assert (explanation.reason, explanation.sentence) == ("Queued", "It waits in the queue team-a.")
 
 
 def test_a_new_pod_has_no_explanation() -> None:
@@ -141,9 +141,9 @@ def test_a_slow_pull_is_reported_with_its_image() -> None:
         "message": 'Pulling image "lab/train:7"',
         "lastTimestamp": "2024-05-01T10:00:00Z",
     }
-    told = explain(going, [pulling], now=1714557645.0)
-    assert told is not None
-    assert told.sentence == "Its machine has been pulling the image lab/train:7 for 45s."
+    explanation = explain(going, [pulling], now=1714557645.0)
+    assert explanation is not None
+    assert explanation.sentence == "Its machine has been pulling the image lab/train:7 for 45s."
     pulled = {**pulling, "reason": "Pulled", "lastTimestamp": "2024-05-01T10:00:40Z"}
     assert explain(going, [pulling, pulled], now=1714557645.0) is None
 

@@ -11,8 +11,8 @@ from windlass.kube.errors.api_errors import InvalidObject, raised_from_answer
 from windlass.model.errors import KubernetesError
 
 
-def answer(status: int, message: str, **said: Any) -> KubernetesError:
-    body = json.dumps({"kind": "Status", "message": message, **said})
+def answer(status: int, message: str, **fields: Any) -> KubernetesError:
+    body = json.dumps({"kind": "Status", "message": message, **fields})
     return raised_from_answer(
         status, body, method="POST", path="/api/v1/namespaces/lab/pods",
         account="ada", server="https://lab:6443",
@@ -24,7 +24,7 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "said"),
+    ("status", "message", "expected"),
     [
         (
             403,
@@ -70,8 +70,10 @@ def refused(status: int, message: str, reason: str = "Forbidden") -> str:
         (422, "Pod is invalid: spec.containers: Required value", "refused to create pods"),
     ],
 )
-def test_a_refusal_is_explained_in_terms_of_the_user(status: int, message: str, said: str) -> None:
-    assert said in refused(status, message, reason="")
+def test_a_refusal_is_explained_in_terms_of_the_user(
+    status: int, message: str, expected: str
+) -> None:
+    assert expected in refused(status, message, reason="")
 
 
 def test_a_response_of_a_foreign_server_is_shortened() -> None:
@@ -92,7 +94,7 @@ def test_invalid_fields_are_reported_field_by_field() -> None:
     error = answer(422, message, reason="Invalid", details={"kind": "Pod", "causes": causes})
     assert isinstance(error, InvalidObject)
     assert (error.kind, error.status, error.reason) == ("Pod", 422, "Invalid")
-    assert [str(each) for each in error.faults] == [
+    assert [str(fault) for fault in error.faults] == [
         'spec.containers[1].name: Duplicate value: "a"', "metadata.labels: Invalid value",
     ]  # fmt: skip
 
@@ -102,11 +104,11 @@ def test_an_object_that_the_api_cannot_read_is_invalid() -> None:
     message = f'Pod in version "v1" cannot be handled as a Pod: {what}'
     error = answer(400, message, reason="BadRequest")
     assert isinstance(error, InvalidObject)
-    assert [str(each) for each in error.faults] == [what]
+    assert [str(fault) for fault in error.faults] == [what]
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "said"),
+    ("status", "message", "body"),
     [
         (
             422,
@@ -125,7 +127,7 @@ def test_an_object_that_the_api_cannot_read_is_invalid() -> None:
     ],
 )
 def test_a_temporary_refusal_is_not_invalid(
-    status: int, message: str, said: dict[str, Any] | None
+    status: int, message: str, body: dict[str, Any] | None
 ) -> None:
     reason = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}[status]
-    assert not isinstance(answer(status, message, reason=reason, details=said), InvalidObject)
+    assert not isinstance(answer(status, message, reason=reason, details=body), InvalidObject)

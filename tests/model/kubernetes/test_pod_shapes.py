@@ -35,7 +35,7 @@ from windlass.model.kubernetes.job_options import patch_flaw
             "spec.containers[0].ports[0].containerPort: '80' is not a number",
         ),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_a_patch_of_another_shape_is_reported_with_its_path(
     patch: dict[str, Any], flaw: str

@@ -17,8 +17,8 @@ def seen(data: bytes) -> list[str]:
 
 def test_a_replay_begins_with_a_whole_line() -> None:
     kept = b"".join(b"line %d \xc3\xa9\r\n" % number for number in range(1000))
-    told = replay(kept, 40)
-    assert seen(told) == ["line 997 é", "line 998 é", "line 999 é"]
+    replayed = replay(kept, 40)
+    assert seen(replayed) == ["line 997 é", "line 998 é", "line 999 é"]
 
 
 def test_one_long_line_is_replayed_from_its_middle() -> None:
@@ -28,15 +28,15 @@ def test_one_long_line_is_replayed_from_its_middle() -> None:
 def test_a_full_screen_program_is_replayed_from_its_start() -> None:
     before = b"$ ls\r\n" * 50
     editor = b"\x1b[?1049h\x1b[H\x1b[2J\x1b[1;1Hfirst\x1b[2;1Hsecond"
-    told = replay(b"\x1b[?2004h" + before + editor, 200)
-    assert told.startswith(b"\x1b[?2004h\x1b[?1049h")
-    assert seen(told) == ["first", "second"]
+    replayed = replay(b"\x1b[?2004h" + before + editor, 200)
+    assert replayed.startswith(b"\x1b[?2004h\x1b[?1049h")
+    assert seen(replayed) == ["first", "second"]
 
 
 def test_a_full_screen_program_that_started_too_long_ago_still_gets_the_second_screen() -> None:
-    told = replay(b"\x1b[?1049h\x1b[?1000h" + b"drawn\n" * 1000, 60)
-    assert b"\x1b[?1049h" in told
-    assert b"\x1b[?1000h" in told, "and mouse clicks are reported"
+    replayed = replay(b"\x1b[?1049h\x1b[?1000h" + b"drawn\n" * 1000, 60)
+    assert b"\x1b[?1049h" in replayed
+    assert b"\x1b[?1000h" in replayed, "and mouse clicks are reported"
 
 
 def test_after_a_full_screen_program_the_replay_uses_the_first_screen() -> None:
@@ -59,11 +59,11 @@ def test_no_query_to_the_terminal_is_replayed(question: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "sequence",
     [b"\x1b[1;31mred\x1b[0m", b"\x1b[2J\x1b[H", b"\x1b[?1049h", b"\x1b]0;title\x07", b"\x1b[22;0t"],
 )
-def test_other_sequences_are_replayed(told: bytes) -> None:
-    assert without_questions(told) == told
+def test_other_sequences_are_replayed(sequence: bytes) -> None:
+    assert without_questions(sequence) == sequence
 
 
 def test_detaching_resets_modes_in_reverse_order() -> None:

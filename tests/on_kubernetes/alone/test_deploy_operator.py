@@ -46,7 +46,7 @@ def test_two_operators_run_and_one_acts_with_the_granted_permissions(
         _check_it_works(jobs, "all namespaces", lease_name())
         jobs.create("TFJob", "stays", Worker=jobs.role(1, SLEEP))
         jobs.wait("TFJob", "stays", "Running")
-    assert [each["kind"] for each in things if not is_gone(jobs.connection, each)] == []
+    assert [thing["kind"] for thing in things if not is_gone(jobs.connection, thing)] == []
     jobs.wait_running("stays-worker-0")
     assert jobs.is_remembered("TFJob", "stays")
 
@@ -57,7 +57,7 @@ def test_with_permissions_in_one_namespace_that_one_is_managed(
 ) -> None:
     """The manifests with the changes that they describe themselves."""
     things = manifests("operator.yaml", windlass_image)
-    with deployed(jobs, [_narrowed(each, jobs.namespace) for each in things]):
+    with deployed(jobs, [_narrowed(thing, jobs.namespace) for thing in things]):
         _check_it_works(jobs, f"namespace {jobs.namespace}", lease_name([jobs.namespace]))
 
 
@@ -72,7 +72,7 @@ def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     jobs.wait_nothing_left()
     eventually(
-        lambda: any(each.startswith("Completed: ") for each in jobs.events("train")),
+        lambda: any(event.startswith("Completed: ") for event in jobs.events("train")),
         "it is reported",
     )
     # The acting operator is deleted, and the other takes over.
@@ -83,12 +83,12 @@ def _check_it_works(jobs: Jobs, where: str, lease: str) -> None:
     assert _leader(jobs, lease) != first
     wait_available(jobs.connection, NAMESPACE, NAME, 2)
     for pod in pods_of(jobs.connection, NAMESPACE, NAME):
-        said = logs_of(jobs.connection, NAMESPACE, pod["metadata"]["name"])
-        assert f"Managing the jobs of {where} at" in said
-        assert "may not" not in said
-        assert "Traceback" not in said
+        log = logs_of(jobs.connection, NAMESPACE, pod["metadata"]["name"])
+        assert f"Managing the jobs of {where} at" in log
+        assert "may not" not in log
+        assert "Traceback" not in log
         [container] = pod["status"]["containerStatuses"]
-        assert container["restartCount"] == 0, said
+        assert container["restartCount"] == 0, log
 
 
 def _leader(jobs: Jobs, name: str) -> str:

@@ -18,7 +18,7 @@ from on_kubernetes.gates import INSIDE, Gate
 from on_kubernetes.operator.operator_process import Jobs, OperatorProcess
 from on_kubernetes.pods import Namespace, is_node_ready
 from on_kubernetes.runtime.counting_trials import REPLICAS, check_complete, persisting
-from on_kubernetes.runtime.trials import is_empty, pods_of, said
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of
 from server_with_faults import rigged
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.usefixtures("home_with_cluster")
 @pytest.fixture
 def kubelet(alone: Cluster, core: client.CoreV1Api) -> Iterator[Part]:
     """The kubelet of the node. It is started again after the test."""
-    found = part_named("kubelet")
-    yield found
-    found.start()
-    found.wait()
+    kubelet_part = part_named("kubelet")
+    yield kubelet_part
+    kubelet_part.start()
+    kubelet_part.wait()
     eventually(lambda: is_node_ready(core), "the node is back")
 
 
@@ -79,7 +79,7 @@ def test_pods_of_an_operator_job_on_a_lost_node_restart_when_there_is_a_node(
 ) -> None:
     names = ["train-worker-0", "train-worker-1"]
     jobs.create("TFJob", "train", Worker=gate.equip(jobs.role(2, _STAY, restartPolicy="ExitCode")))
-    eventually(lambda: all(jobs.says(name, "attempt 1") for name in names), "both run")
+    eventually(lambda: all(jobs.has_printed(name, "attempt 1") for name in names), "both run")
     kubelet.stop()
     core.delete_node(NODE)
     eventually(
@@ -88,10 +88,10 @@ def test_pods_of_an_operator_job_on_a_lost_node_restart_when_there_is_a_node(
     )  # fmt: skip
     kubelet.start()
     eventually(
-        lambda: all(jobs.says(name, "attempt 2") for name in names),
+        lambda: all(jobs.has_printed(name, "attempt 2") for name in names),
         "both run again", patience=2 * PATIENCE,
     )  # fmt: skip
-    gate.tell("end")
+    gate.create("end")
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     assert [jobs.attempt(name) for name in names] == [2, 2]
 
@@ -101,16 +101,19 @@ def check_that_all_start_again(
 ) -> None:
     eventually(lambda: has_lost_all(trial), "all are known lost", patience=4 * PATIENCE)
     # None of them can have started, because there is no node.
-    assert [each.partition(".")[0] for each in gate.named("began-")] == ["0-1", "1-1", "2-1"]
-    told = set(said(trial))
+    assert [name.partition(".")[0] for name in gate.named("began-")] == ["0-1", "1-1", "2-1"]
+    messages = set(log_lines(trial))
     kubelet.start()
     for rank in range(REPLICAS):
-        eventually(lambda rank=rank: gate.is_told(f"steps-{rank}-2"), f"{rank} starts again")
-        gate.tell(f"go-{rank}")
+        eventually(lambda rank=rank: gate.exists(f"steps-{rank}-2"), f"{rank} starts again")
+        gate.create(f"go-{rank}")
     trial.wait(timeout=2 * PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     assert trial.restarts == REPLICAS
-    ends = [(each.index, each.attempt, each.exit_code, each.reason) for each in trial.attempts]
+    ends = [
+        (attempt.index, attempt.attempt, attempt.exit_code, attempt.reason)
+        for attempt in trial.attempts
+    ]
     assert ends == [
         (0, 1, None, "Lost"),
         (0, 2, 0, ""),
@@ -120,10 +123,10 @@ def check_that_all_start_again(
         (2, 2, 0, ""),
     ]
     check_complete(trial, gate, ["0-1", "0-2", "1-1", "1-2", "2-1", "2-2"], cut_short="-1")
-    assert told <= set(said(trial)), "earlier reports are still there"
+    assert messages <= set(log_lines(trial)), "earlier reports are still there"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
 def has_lost_all(trial: wl.Trial[int]) -> bool:
     trial.refresh()
-    return [each.attempt for each in trial.replicas] == [2] * REPLICAS
+    return [replica.attempt for replica in trial.replicas] == [2] * REPLICAS

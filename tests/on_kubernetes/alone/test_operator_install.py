@@ -17,7 +17,7 @@ from windlass.kube.api.resource_kinds import Object
 from windlass.model.errors import KubernetesError
 from windlass.operator.install_crds import DEFINITIONS, definitions, install
 
-NAMES = [str(each["metadata"]["name"]) for each in definitions()]
+NAMES = [str(definition["metadata"]["name"]) for definition in definitions()]
 
 
 def command(cluster: Cluster, *words: str) -> str:
@@ -36,12 +36,12 @@ def begun(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
 
 def outcome(process: subprocess.Popen[str]) -> str:
     with process:
-        told, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    return told
+    return output
 
 
-def said(what: str) -> str:
+def expected_output(what: str) -> str:
     return "".join(f"{name}: {what}\n" for name in NAMES)
 
 
@@ -54,12 +54,12 @@ def changing(alone: Cluster, jobs: Jobs) -> Iterator[Cluster]:
 
 def test_definitions_are_installed_once(changing: Cluster, jobs: Jobs) -> None:
     _remove_all(jobs)
-    assert command(changing) == said("created")
+    assert command(changing) == expected_output("created")
     # At once: the command returns when they can be used.
     jobs.create("TFJob", "first", Worker=jobs.role(1, "pass"))
     jobs.create("PyTorchJob", "second", Master=jobs.role(1, "pass"))
     versions = [_version(jobs, name) for name in NAMES]
-    assert command(changing) == said("unchanged")
+    assert command(changing) == expected_output("unchanged")
     assert [_version(jobs, name) for name in NAMES] == versions
     with operating(changing, "--namespace", jobs.namespace, "--alone"):
         assert jobs.ended("TFJob", "first")["type"] == "Succeeded"
@@ -68,8 +68,8 @@ def test_definitions_are_installed_once(changing: Cluster, jobs: Jobs) -> None:
 
 def test_several_commands_can_install_at_once(changing: Cluster, jobs: Jobs) -> None:
     _remove_all(jobs)
-    told = [outcome(each) for each in [begun(changing) for _ in range(4)]]
-    lines = sorted(line for each in told for line in each.splitlines())
+    outputs = [outcome(process) for process in [begun(changing) for _ in range(4)]]
+    lines = sorted(line for output in outputs for line in output.splitlines())
     once = [f"{name}: created" for name in NAMES]
     assert lines == sorted(once + [f"{name}: unchanged" for name in NAMES] * 3)
 
@@ -98,31 +98,31 @@ def test_older_windlass_definitions_are_updated_while_jobs_run(
     changing: Cluster, jobs: Jobs
 ) -> None:
     """The older definitions did not have `managedBy`, and dropped it."""
-    for each in definitions():
-        _define(jobs, _without_managed_by(each))
+    for definition in definitions():
+        _define(jobs, _without_managed_by(definition))
     managed = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
     eventually(lambda: not _keeps(jobs, managed), "the older definition is in force")
     with operating(changing, "--namespace", jobs.namespace, "--alone"):
         wait = "import time; time.sleep(5)"
         jobs.create("TFJob", "train", Worker=jobs.role(2, wait))
         jobs.wait("TFJob", "train", "Running")
-        assert command(changing) == said("updated")
+        assert command(changing) == expected_output("updated")
         eventually(lambda: _keeps(jobs, managed), "the newer definition is in force")
         assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
         assert jobs.attempt("train-worker-0") == 1
-    assert command(changing) == said("unchanged")
+    assert command(changing) == expected_output("unchanged")
 
 
 def test_definitions_of_others_are_kept_unless_forced(changing: Cluster, jobs: Jobs) -> None:
-    for each in definitions():
-        theirs = _without_managed_by(each)
+    for definition in definitions():
+        theirs = _without_managed_by(definition)
         theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "another"}
         _define(jobs, theirs)
     versions = [_version(jobs, name) for name in NAMES]
-    assert command(changing) == said("unchanged: it belongs to another operator")
+    assert command(changing) == expected_output("unchanged: it belongs to another operator")
     assert [_version(jobs, name) for name in NAMES] == versions
-    assert command(changing, "--replace") == said("updated")
-    assert command(changing) == said("unchanged")
+    assert command(changing, "--replace") == expected_output("updated")
+    assert command(changing) == expected_output("unchanged")
 
 
 def test_without_a_namespace_all_namespaces_are_managed(
@@ -132,14 +132,14 @@ def test_without_a_namespace_all_namespaces_are_managed(
     with operating(alone, "--lease-namespace", jobs.namespace) as process:
         process.wait_leading()
         assert "Managing the jobs of all namespaces" in process.output
-        for each in everywhere:  # the same name: the namespace distinguishes jobs
-            each.create("TFJob", "train", Worker=each.role(2, "pass"))
-        for each in everywhere:
-            assert each.ended("TFJob", "train")["type"] == "Succeeded"
-            assert set(each.pods()) == {"train-worker-0", "train-worker-1"}
+        for namespace_jobs in everywhere:  # the same name: the namespace distinguishes jobs
+            namespace_jobs.create("TFJob", "train", Worker=namespace_jobs.role(2, "pass"))
+        for namespace_jobs in everywhere:
+            assert namespace_jobs.ended("TFJob", "train")["type"] == "Succeeded"
+            assert set(namespace_jobs.pods()) == {"train-worker-0", "train-worker-1"}
         name = "windlass_operator_jobs_succeeded_total"
-        for each in everywhere:
-            assert process.metric(name, namespace=each.namespace, kind="TFJob") == 1
+        for namespace_jobs in everywhere:
+            assert process.metric(name, namespace=namespace_jobs.namespace, kind="TFJob") == 1
 
 
 def _remove_all(jobs: Jobs) -> None:
@@ -154,12 +154,12 @@ def _is_going(jobs: Jobs, name: str) -> bool:
 
 def _there(jobs: Jobs, name: str) -> Object | None:
     try:
-        found: Object = jobs.connection.request("GET", DEFINITIONS.path(name=name))
+        definition: Object = jobs.connection.request("GET", DEFINITIONS.path(name=name))
     except KubernetesError as error:
         if error.status != 404:
             raise
         return None
-    return found
+    return definition
 
 
 def _version(jobs: Jobs, name: str) -> str:

@@ -27,8 +27,8 @@ def theirs(alone: Cluster, jobs: Jobs) -> Iterator[None]:
             _define(jobs, published_crds.definition(kind.kind.plural))
         yield
     finally:
-        for each in definitions():
-            _define(jobs, each)
+        for definition in definitions():
+            _define(jobs, definition)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", pytest.param("PyTorchJob", marks=pytest.mark.thorough)])

@@ -17,7 +17,14 @@ from on_kubernetes.fake_accelerators import accelerators
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trial_functions import double
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
+from on_kubernetes.runtime.trials import (
+    is_empty,
+    log_lines,
+    pods_of,
+    python,
+    replica_messages,
+    there,
+)
 from windlass.client.client import default_client
 from windlass.kube.capacity.nodes import GKE_POOL, GKE_TOPOLOGY, GKE_TPU, GPU, PRODUCT, TPU
 from windlass.runtimes.kubernetes.objects import names as pod_names
@@ -52,17 +59,18 @@ def test_pods_get_the_requested_accelerators_and_others_wait(
     two = there(namespace, accelerator="a100x2", volumes=gate.volumes)
     trial = python(HOLD, namespace, executor=two, replicas=2).submit()
     eventually(
-        lambda: [each.phase for each in trial.refresh().replicas] == ["Running"] * 2, "both run"
+        lambda: [replica.phase for replica in trial.refresh().replicas] == ["Running"] * 2,
+        "both run",
     )
     for pod in pods_of(namespace).values():
         assert pod.spec.node_name == node
         assert pod.spec.containers[0].resources.limits[GPU] == "2"
         assert MODEL in str(pod.spec.node_selector) + str(pod.spec.affinity)
-        assert GPU in [each.key for each in pod.spec.tolerations]
+        assert GPU in [toleration.key for toleration in pod.spec.tolerations]
 
     waiting = wl.run(backend="kubernetes", accelerator="a100x4", cpus=0.05)(double).submit(21)
     eventually(lambda: "4 GPUs free" in replica_messages(waiting), "it says what it waits for")
-    gate.tell("go")
+    gate.create("go")
     assert waiting.result(timeout=PATIENCE) == 42
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
@@ -71,13 +79,13 @@ def test_pods_get_the_requested_accelerators_and_others_wait(
 def test_a_missing_accelerator_is_refused_before_anything_is_created(
     node: str, namespace: Namespace
 ) -> None:
-    for asked, told in (
+    for accelerator, message in (
         ("h100", r"it has a100 \(4 on 1 machine\)"),
         ("a100x8", "the largest of this cluster has 4"),
         ("v5e-4", r"it has a100 \(4 on 1 machine\)"),
     ):
-        with pytest.raises(wl.ResourceError, match=told):
-            python("", namespace, executor=there(namespace, accelerator=asked)).submit()
+        with pytest.raises(wl.ResourceError, match=message):
+            python("", namespace, executor=there(namespace, accelerator=accelerator)).submit()
     assert is_empty(namespace)
     assert not list(default_client().list_trials())
 
@@ -114,19 +122,21 @@ def test_the_machines_of_a_tpu_find_each_other_and_are_exclusive(
         job = python(FORM, namespace, executor=executor, replicas=2)
         first = job.submit()
         both = ["worker 0 of 2 True", "worker 1 of 2 True"]
-        eventually(lambda: sorted(said(first)) == both, "they have found each other")
+        eventually(lambda: sorted(log_lines(first)) == both, "they have found each other")
         second = job.submit()
-        told = "The only machine is of a TPU that another job has."
-        eventually(lambda: told in replica_messages(second), "the reason of its wait is reported")
+        message = "The only machine is of a TPU that another job has."
+        eventually(
+            lambda: message in replica_messages(second), "the reason of its wait is reported"
+        )
         for pod in pods_of(namespace).values():
             is_first = pod.metadata.labels[pod_names.TRIAL] == str(first.id)
             assert pod.spec.node_name == (node if is_first else None)
             assert pod.spec.containers[0].resources.limits[TPU] == "4"
         first.ask_to_stop()
-        eventually(lambda: sorted(said(second)) == both, "then it is its turn")
+        eventually(lambda: sorted(log_lines(second)) == both, "then it is its turn")
         second.ask_to_stop()
-        for each in (first, second):
-            assert each.wait(timeout=PATIENCE).state == "SUCCEEDED", each.message
+        for trial in (first, second):
+            assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 

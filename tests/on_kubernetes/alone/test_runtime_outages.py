@@ -19,7 +19,7 @@ from on_kubernetes.runtime.counting_trials import (
     persisting,
     says_unreachable,
 )
-from on_kubernetes.runtime.trials import is_empty, pods_of, said
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
@@ -37,9 +37,9 @@ def test_trials_survive_an_outage_of_the_api_server_of_a_minute(
         eventually(lambda: says_unreachable(trial), "the reason for missing reports is reported")
         away_at = int(gate.read("steps-0-1"))
         # Meanwhile one ends, one dies, one continues.
-        gate.tell("go-1")
-        gate.tell("die-2-1")
-        eventually(lambda: gate.is_told("done-1-1") and gate.is_told("died-2-1"), "they end")
+        gate.create("go-1")
+        gate.create("die-2-1")
+        eventually(lambda: gate.exists("done-1-1") and gate.exists("died-2-1"), "they end")
 
         def has_worked_for_a_minute() -> bool:
             assert says_unreachable(trial), "it says so all the time, not now and then"
@@ -47,21 +47,21 @@ def test_trials_survive_an_outage_of_the_api_server_of_a_minute(
 
         eventually(has_worked_for_a_minute, "a minute's work is done", patience=4 * PATIENCE)
         assert trial.refresh().state == "RUNNING"
-        assert len(said(trial, index=0)) <= away_at + 1, "nothing can have come through"
+        assert len(log_lines(trial, index=0)) <= away_at + 1, "nothing can have come through"
     finally:
         server.start()
         server.wait()
     eventually(
-        lambda: gate.is_told("steps-2-2") and "cannot be reached" not in trial.refresh().message,
+        lambda: gate.exists("steps-2-2") and "cannot be reached" not in trial.refresh().message,
         "the one that died starts again, and all is seen",
     )
-    gate.tell("go-0")
-    gate.tell("go-2")
+    gate.create("go-0")
+    gate.create("go-2")
     trial.wait(timeout=2 * PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     assert trial.result() == int(gate.read("steps-0-1"))
     assert trial.restarts == 1
-    ends = [(each.index, each.attempt, each.exit_code) for each in trial.attempts]
+    ends = [(attempt.index, attempt.attempt, attempt.exit_code) for attempt in trial.attempts]
     assert ends == [(0, 1, 0), (1, 1, 0), (2, 1, 137), (2, 2, 0)]
     check_complete(trial, gate, ["0-1", "1-1", "2-1", "2-2"])
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
@@ -87,8 +87,8 @@ def test_an_expired_watch_restarts_and_misses_nothing(
         # continues.
         [gone] = [name for name in pods_of(namespace) if name.endswith("-main-1-1")]
         namespace.core.delete_namespaced_pod(gone, namespace.name, grace_period_seconds=0)
-        gate.tell("die-2-1")
-        eventually(lambda: gate.is_told("died-2-1"), "it dies")
+        gate.create("die-2-1")
+        eventually(lambda: gate.exists("died-2-1"), "it dies")
         # A restarted server does not know earlier events.
         server.stop()
         server.start()
@@ -97,12 +97,15 @@ def test_an_expired_watch_restarts_and_misses_nothing(
     finally:
         server.start()
         proxy.recover()
-    eventually(lambda: gate.is_told("steps-1-2") and gate.is_told("steps-2-2"), "both start again")
+    eventually(lambda: gate.exists("steps-1-2") and gate.exists("steps-2-2"), "both start again")
     for rank in range(REPLICAS):
-        gate.tell(f"go-{rank}")
+        gate.create(f"go-{rank}")
     trial.wait(timeout=2 * PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
-    ends = [(each.index, each.attempt, each.exit_code, each.reason) for each in trial.attempts]
+    ends = [
+        (attempt.index, attempt.attempt, attempt.exit_code, attempt.reason)
+        for attempt in trial.attempts
+    ]
     assert ends == [
         (0, 1, 0, ""),
         (1, 1, None, "Lost"),

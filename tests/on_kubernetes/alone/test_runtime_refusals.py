@@ -72,8 +72,8 @@ def is_nothing_made(namespace: Namespace) -> bool:
 def test_more_than_any_machine_has_is_refused_with_the_largest_machine(
     core: client.CoreV1Api, namespace: Namespace
 ) -> None:
-    has = [each.status.allocatable for each in core.list_node().items]
-    most = max(parse_quantity(each["cpu"]) for each in has)
+    has = [node.status.allocatable for node in core.list_node().items]
+    most = max(parse_quantity(resources["cpu"]) for resources in has)
     with pytest.raises(wl.ResourceError, match=f"the largest has {most:g} CPU"):
         python("", namespace, executor=there(namespace, cpus=most + 1)).submit()
     with pytest.raises(wl.ResourceError, match=r"memory='1\.0 PB' is more than any machine"):
@@ -81,9 +81,9 @@ def test_more_than_any_machine_has_is_refused_with_the_largest_machine(
     executor = there(namespace, accelerator="h100x8", cpus=most + 1, memory="1PB")
     with pytest.raises(wl.ResourceError) as refused:
         python("", namespace, executor=executor).submit()
-    told = str(refused.value)
-    assert told.startswith("2 problems:\n  - 'h100x8' is not available in this cluster"), told
-    assert f"\n  - cpus={most + 1:g} and memory='1.0 PB' are more than any machine" in told
+    message = str(refused.value)
+    assert message.startswith("2 problems:\n  - 'h100x8' is not available in this cluster"), message
+    assert f"\n  - cpus={most + 1:g} and memory='1.0 PB' are more than any machine" in message
     assert is_nothing_made(namespace)
 
 
@@ -103,7 +103,7 @@ def test_a_selection_of_machines_disables_the_size_check(namespace: Namespace) -
 def test_machines_on_demand_disable_the_size_check(
     alone: Cluster, core: client.CoreV1Api, namespace: Namespace
 ) -> None:
-    [node] = [each.metadata.name for each in core.list_node().items]
+    [node] = [node.metadata.name for node in core.list_node().items]
     core.patch_node(node, {"metadata": {"labels": {"karpenter.sh/nodepool": "default"}}})
     try:
         waits(namespace, there(namespace, cpus=5000))
@@ -141,7 +141,7 @@ def test_an_unknown_queue_is_refused_with_the_known_ones(
     log_in_with_few_rights(alone, namespace.name, tmp_path)
     trial = python("print('in')", namespace, executor=wrong).submit()
     eventually(
-        lambda: "team-b" in [_queue_of(each) for each in pods_of(namespace).values()], "it is taken"
+        lambda: "team-b" in [_queue_of(pod) for pod in pods_of(namespace).values()], "it is taken"
     )
     trial.wait(timeout=PATIENCE)
 

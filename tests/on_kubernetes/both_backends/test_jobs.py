@@ -55,11 +55,11 @@ def test_an_experiment_has_added_trials_and_those_of_its_generator(backend: Back
 
 @pytest.mark.thorough
 def test_a_search_runs_its_trials_and_finds_the_best(backend: Backend) -> None:
-    found = wl.create_experiment("search").search(
+    search_result = wl.create_experiment("search").search(
         backend.run(fall_off), space={"x": wl.choice(1, 2, 3)}, metric="loss", method="grid"
     )
-    assert (found.best_params, found.best_value) == ({"x": 2}, 0.0)
-    assert found.counts == {"complete": 3}
+    assert (search_result.best_params, search_result.best_value) == ({"x": 2}, 0.0)
+    assert search_result.counts == {"complete": 3}
 
 
 def test_the_replicas_of_every_framework_have_the_addresses_of_the_others(backend: Backend) -> None:
@@ -70,17 +70,19 @@ def test_the_replicas_of_every_framework_have_the_addresses_of_the_others(backen
         "jax": wl.JobGroup(worker=staying(backend, replicas=2), framework="jax"),
     }
     trials = {name: group.submit() for name, group in groups.items()}
-    found = {}
+    environments_by_trial = {}
     for name, trial in trials.items():
         eventually(lambda trial=trial: len(environments(trial)) == 2, f"those of {name} run")
-        found[name] = sorted(environments(trial), key=lambda each: each["WINDLASS_ROLE"])
-        found[name].sort(key=lambda each: each["WINDLASS_INDEX"])
+        environments_by_trial[name] = sorted(
+            environments(trial), key=lambda environment: environment["WINDLASS_ROLE"]
+        )
+        environments_by_trial[name].sort(key=lambda environment: environment["WINDLASS_INDEX"])
         trial.ask_to_stop()
     wait_all(trials.values())
     assert {trial.state for trial in trials.values()} == {"SUCCEEDED"}
 
     for name, trial in trials.items():
-        first, second = found[name]
+        first, second = environments_by_trial[name]
         assert first["WINDLASS_HOSTS"] == second["WINDLASS_HOSTS"]
         if backend.namespace:
             assert "KUBECONFIG" not in first, "variables of this machine stay here"
@@ -90,24 +92,24 @@ def test_the_replicas_of_every_framework_have_the_addresses_of_the_others(backen
             assert host.startswith(f"wl-{trial.id}-" if backend.namespace else "127.0.0.1"), host
         assert len(set(_addresses(first))) == 2, "each has its own"
 
-    chief, ps = found["tensorflow"]
-    for each, role in ((chief, "chief"), (ps, "ps")):
-        config = json.loads(each["TF_CONFIG"])
-        assert config["cluster"] == json.loads(each["WINDLASS_HOSTS"])
+    chief, ps = environments_by_trial["tensorflow"]
+    for values, role in ((chief, "chief"), (ps, "ps")):
+        config = json.loads(values["TF_CONFIG"])
+        assert config["cluster"] == json.loads(values["WINDLASS_HOSTS"])
         assert config["task"] == {"type": role, "index": 0}
-    assert [each.get("WINDLASS_RANK") for each in (chief, ps)] == ["0", None]
+    assert [environment.get("WINDLASS_RANK") for environment in (chief, ps)] == ["0", None]
 
-    master, worker = found["torch"]
+    master, worker = environments_by_trial["torch"]
     [at] = json.loads(master["WINDLASS_HOSTS"])["master"]
-    for rank, each in enumerate((master, worker)):
-        assert f"{each['MASTER_ADDR']}:{each['MASTER_PORT']}" == at
-        assert (each["RANK"], each["WORLD_SIZE"]) == (str(rank), "2")
+    for rank, values in enumerate((master, worker)):
+        assert f"{values['MASTER_ADDR']}:{values['MASTER_PORT']}" == at
+        assert (values["RANK"], values["WORLD_SIZE"]) == (str(rank), "2")
 
-    at = json.loads(found["jax"][0]["WINDLASS_HOSTS"])["worker"][0]
-    for rank, each in enumerate(found["jax"]):
-        assert each["JAX_COORDINATOR_ADDRESS"] == at
-        assert f"{each['COORDINATOR_ADDRESS']}:{each['COORDINATOR_PORT']}" == at
-        assert (each["PROCESS_ID"], each["NUM_PROCESSES"]) == (str(rank), "2")
+    at = json.loads(environments_by_trial["jax"][0]["WINDLASS_HOSTS"])["worker"][0]
+    for rank, values in enumerate(environments_by_trial["jax"]):
+        assert values["JAX_COORDINATOR_ADDRESS"] == at
+        assert f"{values['COORDINATOR_ADDRESS']}:{values['COORDINATOR_PORT']}" == at
+        assert (values["PROCESS_ID"], values["NUM_PROCESSES"]) == (str(rank), "2")
 
 
 def _addresses(environment: dict[str, str]) -> list[str]:
@@ -119,12 +121,20 @@ def test_a_job_shrinks_and_grows_without_affecting_the_remaining_replicas(backen
     trial = wl.JobGroup(worker=staying(backend, replicas=2)).submit()
 
     def running() -> set[str]:
-        found = trial.refresh().replicas
-        return {f"{each.name}.{each.attempt}" for each in found if each.phase == "Running"}
+        replicas = trial.refresh().replicas
+        return {
+            f"{replica.name}.{replica.attempt}"
+            for replica in replicas
+            if replica.phase == "Running"
+        }
 
     def ended() -> set[str]:
-        found = trial.refresh().attempts
-        return {f"{each.role}-{each.index}.{each.attempt}" for each in found if each.ended}
+        attempts = trial.refresh().attempts
+        return {
+            f"{attempt.role}-{attempt.index}.{attempt.attempt}"
+            for attempt in attempts
+            if attempt.ended
+        }
 
     eventually(lambda: len(environments(trial)) == 2, "both run")
     trial.scale(worker=1)

@@ -54,8 +54,13 @@ def test_a_killed_trial_resumes_from_its_checkpoint(backend: Backend) -> None:
     trial = backend.run(go_on, retries=1).submit(4)
     assert trial.result(timeout=PATIENCE) == 2
     assert list(trial.logs()) == ["from 0", "from 2"]
-    assert [each.exit_code for each in trial.refresh().attempts] == [137, 0]
-    assert [each.step for each in trial.list_checkpoints(sort_by="step")] == [0, 1, 2, 3]
+    assert [attempt.exit_code for attempt in trial.refresh().attempts] == [137, 0]
+    assert [checkpoint.step for checkpoint in trial.list_checkpoints(sort_by="step")] == [
+        0,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_deadline_ends_the_trial(backend: Backend) -> None:
@@ -94,11 +99,11 @@ def test_a_suspended_trial_stops_and_starts_again(backend: Backend) -> None:
 def test_replicas_know_their_identity(backend: Backend) -> None:
     trial = backend.run(whoami, replicas=2).submit()
     assert trial.result(timeout=PATIENCE) == (0, 2, trial.id, "whoami main-0")
-    told = [
-        (each.role, each.index, each.phase, each.attempt, each.exit_code)
-        for each in trial.refresh().replicas
+    replicas = [
+        (replica.role, replica.index, replica.phase, replica.attempt, replica.exit_code)
+        for replica in trial.refresh().replicas
     ]
-    assert told == [("main", 0, "Succeeded", 1, 0), ("main", 1, "Succeeded", 1, 0)]
+    assert replicas == [("main", 0, "Succeeded", 1, 0), ("main", 1, "Succeeded", 1, 0)]
 
 
 @pytest.mark.thorough
@@ -125,9 +130,9 @@ def test_secrets_and_variables_reach_only_the_program(
 ) -> None:
     value = "s3cret-" + secrets.token_hex(8)
     trial = backend.run(confide, secrets={"TOKEN": value}, env={"MOOD": "fine"}).submit()
-    told = ["halves: ***", "the token is ***", "to stderr ***"]
-    eventually(lambda: sorted(trial.logs()) == told, "it has said all")
-    assert value not in _told(backend), "nobody who may look into the cluster sees it"
+    masked_lines = ["halves: ***", "the token is ***", "to stderr ***"]
+    eventually(lambda: sorted(trial.logs()) == masked_lines, "it has said all")
+    assert value not in _object_texts(backend), "nobody who may look into the cluster sees it"
     trial.ask_to_stop("enough")
     assert trial.result(timeout=PATIENCE) == (len(value), "fine")
     assert (trial.refresh().state, trial.asked_to_stop) == ("SUCCEEDED", "enough")
@@ -136,13 +141,13 @@ def test_secrets_and_variables_reach_only_the_program(
     eventually(lambda: not traces(backend.home, value), "nothing here has it")
 
 
-def _told(backend: Backend) -> str:
+def _object_texts(backend: Backend) -> str:
     """All readable data of the objects of trials in the cluster, with their Secrets."""
-    told = ""
-    for each in backend.objects():
-        held = getattr(each, "data", None) or {}
-        told += f"{each} {[base64.b64decode(text) for text in held.values()]}"
-    return told
+    message = ""
+    for item in backend.objects():
+        held = getattr(item, "data", None) or {}
+        message += f"{item} {[base64.b64decode(text) for text in held.values()]}"
+    return message
 
 
 MODELS = """
@@ -183,8 +188,8 @@ def test_values_and_errors_have_the_classes_of_the_project(
     project.write("units.txt", "metres")
     done = project.python("build.py", env={"OPTIONS": json.dumps(backend.options)})
     assert done.returncode == 1, done.stderr
-    said = [line for line in done.stdout.splitlines() if not line.startswith("building")]
-    assert said == ["True 1 3", "True ('at most 1', 2)"], done.stderr
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("building")]
+    assert lines == ["True 1 3", "True ('at most 1', 2)"], done.stderr
     assert "building 2 metres" in done.stdout, "what the call waits for is shown"
     assert done.stderr.rstrip().endswith("models.TooLarge: ('at most 1', 2)")
     assert 'raise models.TooLarge("at most 1", size)' in done.stderr
@@ -197,11 +202,11 @@ def test_parts_are_one_checkpoint_and_only_the_newest_are_kept(
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     kept = list(trial.list_checkpoints(sort_by="step"))
-    assert [(each.step, each.shards) for each in kept] == [(2, 2), (3, 2)]
+    assert [(checkpoint.step, checkpoint.shards) for checkpoint in kept] == [(2, 2), (3, 2)]
     assert kept[0].list_files() == ["shard-0", "shard-1"]
     folder = kept[0].download(tmp_path / "saved")
     assert (folder / "shard-1").read_text() == "1 at 2"
-    left = [(each.index, each.name) for each in trial.list_artifacts()]
+    left = [(artifact.index, artifact.name) for artifact in trial.list_artifacts()]
     assert sorted(left) == [
         (0, "notes.txt"), (0, "tensorboard/events.out.tfevents.1"),
         (1, "notes.txt"), (1, "tensorboard/events.out.tfevents.1"),

@@ -23,9 +23,9 @@ def main() -> int:
     for name, what in {"start": "start one part", "stop": "stop one", "kill": "kill one"}.items():
         single = commands.add_parser(name, help=what)
         single.add_argument("part", choices=[part.name for part in parts()])
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     try:
-        return _do(given.command, getattr(given, "part", ""))
+        return _do(options.command, getattr(options, "part", ""))
     except (ClusterError, NeverHappenedError) as error:
         print(error, file=sys.stderr)
         return 1

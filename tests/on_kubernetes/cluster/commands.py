@@ -17,7 +17,7 @@ def run(
     *command: str | Path,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    given: str | None = None,
+    stdin: str | None = None,
 ) -> str:
     """Run a command and return its output.
 
@@ -25,18 +25,18 @@ def run(
     'hello\\n'
     """
     done = subprocess.run(
-        [str(each) for each in command],
+        [str(word) for word in command],
         cwd=cwd,
         env={**os.environ, **(env or {})},
-        input=given,
-        stdin=subprocess.DEVNULL if given is None else None,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise ClusterError(f"`{shlex.join(str(each) for each in command)}` failed:\n{said}")
+        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise ClusterError(f"`{shlex.join(str(word) for word in command)}` failed:\n{output}")
     return done.stdout
 
 
@@ -46,7 +46,7 @@ def run_logged(
     """Run a long command and write its output to a file."""
     with log.open("ab") as file:
         done = subprocess.run(
-            [str(each) for each in command],
+            [str(word) for word in command],
             cwd=cwd,
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,

@@ -70,7 +70,7 @@ def _make_authority() -> None:
     names += [f"kubernetes.default.svc.{DOMAIN}", "localhost"]
     addresses = [API_SERVICE_ADDRESS, NODE_ADDRESS, "127.0.0.1"]
     extensions = KEYS / "server.extensions"
-    alternatives = [f"DNS:{name}" for name in names] + [f"IP:{each}" for each in addresses]
+    alternatives = [f"DNS:{name}" for name in names] + [f"IP:{address}" for address in addresses]
     extensions.write_text(f"subjectAltName={','.join(alternatives)}\n")
     request = run(
         "openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=kube-apiserver",
@@ -78,7 +78,7 @@ def _make_authority() -> None:
     )  # fmt: skip
     run(
         "openssl", "x509", "-req", "-days", "3650", "-CA", AUTHORITY, "-CAkey", authority_key,
-        "-CAcreateserial", "-extfile", extensions, "-out", KEYS / "server.crt", given=request,
+        "-CAcreateserial", "-extfile", extensions, "-out", KEYS / "server.crt", stdin=request,
     )  # fmt: skip
     run("openssl", "genrsa", "-out", KEYS / "accounts.key", "2048")
     public = ("-pubout", "-out", KEYS / "accounts.pub")

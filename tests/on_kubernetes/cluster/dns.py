@@ -31,23 +31,23 @@ class ClusterNames:
         if not is_in_cluster(name):
             return self._ask_elsewhere(request, handler.protocol)
         answer = request.reply()
-        found = addresses_of(name, self._services.objects, self._endpoints.objects)
-        if found is None:
+        addresses = addresses_of(name, self._services.objects, self._endpoints.objects)
+        if addresses is None:
             answer.header.rcode = RCODE.NXDOMAIN
         elif request.q.qtype in (QTYPE.A, QTYPE.ANY):
-            for address in found:
+            for address in addresses:
                 answer.add_answer(RR(request.q.qname, QTYPE.A, rdata=A(address), ttl=1))
         return answer
 
     def _ask_elsewhere(self, request: DNSRecord, protocol: str) -> DNSRecord:
         for server in self._upstream:
             try:
-                said = DNSRecord.parse(request.send(server, timeout=_UPSTREAM_PATIENCE))
-                if said.header.tc and protocol == "tcp":
-                    said = DNSRecord.parse(
+                reply = DNSRecord.parse(request.send(server, timeout=_UPSTREAM_PATIENCE))
+                if reply.header.tc and protocol == "tcp":
+                    reply = DNSRecord.parse(
                         request.send(server, tcp=True, timeout=_UPSTREAM_PATIENCE)
                     )
-                return said
+                return reply
             except OSError:
                 continue
         answer = request.reply()
@@ -60,11 +60,11 @@ def main() -> None:
     options.add_argument("--kubeconfig", type=Path, required=True)
     options.add_argument("--address", required=True)
     options.add_argument("--upstream", action="append", default=[])
-    given = options.parse_args()
-    names = ClusterNames(given.kubeconfig, given.upstream)
+    arguments = options.parse_args()
+    names = ClusterNames(arguments.kubeconfig, arguments.upstream)
     for over_tcp in (True, False):
         logger = DNSLogger(log="error")
-        DNSServer(names, given.address, port=53, tcp=over_tcp, logger=logger).start_thread()
+        DNSServer(names, arguments.address, port=53, tcp=over_tcp, logger=logger).start_thread()
     threading.Event().wait()
 
 

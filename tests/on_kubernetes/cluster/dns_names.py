@@ -38,9 +38,9 @@ def addresses_of(name: str, services: Objects, endpoints: Objects) -> list[str] 
     ready = list(_ready_addresses(endpoints.get(key)))
     if hostname is None:
         is_headless = cluster_address in ("", "None")
-        return [each["ip"] for each in ready] if is_headless else [cluster_address]
+        return [address["ip"] for address in ready] if is_headless else [cluster_address]
     # A pod without a host name is named by its address.
-    named = [each["ip"] for each in ready if _hostname(each) == hostname]
+    named = [address["ip"] for address in ready if _hostname(address) == hostname]
     return named or None
 
 

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from on_kubernetes.cluster.build import PAUSE
+from on_kubernetes.cluster.builds.kubernetes import PAUSE
 from on_kubernetes.cluster.commands import ClusterError, run
 from on_kubernetes.cluster.locations import LOGS, NAME, SOCKET, STATE
 from on_kubernetes.cluster.wait import NeverHappenedError, end_process, wait_until
@@ -92,11 +92,11 @@ def make() -> int:
     try:
         wait_until(is_open, "namespaces are made")
     except NeverHappenedError:
-        said = (LOGS / "enclosure.log").read_text().strip()
-        raise ClusterError(f"No namespaces for the cluster could be made:\n{said}") from None
-    found = holder()
-    assert found is not None
-    return found
+        log_text = (LOGS / "enclosure.log").read_text().strip()
+        raise ClusterError(f"No namespaces for the cluster could be made:\n{log_text}") from None
+    pid = holder()
+    assert pid is not None
+    return pid
 
 
 def unmake() -> None:
@@ -114,9 +114,9 @@ def unmake() -> None:
             pass  # it was never created, or other containers use it
 
 
-def run_inside(*command: str | Path, given: str | None = None) -> str:
+def run_inside(*command: str | Path, stdin: str | None = None) -> str:
     """Run a command in the namespaces and return its output."""
-    return run(*_entering(), *command, given=given)
+    return run(*_entering(), *command, stdin=stdin)
 
 
 def spawn_inside(

@@ -70,15 +70,15 @@ def disconnect() -> None:
 
 def mtu() -> int:
     """The largest packet size of the machine's route to the outside."""
-    found = re.search(r"\bdev (\S+)", run("ip", "route", "show", "default"))
-    return int(Path(f"/sys/class/net/{found[1]}/mtu").read_text()) if found else 1500
+    match = re.search(r"\bdev (\S+)", run("ip", "route", "show", "default"))
+    return int(Path(f"/sys/class/net/{match[1]}/mtu").read_text()) if match else 1500
 
 
 def name_servers() -> list[str]:
     """The name servers of the machine that the cluster can reach."""
     for path in ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
         if Path(path).exists():
-            found = re.findall(r"(?m)^nameserver\s+([\d.]+)\s*$", Path(path).read_text())
-            if reachable := [each for each in found if not each.startswith("127.")]:
+            matches = re.findall(r"(?m)^nameserver\s+([\d.]+)\s*$", Path(path).read_text())
+            if reachable := [match for match in matches if not match.startswith("127.")]:
                 return reachable
     return []

@@ -38,8 +38,8 @@ class Watched(threading.Thread):
         """Return the response of the API server."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(self._server + path, data, headers, method=method)
-        return urllib.request.urlopen(asked, context=self._tls, timeout=630)
+        request = urllib.request.Request(self._server + path, data, headers, method=method)
+        return urllib.request.urlopen(request, context=self._tls, timeout=630)
 
     def run(self) -> None:
         while True:
@@ -53,9 +53,9 @@ class Watched(threading.Thread):
         """List all objects and return their resource version."""
         with self._get("") as answer:
             listed = json.load(answer)
-        self.objects = {_key(each): each for each in listed["items"]}
-        for each in listed["items"]:
-            self.on_change(each)
+        self.objects = {_key(item): item for item in listed["items"]}
+        for element in listed["items"]:
+            self.on_change(element)
         return str(listed["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> None:

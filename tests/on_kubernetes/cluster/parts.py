@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from on_kubernetes.cluster import enclosure, settings
-from on_kubernetes.cluster.build import BINARIES
+from on_kubernetes.cluster.builds.kubernetes import BINARIES
 from on_kubernetes.cluster.commands import ClusterError
 from on_kubernetes.cluster.credentials import AUTHORITY, TOKENS, kubeconfig_of
 from on_kubernetes.cluster.locations import (
@@ -79,8 +79,8 @@ def part_named(name: str) -> Part:
     for part in parts():
         if part.name == name:
             return part
-    known = ", ".join(each.name for each in parts())
-    raise ClusterError(f"The cluster has no part {name!r}. It has: {known}.")
+    names = ", ".join(part.name for part in parts())
+    raise ClusterError(f"The cluster has no part {name!r}. It has: {names}.")
 
 
 def parts() -> tuple[Part, ...]:
@@ -166,7 +166,7 @@ def _scheduler() -> Part:
 
 
 def _dns() -> Part:
-    upstream = tuple(f"--upstream={each}" for each in name_servers())
+    upstream = tuple(f"--upstream={server}" for server in name_servers())
     command = (
         sys.executable, "-m", "on_kubernetes.cluster.dns",
         f"--kubeconfig={kubeconfig_of('dns')}", f"--address={NODE_ADDRESS}", *upstream,

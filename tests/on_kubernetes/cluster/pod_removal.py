@@ -33,7 +33,7 @@ def has_ended(pod: dict[str, Any]) -> bool:
     return (
         "deletionTimestamp" in pod["metadata"]
         and bool(containers)
-        and all("terminated" in (each.get("state") or {}) for each in containers)
+        and all("terminated" in (container.get("state") or {}) for container in containers)
     )
 
 

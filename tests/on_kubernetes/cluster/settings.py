@@ -34,7 +34,7 @@ def write_settings() -> None:
     CONTAINERD.write_text(_containerd())
     KUBELET.write_text(json.dumps(_kubelet()))
     PROXY.write_text(json.dumps(_proxy()))
-    RESOLVER.write_text("".join(f"nameserver {each}\n" for each in network.name_servers()))
+    RESOLVER.write_text("".join(f"nameserver {server}\n" for server in network.name_servers()))
 
 
 def _containerd() -> str:

@@ -70,8 +70,8 @@ def _call(method: str, path: str, body: dict[str, Any] | None = None) -> dict[st
     tls = ssl.create_default_context(cafile=str(AUTHORITY))
     try:
         with urllib.request.urlopen(request, context=tls, timeout=30) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            record: dict[str, Any] = json.load(answer)
+            return record
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from on_kubernetes.cluster import debian, enclosure, network
-from on_kubernetes.cluster.build import build
+from on_kubernetes.cluster import enclosure, network
+from on_kubernetes.cluster.builds import debian
+from on_kubernetes.cluster.builds.images import IMAGES, make_images
+from on_kubernetes.cluster.builds.kubernetes import build
 from on_kubernetes.cluster.credentials import make_credentials
-from on_kubernetes.cluster.images import IMAGES, make_images
 from on_kubernetes.cluster.locations import KUBECONFIG, SOCKET
 from on_kubernetes.cluster.lock import locked
 from on_kubernetes.cluster.parts import is_api_ready, part_named, parts

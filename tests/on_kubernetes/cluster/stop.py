@@ -30,6 +30,6 @@ def take_down() -> None:
 
 def _remove_state() -> None:
     mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    if below := [each for each in mounted if Path(each).is_relative_to(STATE)]:
+    if below := [mount for mount in mounted if Path(mount).is_relative_to(STATE)]:
         raise ClusterError(f"Not removed, since something is mounted there: {', '.join(below)}")
     shutil.rmtree(STATE, ignore_errors=False)

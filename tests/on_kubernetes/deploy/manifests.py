@@ -19,8 +19,8 @@ NAMED = "image: windlass:latest"
 
 _RBAC = "rbac.authorization.k8s.io"
 _KINDS = {
-    each.name: each
-    for each in (
+    kind.name: kind
+    for kind in (
         Kind("", "v1", "namespaces", "Namespace"),
         Kind("", "v1", "serviceaccounts", "ServiceAccount"),
         Kind("", "v1", "services", "Service"),
@@ -75,7 +75,7 @@ def remove(connection: Connection, things: Sequence[Object], namespace: str = ""
                 raise
     for thing in things:
         if thing["kind"] == "Namespace":
-            eventually(lambda each=thing: is_gone(connection, each), f"{thing['kind']} is gone")
+            eventually(lambda thing=thing: is_gone(connection, thing), f"{thing['kind']} is gone")
 
 
 def wait_available(connection: Connection, namespace: str, name: str, number: int) -> None:
@@ -88,17 +88,17 @@ def wait_available(connection: Connection, namespace: str, name: str, number: in
     try:
         eventually(is_available, f"{name} is available", patience=240)
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{_said(connection, namespace, name)}") from None
+        raise AssertionError(f"{error}\n{_status_and_log(connection, namespace, name)}") from None
 
 
 def pods_of(connection: Connection, namespace: str, name: str) -> list[Object]:
     """The pods of a deployment that are not being deleted."""
-    found = connection.request("GET", PODS.path(namespace))["items"]
+    pods = connection.request("GET", PODS.path(namespace))["items"]
     return [
-        each
-        for each in found
-        if labels_of(each).get("app.kubernetes.io/name") == name
-        and "deletionTimestamp" not in each["metadata"]
+        pod
+        for pod in pods
+        if labels_of(pod).get("app.kubernetes.io/name") == name
+        and "deletionTimestamp" not in pod["metadata"]
     ]
 
 
@@ -114,15 +114,15 @@ def _is_ready(pod: Object) -> bool:
     )
 
 
-def _said(connection: Connection, namespace: str, name: str) -> str:
-    told: list[Any] = []
+def _status_and_log(connection: Connection, namespace: str, name: str) -> str:
+    statuses: list[Any] = []
     for pod in pods_of(connection, namespace, name):
-        told.append(pod["status"])
+        statuses.append(pod["status"])
         try:
-            told.append(logs_of(connection, namespace, pod["metadata"]["name"]))
+            statuses.append(logs_of(connection, namespace, pod["metadata"]["name"]))
         except KubernetesError as error:
-            told.append(error)
-    return "\n".join(map(str, told))
+            statuses.append(error)
+    return "\n".join(map(str, statuses))
 
 
 def _path(thing: Object, namespace: str) -> str:

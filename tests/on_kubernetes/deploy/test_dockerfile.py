@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from on_kubernetes.cluster.dockerfile import DOCKERFILE, PROJECT, Stage, stages
-from on_kubernetes.cluster.images import PACKAGES
+from on_kubernetes.cluster.builds.dockerfile import DOCKERFILE, PROJECT, Stage, stages
+from on_kubernetes.cluster.builds.images import PACKAGES
 from on_kubernetes.deploy.manifests import DEPLOY, NAMED
 from windlass.authoring.checks.toml_lines import loads
 
@@ -25,12 +25,12 @@ def windlass() -> Stage:
 
 def copied(stage: Stage) -> list[tuple[str, str]]:
     """The copied files, with their targets."""
-    found = []
+    names = []
     for word, rest in stage.steps:
         if word == "COPY":
             *sources, target = shlex.split(rest)
-            found += [(source, target) for source in sources]
-    return found
+            names += [(source, target) for source in sources]
+    return names
 
 
 def test_images_do_not_run_as_root_and_have_a_command(worker: Stage, windlass: Stage) -> None:
@@ -68,8 +68,8 @@ def test_the_manifests_name_the_built_image() -> None:
         text = (DEPLOY / manifest).read_text()
         assert text.count(NAMED) == 1
         # The instructions for users replace only this name.
-        told = re.search(r"sed 's\|(.+?)\|(.+?)\|'", text)
-        assert told is not None
-        other = text.replace(told[1], told[2])
+        match = re.search(r"sed 's\|(.+?)\|(.+?)\|'", text)
+        assert match is not None
+        other = text.replace(match[1], match[2])
         images = re.findall(r"^\s+(?:- )?image: (\S+)", other, re.MULTILINE)
         assert images == ["registry.lab.example/windlass:latest"]

@@ -88,9 +88,9 @@ def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
         "run", "--backend", "kubernetes", "--container-image", own_cluster.image, "--cpus", "0.1",
     )  # fmt: skip
     with Forwarded(own_cluster, namespace.name, pod, 8080) as way:
-        told = windlass(way.url, *words, "train.py").splitlines()
-        assert "in a pod: True" in told
-        assert DIALLED in told, "it asks the server where that is"
+        lines = windlass(way.url, *words, "train.py").splitlines()
+        assert "in a pod: True" in lines
+        assert DIALLED in lines, "it asks the server where that is"
         assert "SUCCEEDED" in windlass(way.url, "ls")
         assert "0.5" in windlass(way.url, "metrics", "1", "loss")
         eventually(lambda: is_empty(namespace), "nothing is left of it")
@@ -112,9 +112,9 @@ def test_a_trial_submitted_to_a_server_in_a_cluster_runs_in_a_pod(
         eventually(lambda: windlass(way.url, "ls").count("SUCCEEDED") == 2, "it has ended well")
         eventually(lambda: is_empty(namespace), "nothing is left of it")
     assert _inside(namespace, pod, "id", "-u").strip() == "1000"
-    said = _log(namespace, pod)
-    assert "may not" not in said
-    assert "Traceback" not in said
+    log = _log(namespace, pod)
+    assert "may not" not in log
+    assert "Traceback" not in log
 
 
 def _pod(connection: Connection, namespace: Namespace) -> str:

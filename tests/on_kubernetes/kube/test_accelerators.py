@@ -13,7 +13,14 @@ from harness import PATIENCE, eventually
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.fake_accelerators import accelerators
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.trials import pods_of, python, replica_messages, restart, said, there
+from on_kubernetes.runtime.trials import (
+    log_lines,
+    pods_of,
+    python,
+    replica_messages,
+    restart,
+    there,
+)
 from windlass.kube.api.connection import Connection
 from windlass.kube.capacity.list_nodes import list_nodes
 from windlass.kube.capacity.nodes import (
@@ -60,16 +67,16 @@ def test_a_pod_with_an_accelerator_runs_on_a_machine_that_has_it(
     with accelerators(core, {GPU: 4}, labels) as node:
         for nodes in (list_nodes(connection), None):
             name = "seen" if nodes is not None else "unseen"
-            given = placement(A100X2, 1, nodes)
+            placed = placement(A100X2, 1, nodes)
             spec: dict[str, Any] = {
-                "nodeSelector": given.node_selector,
-                "tolerations": [*given.tolerations],
+                "nodeSelector": placed.node_selector,
+                "tolerations": [*placed.tolerations],
             }
-            if given.node_terms:
-                terms = {"nodeSelectorTerms": [*given.node_terms]}
+            if placed.node_terms:
+                terms = {"nodeSelectorTerms": [*placed.node_terms]}
                 required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
                 spec["affinity"] = {"nodeAffinity": required}
-            namespace.python(name, "print(1)", resources=given.resources, **spec)
+            namespace.python(name, "print(1)", resources=placed.resources, **spec)
             eventually(lambda name=name: _node_of(core, namespace, name) == node, f"{name} placed")
 
 
@@ -88,8 +95,8 @@ def test_a_tpu_is_found_by_its_grid(connection: Connection, core: client.CoreV1A
     labels = {GKE_TPU: "tpu-v5-lite-podslice", GKE_TOPOLOGY: "2x4"}
     with accelerators(core, {TPU: 8}, labels):
         nodes = list_nodes(connection)
-        given = placement(Accelerator(kind="v5e", count=8), 1, nodes)
-        assert (given.node_selector, given.resources) == (labels, {TPU: "8"})
+        placed = placement(Accelerator(kind="v5e", count=8), 1, nodes)
+        assert (placed.node_selector, placed.resources) == (labels, {TPU: "8"})
         with pytest.raises(wl.ResourceError, match=r"it has v5e-8 \(8 on 1 machine\)"):
             placement(Accelerator(kind="v5e", count=16), 4, nodes)
 
@@ -106,7 +113,7 @@ def test_an_attempt_waits_for_another_machine_after_its_machine_is_gone(
         executor = there(namespace, accelerator="a100x2")
         job = python(STAY, namespace, executor=executor, restart_policy="ExitCode")
         trial = job.submit()
-        eventually(lambda: said(trial) == ["begun"], "it runs")
+        eventually(lambda: log_lines(trial) == ["begun"], "it runs")
     [first] = pods_of(namespace)
     # A new server, which has seen no machine, but has the records of the previous one.
     restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
@@ -115,11 +122,11 @@ def test_an_attempt_waits_for_another_machine_after_its_machine_is_gone(
     with pytest.raises(wl.ResourceError, match="'a100x2' is not available in this cluster"):
         job.submit()
     with accelerators(core, {GPU: 4}, labels):
-        eventually(lambda: said(trial)[-2:] == ["begun", "begun"], "it runs again")
+        eventually(lambda: log_lines(trial)[-2:] == ["begun", "begun"], "it runs again")
         trial.ask_to_stop()
-        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", said(trial)
+        assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", log_lines(trial)
 
 
 def _node_of(core: client.CoreV1Api, namespace: Namespace, name: str) -> str | None:
-    found: str | None = core.read_namespaced_pod(name, namespace.name).spec.node_name
-    return found
+    node_name: str | None = core.read_namespaced_pod(name, namespace.name).spec.node_name
+    return node_name

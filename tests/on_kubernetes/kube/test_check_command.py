@@ -43,28 +43,28 @@ def windlass(*words: str, config: Path | None = None) -> subprocess.CompletedPro
 
 def findings(*words: str, config: Path | None = None) -> dict[str, dict[str, str]]:
     """The last finding of each check."""
-    said = json.loads(windlass(*words, "--json", config=config).stdout)
-    return {each["check"]: each for each in said}
+    reported = json.loads(windlass(*words, "--json", config=config).stdout)
+    return {finding["check"]: finding for finding in reported}
 
 
 def test_a_running_server_is_checked_and_a_shell_with_another_cluster_is_reported(
     cluster: Cluster, namespace: Namespace, home: Path, tmp_path: Path
 ) -> None:
     meant = kubeconfig_for(cluster, namespace.name, tmp_path)
-    found = findings("kubernetes", "check", config=meant)
-    assert "asked" not in found, "none runs: this shell's own is what a server would have"
-    assert found["namespace"]["text"] == namespace.name
+    by_check = findings("kubernetes", "check", config=meant)
+    assert "asked" not in by_check, "none runs: this shell's own is what a server would have"
+    assert by_check["namespace"]["text"] == namespace.name
 
     assert windlass("server", "start", config=meant).returncode == 0
-    found = findings("kubernetes", "check", config=meant)
-    assert "asked" in found and "this shell" not in found, found
-    assert found["namespace"]["text"] == namespace.name
+    by_check = findings("kubernetes", "check", config=meant)
+    assert "asked" in by_check and "this shell" not in by_check, by_check
+    assert by_check["namespace"]["text"] == namespace.name
 
     other = findings("kubernetes", "check", config=cluster.kubeconfig)
     assert other["namespace"]["text"] == namespace.name, "that is where jobs go"
     assert other["this shell"]["level"] == "warning"
     assert (
-        f"Jobs run on the cluster of the server: {found['cluster']['text'].split()[0]}"
+        f"Jobs run on the cluster of the server: {by_check['cluster']['text'].split()[0]}"
         in (other["this shell"]["text"])
     )
     assert "windlass server stop" in other["this shell"]["remedy"]
@@ -109,11 +109,15 @@ def test_one_command_grants_all_missing_permissions(
     few = connect(config_file=str(config))
     eventually(lambda: len(missing_permissions(few, namespace.name)) == 3, "the role is in force")
 
-    said = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
-    wrong = [each for each in said if each["check"] == "right" and each["level"] == "error"]
+    reported = json.loads(windlass("kubernetes", "check", "--json", config=config).stdout)
+    wrong = [
+        finding
+        for finding in reported
+        if finding["check"] == "right" and finding["level"] == "error"
+    ]
     assert len(wrong) == 2
-    assert [each["remedy"] for each in wrong] == [""] * 2
-    [rights] = [each for each in said if each["check"] == "rights"]
+    assert [finding["remedy"] for finding in wrong] == [""] * 2
+    [rights] = [finding for finding in reported if finding["check"] == "rights"]
     assert rights["text"] == "3 rights are missing"
     assert rights["remedy"].count("windlass kubernetes rights") == 1
     command = rights["remedy"].partition(": ")[2].partition(" | ")[0]
@@ -134,8 +138,8 @@ def test_the_doctor_reports_a_known_cluster_in_one_line_and_no_other(
 
     def is_well() -> bool:
         # A busy cluster may take longer than the short timeout.
-        found = findings("doctor", config=config)["kubernetes"]
-        return found["level"] == "ok" and f"namespace {namespace.name}" in found["text"]
+        finding = findings("doctor", config=config)["kubernetes"]
+        return finding["level"] == "ok" and f"namespace {namespace.name}" in finding["text"]
 
     eventually(is_well, "the doctor says that jobs may run there")
     assert windlass("server", "start", config=config).returncode == 0
@@ -152,10 +156,10 @@ def test_the_doctor_does_not_wait_for_an_unreachable_cluster(
     config = proxy.kubeconfig(tmp_path)
     proxy.shut()
     assert windlass("doctor", config=config).returncode == 0, "only jobs there mind"
-    found = findings("doctor", config=config)["kubernetes"]
-    assert found["level"] == "warning"
-    assert "https://127.0.0.1:" in found["text"] and str(config) in found["text"]
-    assert "Details: windlass kubernetes check" in found["remedy"]
+    finding = findings("doctor", config=config)["kubernetes"]
+    assert finding["level"] == "warning"
+    assert "https://127.0.0.1:" in finding["text"] and str(config) in finding["text"]
+    assert "Details: windlass kubernetes check" in finding["remedy"]
 
 
 def test_permissions_are_printed_for_the_account_and_namespace_of_the_jobs(
@@ -200,8 +204,8 @@ def test_a_failed_query_of_the_own_account_is_explained(
     done = windlass("kubernetes", "rights", config=config)
     assert done.returncode == 1 and done.stdout == ""
     assert "cannot be reached" in done.stderr
-    said = windlass("kubernetes", "rights", "--account", "ada", config=config)
-    assert said.returncode == 0, "that is known without it"
+    done = windlass("kubernetes", "rights", "--account", "ada", config=config)
+    assert done.returncode == 0, "that is known without it"
 
 
 def test_a_manifest_equals_the_objects_of_the_server(
@@ -219,7 +223,7 @@ def test_a_manifest_equals_the_objects_of_the_server(
     assert same.stderr == "" and "Warning: this shell uses another cluster: " in other.stderr
     for done in (same, other):
         secret, pod = yaml.safe_load_all(done.stdout)
-        assert {each["metadata"]["namespace"] for each in (secret, pod)} == {namespace.name}
+        assert {manifest["metadata"]["namespace"] for manifest in (secret, pod)} == {namespace.name}
         assert pod["spec"]["containers"][0]["image"] == "lab/preset:1"
         assert secret["data"] == {"worker.zip": "...", "agent.json": "..."}
 
@@ -242,7 +246,7 @@ def test_a_manifest_equals_the_created_objects(
     )
     config = kubeconfig_for(cluster, namespace.name, tmp_path)
     monkeypatch.setenv("WINDLASS_KUBERNETES_IMAGE", cluster.image)
-    said = windlass("kubernetes", "manifest", str(job), config=config).stdout
+    output = windlass("kubernetes", "manifest", str(job), config=config).stdout
     trial = json.loads(windlass("run", "-d", "--json", "-f", str(job), config=config).stdout)
     connection = admin_connection(cluster.kubeconfig, namespace.name)
     kinds = {"Secret": SECRETS, "Service": SERVICES, "Pod": PODS}
@@ -250,41 +254,43 @@ def test_a_manifest_equals_the_created_objects(
     def there() -> dict[tuple[str, str], Any]:
         ours = {"labelSelector": f"windlass.dev/uid={trial['uid']}"}
         return {
-            (name, each["metadata"]["name"]): each
+            (name, item["metadata"]["name"]): item
             for name, kind in kinds.items()
-            for each in connection.request("GET", kind.path(namespace.name), query=ours)["items"]
+            for item in connection.request("GET", kind.path(namespace.name), query=ours)["items"]
         }
 
-    eventually(lambda: len(there()) == len(list(yaml.safe_load_all(said))), "all was made")
+    eventually(lambda: len(there()) == len(list(yaml.safe_load_all(output))), "all was made")
     made = there()
-    [secret] = [each["metadata"] for (kind, _), each in made.items() if kind == "Secret"]
+    [secret] = [manifest["metadata"] for (kind, _), manifest in made.items() if kind == "Secret"]
     # Values that a manifest cannot have before there is a trial.
-    for unknown, known in (
+    for unknown, replacement in (
         ("wl-0-00000000", secret["name"]),
         ("'00000000000000000000000000000000'", trial["uid"]),
         ("00000000-0000-0000-0000-000000000000", secret["uid"]),
         ("windlass.dev/trial: '0'", f"windlass.dev/trial: '{trial['id']}'"),
         ("windlass.dev/home: '0'", f"windlass.dev/home: {secret['labels']['windlass.dev/home']}"),
     ):
-        assert unknown in said
-        said = said.replace(unknown, known)
-    for wanted in yaml.safe_load_all(said):
-        found = made[wanted.pop("kind"), wanted["metadata"]["name"]]
+        assert unknown in output
+        output = output.replace(unknown, replacement)
+    for wanted in yaml.safe_load_all(output):
+        created = made[wanted.pop("kind"), wanted["metadata"]["name"]]
         del wanted["apiVersion"]
         if "data" in wanted:
-            assert wanted.pop("data").keys() == found["data"].keys()
-        assert _lacks(wanted, found) == []
+            assert wanted.pop("data").keys() == created["data"].keys()
+        assert _lacks(wanted, created) == []
     assert windlass("stop", "--grace", "0s", str(trial["id"])).returncode == 0
     eventually(lambda: not there(), "all of it is gone")
 
 
-def _lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
+def _lacks(wanted: Any, actual: Any, path: str = "") -> list[str]:
     """The paths at which an object differs from the expected one. The cluster may add fields."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        parts = [(key, each, found.get(key)) for key, each in wanted.items()]
-    elif isinstance(wanted, list) and isinstance(found, list):
-        parts = list(zip(range(len(wanted)), wanted, [*found, *[None] * len(wanted)], strict=False))
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        parts = [(key, value, actual.get(key)) for key, value in wanted.items()]
+    elif isinstance(wanted, list) and isinstance(actual, list):
+        parts = list(
+            zip(range(len(wanted)), wanted, [*actual, *[None] * len(wanted)], strict=False)
+        )
     else:
-        is_same = str(wanted) == str(found)
-        return [] if is_same else [f"{path}: {wanted!r}, and there is {found!r}"]
+        is_same = str(wanted) == str(actual)
+        return [] if is_same else [f"{path}: {wanted!r}, and there is {actual!r}"]
     return [lack for key, *both in parts for lack in _lacks(*both, f"{path}.{key}")]

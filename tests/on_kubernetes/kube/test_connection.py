@@ -121,10 +121,10 @@ def test_the_message_names_each_single_missing_permission(accounts: Accounts) ->
         )
         with pytest.raises(wl.KubernetesError) as caught:
             check_access(connection, accounts.namespace)
-        said = str(caught.value)
-        assert f"{account} may not {left_out}." in said
-        assert f"--verb={left_out.verb} --resource={left_out.resource}" in said
-        assert f"--serviceaccount={accounts.namespace}:short" in said
+        message = str(caught.value)
+        assert f"{account} may not {left_out}." in message
+        assert f"--verb={left_out.verb} --resource={left_out.resource}" in message
+        assert f"--serviceaccount={accounts.namespace}:short" in message
 
 
 def test_an_account_without_permissions_gets_all_missing_ones_at_once(accounts: Accounts) -> None:
@@ -133,10 +133,10 @@ def test_an_account_without_permissions_gets_all_missing_ones_at_once(accounts: 
     check_account(connection)
     with pytest.raises(wl.KubernetesError) as caught:
         check_access(connection, accounts.namespace)
-    said = str(caught.value)
-    assert f"{account} lacks {len(DEEDS)} rights in namespace {accounts.namespace}" in said
-    assert all(f"{deed.verb} {deed.resource}" in said for deed in DEEDS)
-    assert f"windlass kubernetes rights --namespace {accounts.namespace}" in said
+    message = str(caught.value)
+    assert f"{account} lacks {len(DEEDS)} rights in namespace {accounts.namespace}" in message
+    assert all(f"{deed.verb} {deed.resource}" in message for deed in DEEDS)
+    assert f"windlass kubernetes rights --namespace {accounts.namespace}" in message
 
 
 def test_a_refusal_is_reported_with_account_verb_resource_and_namespace(
@@ -220,18 +220,18 @@ def test_an_expired_token_is_refused(accounts: Accounts) -> None:
     connection = accounts.connect("leaver")
     check_account(connection)
     accounts.remove("leaver")
-    said: list[str] = []
+    lines: list[str] = []
 
     def is_refused() -> bool:
         try:
             check_account(connection)
         except wl.KubernetesError as error:
-            said.append(str(error))
-        return bool(said)
+            lines.append(str(error))
+        return bool(lines)
 
     eventually(is_refused, "the token is not accepted any more")
-    assert f"rejected the login as {account}: " in said[0]
-    assert "has expired" in said[0]
+    assert f"rejected the login as {account}: " in lines[0]
+    assert "has expired" in lines[0]
 
 
 def test_a_certificate_of_another_authority_is_not_trusted(

@@ -69,20 +69,27 @@ def test_every_pod_that_does_not_run_is_explained(
     assert set(pods) == set(REASONS)
     for name, spec in pods.items():
         connection.request("POST", f"{base}/pods", {"metadata": {"name": name}, "spec": spec})
-    told: dict[str, Explanation | None] = {}
+    explanations: dict[str, Explanation | None] = {}
 
-    def all_told() -> bool:
+    def all_explained() -> bool:
         for name, reason in REASONS.items():
-            if (was := told.get(name)) is None or was.reason != reason:
-                told[name] = _explained(connection, name)
-        return all(each is not None and each.reason == REASONS[name] for name, each in told.items())
+            if (was := explanations.get(name)) is None or was.reason != reason:
+                explanations[name] = _explained(connection, name)
+        return all(
+            explanation is not None and explanation.reason == REASONS[name]
+            for name, explanation in explanations.items()
+        )
 
     try:
-        eventually(all_told, "each pod is explained as it should be")
+        eventually(all_explained, "each pod is explained as it should be")
     except AssertionError:
-        wrong = {n: told.get(n) for n, why in REASONS.items() if not _is_told(told.get(n), n, why)}
-        said = {name: _seen(connection, name) for name in wrong}
-        pytest.fail(f"{wrong}\n{json.dumps(said, indent=1)}")
+        wrong = {
+            n: explanations.get(n)
+            for n, why in REASONS.items()
+            if not _is_reported(explanations.get(n), n, why)
+        }
+        seen_pods = {name: _seen(connection, name) for name in wrong}
+        pytest.fail(f"{wrong}\n{json.dumps(seen_pods, indent=1)}")
 
 
 def test_an_exceeded_quota_is_reported_with_the_refusal(
@@ -178,30 +185,30 @@ def test_tainted_machines_differ_from_machines_without_a_resource(
         )  # fmt: skip
         _make(connection, {"nvidia.com/gpu": "2"}, nodeSelector=labels)
 
-        def is_told() -> bool:
-            found = _explained(connection, "refused")
-            return found is not None and "tainted (dedicated=ml)" in found.sentence
+        def is_reported() -> bool:
+            explanation = _explained(connection, "refused")
+            return explanation is not None and "tainted (dedicated=ml)" in explanation.sentence
 
-        eventually(is_told, "the taint is reported")
+        eventually(is_reported, "the taint is reported")
     finally:
         connection.request("DELETE", f"/api/v1/nodes/{node}")
 
 
-def _is_told(told: Explanation | None, name: str, reason: str) -> bool:
-    if name == "pull-secret-missing" and told is not None:
-        return told.reason in (reason, "PullSecretMissing")
-    return told is not None and told.reason == reason
+def _is_reported(explanation: Explanation | None, name: str, reason: str) -> bool:
+    if name == "pull-secret-missing" and explanation is not None:
+        return explanation.reason in (reason, "PullSecretMissing")
+    return explanation is not None and explanation.reason == reason
 
 
 def _explained(connection: Connection, name: str) -> Explanation | None:
     seen = _seen(connection, name)
-    found = explain(seen["pod"], seen["events"], time.time(), log=seen["log"])
-    if RECORD and found is not None:
+    explanation = explain(seen["pod"], seen["events"], time.time(), log=seen["log"])
+    if RECORD and explanation is not None:
         folder = Path(RECORD)
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(seen, indent=1, sort_keys=True).replace(connection.namespace, "lab")
         (folder / f"{name}.json").write_text(text + "\n")
-    return found
+    return explanation
 
 
 def _seen(connection: Connection, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pseudo_terminal import Terminal
 
 # A title, a cleared screen, a line above, a colour by one byte, right-to-left text.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[1A\x9b31mhostile\u202e " + "long " * 1000
-STEERING = [each.encode() for each in ("\x1b]", "\x1b[2J", "\x1b[1A", "\x9b", "\u202e")]
+STEERING = [sequence.encode() for sequence in ("\x1b]", "\x1b[2J", "\x1b[1A", "\x9b", "\u202e")]
 
 # No scheduler assigns the pod to a machine, so its status is what a test writes.
 SCRIPT = """
@@ -45,7 +45,9 @@ def say(namespace: Namespace, **status: object) -> None:
 
 
 def check_tame(text: str) -> None:
-    assert [each for each in text if not each.isprintable() and each not in "\n\t"] == []
+    assert [
+        character for character in text if not character.isprintable() and character not in "\n\t"
+    ] == []
 
 
 def shown(*words: object) -> str:
@@ -67,7 +69,7 @@ def test_the_reason_of_a_pending_pod_does_not_control_the_terminal(
         check_tame(shown(*words))
     assert "owned" in shown("show", trial.id)
     terminal.press_ctrl_c()
-    assert [each for each in STEERING if each in terminal.raw] == []
+    assert [sequence for sequence in STEERING if sequence in terminal.raw] == []
 
 
 @pytest.mark.thorough
@@ -81,4 +83,4 @@ def test_the_end_of_a_pod_does_not_control_the_terminal(
     for words in (("show", trial.id), ("ls",), ("logs", trial.id), ("stop", trial.id)):
         check_tame(shown(*words))
     assert "owned" in shown("show", trial.id)
-    assert [each for each in STEERING if each in terminal.raw] == []
+    assert [sequence for sequence in STEERING if sequence in terminal.raw] == []

@@ -36,9 +36,9 @@ def jobs(cluster: Cluster, namespace: Namespace, definitions: None) -> Jobs:
 def others(cluster: Cluster, core: client.CoreV1Api, jobs: Jobs) -> Iterator[list[Jobs]]:
     """The jobs of two more namespaces."""
     made = [new_namespace(cluster, core, f"windlass-test-{secrets.token_hex(4)}") for _ in range(2)]
-    yield [Jobs(cluster, each) for each in made]
-    for each in made:
-        each.remove()
+    yield [Jobs(cluster, namespace) for namespace in made]
+    for created in made:
+        created.remove()
 
 
 @pytest.fixture

@@ -83,12 +83,12 @@ def main():
         "logs": logs,
         "all_logs": all_logs,
         "events": sorted(events),
-        "jobs": sorted(each.metadata.name for each in training.list_jobs()),
+        "jobs": sorted(job.metadata.name for job in training.list_jobs()),
         "elsewhere": str(training.get_job("elsewhere").status),
         "refusal": refusal,
     }
-    for each in seen["jobs"]:
-        training.delete_job(each)
+    for name in seen["jobs"]:
+        training.delete_job(name)
     print("SEEN " + json.dumps(seen))
 
 

@@ -29,7 +29,7 @@ from windlass.operator.job_kinds import BY_NAME
 from windlass.operator.names import MEMORY
 
 Role = dict[str, Any]
-RIGGED = Path(__file__).parents[2] / "operator_with_faults.py"
+RIGGED = Path(__file__).parents[2] / "support" / "operator_with_faults.py"
 MERGE = "application/merge-patch+json"
 # A container's first process ignores SIGTERM unless it handles the signal: the kubelet would wait
 # two seconds and kill it.
@@ -78,15 +78,15 @@ class OperatorProcess:
 
     def url(self) -> str:
         """The address of its health server, once it prints it."""
-        found: list[str] = []
+        addresses: list[str] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             assert self._process.poll() is None, self.output
-            found[:] = re.findall(r"metrics: (http://127\.0\.0\.1:\d+)", self.output)
-            return bool(found)
+            addresses[:] = re.findall(r"metrics: (http://127\.0\.0\.1:\d+)", self.output)
+            return bool(addresses)
 
-        eventually(is_told, "the operator says where it listens")
-        return found[0]
+        eventually(is_reported, "the operator says where it listens")
+        return addresses[0]
 
     def ask(self, path: str) -> tuple[int, str]:
         """The response of its health server."""
@@ -203,25 +203,29 @@ class Jobs:
 
     def conditions(self, kind: str, name: str) -> dict[str, Any]:
         """The true conditions of a job, by type."""
-        found = (self.get(kind, name) or {}).get("status", {}).get("conditions") or ()
-        return {each["type"]: each for each in found if each["status"] == "True"}
+        conditions = (self.get(kind, name) or {}).get("status", {}).get("conditions") or ()
+        return {
+            condition["type"]: condition
+            for condition in conditions
+            if condition["status"] == "True"
+        }
 
     def wait(self, kind: str, name: str, *types: str, patience: float = PATIENCE) -> dict[str, Any]:
         """Wait for the first of some conditions."""
-        found: dict[str, Any] = {}
+        statuses: dict[str, Any] = {}
 
         def holds() -> bool:
             held = self.conditions(kind, name)
-            found.update(next((held[each] for each in types if each in held), {}))
-            return bool(found)
+            statuses.update(next((held[kind] for kind in types if kind in held), {}))
+            return bool(statuses)
 
         try:
             eventually(holds, f"{name} is {' or '.join(types)}", patience=patience)
         except AssertionError as error:
-            pods = {each: pod["status"] for each, pod in self.pods().items()}
+            pods = {name: pod["status"] for name, pod in self.pods().items()}
             seen = (self.get(kind, name), pods, self.events(name))
             raise AssertionError("\n".join(map(str, (error, *seen)))) from None
-        return found
+        return statuses
 
     def ended(self, kind: str, name: str) -> dict[str, Any]:
         """Wait for the end of a job and return it."""
@@ -244,18 +248,20 @@ class Jobs:
         return self._read(PODS, name)
 
     def services(self) -> dict[str, Object]:
-        return {name: each for name, each in self._all(SERVICES).items() if name != "kubernetes"}
+        return {
+            name: service for name, service in self._all(SERVICES).items() if name != "kubernetes"
+        }
 
     def events(self, name: str) -> list[str]:
         """The events of an object: "reason: message"."""
-        found = self.connection.request("GET", EVENTS.path(self.namespace))["items"]
+        events = self.connection.request("GET", EVENTS.path(self.namespace))["items"]
         return [
-            f"{each['reason']}: {each['message']}"
-            for each in found
-            if each["involvedObject"].get("name") == name
+            f"{event['reason']}: {event['message']}"
+            for event in events
+            if event["involvedObject"].get("name") == name
         ]
 
-    def wait_told(self, name: str, *texts: str) -> None:
+    def wait_event(self, name: str, *texts: str) -> None:
         """Wait for an event of an object. An event of several replicas occurs once."""
         eventually(
             lambda: any(all(text in event for text in texts) for event in self.events(name)),
@@ -276,7 +282,7 @@ class Jobs:
         path = PODS.path(self.namespace, name, "log")
         return str(self.connection.open("GET", path).read().decode())
 
-    def says(self, name: str, text: str) -> bool:
+    def has_printed(self, name: str, text: str) -> bool:
         """Return whether a running pod has printed a text."""
         return _phase(self.pod(name)) == "Running" and text in self.logs(name)
 
@@ -295,17 +301,17 @@ class Jobs:
         return 0 if pod is None else int(pod["metadata"]["labels"]["windlass.dev/attempt"])
 
     def _all(self, kind: Kind) -> dict[str, Object]:
-        found = self.connection.request("GET", kind.path(self.namespace))["items"]
-        return {each["metadata"]["name"]: each for each in found}
+        objects = self.connection.request("GET", kind.path(self.namespace))["items"]
+        return {manifest["metadata"]["name"]: manifest for manifest in objects}
 
     def _read(self, kind: Kind, name: str) -> Object | None:
         try:
-            found: Object = self.connection.request("GET", kind.path(self.namespace, name))
+            stored: Object = self.connection.request("GET", kind.path(self.namespace, name))
         except KubernetesError as error:
             if error.status != 404:
                 raise
             return None
-        return found
+        return stored
 
 
 def _phase(pod: Object | None) -> str:

@@ -66,8 +66,8 @@ class Fate:
         """The program of every replica."""
         words = {"VICTIM": self.victim, "FALLS": str(self.falls), "CODE": str(self.code)}
         fall = _FALL
-        for word, told in words.items():
-            fall = fall.replace(word, told)
+        for word, expected in words.items():
+            fall = fall.replace(word, expected)
         return fall + (_MEET if self.workers else self.program)
 
     def last_attempt(self, kind: str, replica: str) -> int:
@@ -117,14 +117,14 @@ class Births:
 def create_fated(jobs: Jobs, number: int, chance: Random) -> list[Name]:
     """Create this many jobs of either kind, with one replica or with a master and workers."""
     names = []
-    for each in range(number):
-        fate = FATES[each % len(FATES)]
+    for index in range(number):
+        fate = FATES[index % len(FATES)]
         kind = chance.choice(["TFJob", "PyTorchJob"])
         roles = {"Master": jobs.role(1, fate.text, restartPolicy="ExitCode")}
         if fate.workers:
             roles["Worker"] = jobs.role(fate.workers, fate.text, restartPolicy="ExitCode")
         policy = {"cleanPodPolicy": "None", "backoffLimit": 6}
-        name = f"{kind.lower()}-{each}"
+        name = f"{kind.lower()}-{index}"
         jobs.create(kind, name, spec={"runPolicy": policy}, **roles)
         names.append((kind, name))
     return names
@@ -138,7 +138,11 @@ def are_over(jobs: Jobs, names: list[Name]) -> bool:
 def unfinished(jobs: Jobs, names: list[Name]) -> dict[str, object]:
     """The conditions of unfinished jobs."""
     held = {name: jobs.conditions(kind, name) for kind, name in names}
-    return {name: each for name, each in held.items() if not {"Succeeded", "Failed"} & set(each)}
+    return {
+        name: conditions
+        for name, conditions in held.items()
+        if not {"Succeeded", "Failed"} & set(conditions)
+    }
 
 
 def check_fates(jobs: Jobs, births: Births, names: list[Name], seed: int) -> None:

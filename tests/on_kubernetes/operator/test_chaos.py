@@ -125,8 +125,10 @@ def test_expired_watches_start_again(
             assert jobs.attempt("dies-master-0") == 2
             eventually(lambda: jobs.attempt("loses-worker-0") == 2, "it comes back")
             for kind in ("tfjobs", "pods"):
-                told = [each for each in process.lines if f"watch of {kind}: " in each]
-                assert any("too old resource version" in each for each in told), process.output
+                watch_lines = [line for line in process.lines if f"watch of {kind}: " in line]
+                assert any("too old resource version" in line for line in watch_lines), (
+                    process.output
+                )
             jobs.delete("TFJob", "loses")
             eventually(lambda: not _live(jobs), "nothing runs any more")
             assert set(births.seen.values()) == {1}, births.seen

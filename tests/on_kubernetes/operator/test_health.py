@@ -61,9 +61,9 @@ def test_an_operator_is_not_ready_before_it_has_read_all_lists(
         proxy.hold()
         with running(proxy.kubeconfig(tmp_path), jobs.namespace) as process:
             eventually(lambda: process.ask("/readyz")[0] == 503, "it answers")
-            status, said = process.ask("/readyz")
+            status, response = process.ask("/readyz")
             assert status == 503
-            assert f"tfjobs in namespace {jobs.namespace}" in said
+            assert f"tfjobs in namespace {jobs.namespace}" in response
             assert process.ask("/healthz") == (200, "ok\n")  # it waits, and is healthy
             proxy.go_on()
             eventually(lambda: process.ask("/readyz") == (200, "leading\n"), "it is ready")
@@ -81,9 +81,9 @@ def test_a_watch_without_news_for_far_too_long_is_unhealthy(cluster: Cluster, jo
         eventually(lambda: process.ask("/readyz")[0] == 200, "it is ready")
         assert process.ask("/healthz") == (200, "ok\n")
         process.ahead += LONGEST_INACTIVITY + 60
-        status, said = process.ask("/healthz")
+        status, response = process.ask("/healthz")
         assert status == 503
-        assert f"in namespace {jobs.namespace} has given no sign for 3" in said
+        assert f"in namespace {jobs.namespace} has given no sign for 3" in response
         for cache in (process.operator.jobs.cache, process.operator.pods.cache):
             for watcher in cache.watchers:
                 watcher.cut()  # they start again, and receive news
@@ -105,8 +105,8 @@ def test_a_stuck_watch_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
         jobs.create("TFJob", "train", Worker=jobs.role(1, "pass"))
         assert is_stuck.wait(60)
         process.ahead += LONGEST_INACTIVITY + 60
-        status, said = process.ask("/healthz")
-        assert (status, said.split(" in ")[0]) == (503, "the watch of tfjobs")
+        status, response = process.ask("/healthz")
+        assert (status, response.split(" in ")[0]) == (503, "the watch of tfjobs")
         go_on.set()
 
 
@@ -128,5 +128,5 @@ def test_an_unusable_address_is_reported_in_one_line(cluster: Cluster) -> None:
             env={"KUBECONFIG": str(cluster.kubeconfig)},
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
-    told = f"The operator cannot listen at 127.0.0.1:{port}: Address already in use."
-    assert told in done.stderr and "Traceback" not in done.stderr
+    message = f"The operator cannot listen at 127.0.0.1:{port}: Address already in use."
+    assert message in done.stderr and "Traceback" not in done.stderr

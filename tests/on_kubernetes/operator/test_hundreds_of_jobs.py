@@ -89,8 +89,8 @@ def test_five_hundred_concurrent_jobs_end_correctly(
 def _ends(seen: Watcher) -> dict[str, str]:
     """The ends of finished jobs."""
     return {
-        each["metadata"]["name"]: held["type"]
-        for each in seen.items()
-        for held in (each.get("status") or {}).get("conditions") or ()
+        item["metadata"]["name"]: held["type"]
+        for item in seen.items()
+        for held in (item.get("status") or {}).get("conditions") or ()
         if held["type"] in ("Succeeded", "Failed") and held["status"] == "True"
     }

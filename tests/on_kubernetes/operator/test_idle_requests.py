@@ -47,14 +47,14 @@ def test_an_invalid_object_is_reported_once_and_then_left_alone(
     with operating(cluster, *words, kubeconfig=str(config)):
         jobs.create("TFJob", "odd", Chief=jobs.role(2, PASS))
         assert jobs.ended("TFJob", "odd")["reason"] == "InvalidSpec"
-        jobs.wait_told("odd", "InvalidSpec: ")
-        asked = _about(turnstile, "odd")
+        jobs.wait_event("odd", "InvalidSpec: ")
+        requests = _about(turnstile, "odd")
         for number in range(3):
             jobs.create("TFJob", f"next-{number}", Worker=jobs.role(1, PASS))
             assert jobs.ended("TFJob", f"next-{number}")["type"] == "Succeeded"
-        assert _about(turnstile, "odd") == asked
-        told = [each for each in jobs.events("odd") if each.startswith("InvalidSpec: ")]
-        assert len(told) == 1, told
+        assert _about(turnstile, "odd") == requests
+        events = [event for event in jobs.events("odd") if event.startswith("InvalidSpec: ")]
+        assert len(events) == 1, events
 
 
 def _looks(process: OperatorProcess) -> int:

@@ -70,7 +70,7 @@ def test_an_invalid_template_is_reported(jobs: Jobs, operator: OperatorProcess) 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"containers": []}, "it is empty; add a container named 'tensorflow'"),
         ({"containers": [{"name": "main", "image": "x"}]}, "no container is named 'tensorflow'"),
@@ -78,7 +78,7 @@ def test_an_invalid_template_is_reported(jobs: Jobs, operator: OperatorProcess) 
 )
 @pytest.mark.thorough
 def test_an_invalid_object_fails_with_the_field_and_the_reason(
-    jobs: Jobs, operator: OperatorProcess, change: dict[str, Any], told: str
+    jobs: Jobs, operator: OperatorProcess, change: dict[str, Any], message: str
 ) -> None:
     role = {"replicas": 1, "template": {"spec": change}}
     body = {
@@ -90,7 +90,7 @@ def test_an_invalid_object_fails_with_the_field_and_the_reason(
     end = jobs.ended("TFJob", "train")
     assert (end["type"], end["reason"]) == ("Failed", "InvalidSpec")
     assert "spec.tfReplicaSpecs.Worker.template.spec.containers" in end["message"]
-    assert told in end["message"]
+    assert message in end["message"]
     assert not jobs.pods()
 
 
@@ -121,15 +121,15 @@ def test_a_permanent_refusal_of_the_api_fails_the_job_once_with_field_and_reason
     }
     for number, role in enumerate(odd.values()):
         jobs.create("TFJob", f"odd-{number}", Worker=role)
-    for number, told in enumerate(odd):
+    for number, message in enumerate(odd):
         name = f"odd-{number}"
         end = jobs.ended("TFJob", name)
         assert (end["type"], end["reason"]) == ("Failed", "InvalidSpec"), end
         assert end["message"].startswith("spec.tfReplicaSpecs.Worker.template")
-        assert told in end["message"]
+        assert message in end["message"]
         event = f"InvalidSpec: {end['message']}"
-        eventually(partial(_is_told, jobs, name, event), "an event reports it")
-        assert [each for each in jobs.events(name) if "Service" not in each] == [event]
+        eventually(partial(_is_reported, jobs, name, event), "an event reports it")
+        assert [event for event in jobs.events(name) if "Service" not in event] == [event]
     assert not jobs.pods()
     assert "Traceback" not in operator.output
 
@@ -166,9 +166,9 @@ def _labelled(role: Role, text: str) -> Role:
     return role
 
 
-def _is_told(jobs: Jobs, name: str, event: str) -> bool:
+def _is_reported(jobs: Jobs, name: str, event: str) -> bool:
     return event in jobs.events(name)
 
 
 def _failures(jobs: Jobs, name: str) -> list[str]:
-    return [each for each in jobs.events(name) if each.startswith("CreateFailed")]
+    return [event for event in jobs.events(name) if event.startswith("CreateFailed")]

@@ -36,10 +36,10 @@ def test_a_job_runs_and_succeeds(jobs: Jobs, operator: OperatorProcess, kind: st
         names[0]
     ]
     assert jobs.logs(names[0]) == "hello\n"
-    jobs.wait_told("train", "Completed: ")
-    told = jobs.events("train")
-    assert any(each.startswith("SuccessfulCreatePod: Created pod: ") for each in told)
-    assert any(each.startswith("SuccessfulCreateService: ") for each in told)
+    jobs.wait_event("train", "Completed: ")
+    events = jobs.events("train")
+    assert any(event.startswith("SuccessfulCreatePod: Created pod: ") for event in events)
+    assert any(event.startswith("SuccessfulCreateService: ") for event in events)
     assert f"INFO windlass.operator.events: {kind} {jobs.namespace}/train: Completed: " in (
         operator.output
     )
@@ -117,7 +117,7 @@ def test_a_failure_is_reported_with_the_last_lines(jobs: Jobs, operator: Operato
     message = jobs.ended("TFJob", "train")["message"]
     assert "chief-0 (attempt 1) failed with exit code 1" in message
     assert "ValueError: no data" in message
-    jobs.wait_told("train", "ReplicaFailed: ", "ValueError: no data")
+    jobs.wait_event("train", "ReplicaFailed: ", "ValueError: no data")
 
 
 # Prints its addresses, and stays until it is stopped.
@@ -151,21 +151,21 @@ def test_a_killed_pod_restarts_under_its_name_and_the_others_continue(
     names = {
         f"train-{role.lower()}-{index}" for role, size in sizes.items() for index in range(size)
     }
-    eventually(lambda: all(jobs.says(name, "cluster") for name in names), "all are at it")
-    before, told = jobs.uids(), jobs.logs(victim)
+    eventually(lambda: all(jobs.has_printed(name, "cluster") for name in names), "all are at it")
+    before, lines = jobs.uids(), jobs.logs(victim)
     jobs.kill(victim)
     eventually(lambda: jobs.attempt(victim) == 2, "it starts again")
-    eventually(lambda: jobs.says(victim, "cluster"), "it is at it again")
+    eventually(lambda: jobs.has_printed(victim, "cluster"), "it is at it again")
     after = jobs.uids()
     assert set(before) == set(after) == names
     assert [name for name in names if before[name] != after[name]] == [victim]
-    assert jobs.logs(victim) == told, "it is found where it was, and so are the others"
+    assert jobs.logs(victim) == lines, "it is found where it was, and so are the others"
     jobs.wait("TFJob", "train", "Running")
     assert {pod["status"]["phase"] for pod in jobs.pods().values()} == {"Running"}
-    gate.tell("end")
+    gate.create("end")
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     assert jobs.uids() == after
-    restarts = [each for each in jobs.events("train") if each.startswith("ReplicaRestarting: ")]
+    restarts = [event for event in jobs.events("train") if event.startswith("ReplicaRestarting: ")]
     assert len(restarts) == 1
     assert f"{victim.removeprefix('train-')} (attempt 1)" in restarts[0], restarts
     assert "137" in restarts[0] and "restart 1 of 6" in restarts[0], restarts
@@ -202,8 +202,8 @@ def test_a_failure_caused_by_a_killed_peer_does_not_fail_the_job(
     end = jobs.ended("PyTorchJob", "train")
     assert end["type"] == "Succeeded", end
     assert jobs.attempt("train-master-0") == jobs.attempt("train-worker-0") == 2
-    told = [each for each in jobs.events("train") if "restart 1 of 6" in each]
-    assert "worker-0 (attempt 1)" in told[0], told
+    events = [event for event in jobs.events("train") if "restart 1 of 6" in event]
+    assert "worker-0 (attempt 1)" in events[0], events
 
 
 @pytest.mark.case(5)
@@ -214,10 +214,10 @@ def test_a_deadline_fires_without_other_events(jobs: Jobs, operator: OperatorPro
     end = jobs.ended("TFJob", "train")
     assert (end["type"], end["reason"]) == ("Failed", "DeadlineExceeded")
     jobs.wait_nothing_left()
-    jobs.wait_told("train", "DeadlineExceeded: ")
+    jobs.wait_event("train", "DeadlineExceeded: ")
     for name in ("train-worker-0", "train-worker-1"):
-        jobs.wait_told("train", "SuccessfulDeletePod: Deleted pod: ", name)
-        jobs.wait_told("train", "SuccessfulDeleteService: Deleted service: ", name)
+        jobs.wait_event("train", "SuccessfulDeletePod: Deleted pod: ", name)
+        jobs.wait_event("train", "SuccessfulDeleteService: Deleted service: ", name)
 
 
 @pytest.mark.case(5)
@@ -228,7 +228,7 @@ def test_a_limit_of_0_allows_no_restart(jobs: Jobs, operator: OperatorProcess) -
     jobs.create("TFJob", "train", spec=limit, Worker=role, PS=jobs.role(1, SLEEP))
     end = jobs.ended("TFJob", "train")
     assert end["reason"] == "BackoffLimitExceeded"
-    jobs.wait_told("train", "BackoffLimitExceeded: ")
+    jobs.wait_event("train", "BackoffLimitExceeded: ")
     eventually(lambda: list(jobs.pods()) == ["train-worker-0"], "the parameter server ends")
     assert jobs.attempt("train-worker-0") == 1
 
@@ -252,7 +252,7 @@ while os.environ["WINDLASS_INDEX"] != "0" and not os.path.exists("{INSIDE}/end")
         jobs.wait_pod(f"{name}-worker-0", _has_succeeded, "has succeeded")
         jobs.wait_running(f"{name}-worker-1")
         assert "Succeeded" not in jobs.conditions(kind, name)
-    gate.tell("end")
+    gate.create("end")
     for kind, name in (("TFJob", "every"), ("PyTorchJob", "torch")):
         assert jobs.ended(kind, name)["type"] == "Succeeded"
         jobs.wait_pod(f"{name}-worker-1", _has_succeeded, "has succeeded")
@@ -283,8 +283,8 @@ def test_a_job_created_suspended_has_no_pods_until_it_is_resumed(
     jobs.wait("PyTorchJob", "train", "Running")
     assert jobs.attempt("train-worker-0") == 2
     assert (jobs.get("PyTorchJob", "train") or {})["status"]["startTime"] > began
-    jobs.wait_told("train", "Suspended: ")
-    jobs.wait_told("train", "Resumed: ")
+    jobs.wait_event("train", "Suspended: ")
+    jobs.wait_event("train", "Resumed: ")
 
 
 @pytest.mark.case(7)
@@ -327,7 +327,7 @@ def test_the_clean_policy_decides_about_pods_of_a_finished_job(
         jobs.create("TFJob", name, spec={"runPolicy": policy}, **roles)
     for name in policies:
         assert jobs.ended("TFJob", name)["type"] == "Succeeded"
-    left = sorted(f"{name}-{each}" for name, (_, kept) in policies.items() for each in kept)
+    left = sorted(f"{name}-{suffix}" for name, (_, kept) in policies.items() for suffix in kept)
     eventually(lambda: sorted(jobs.pods()) == left, f"{left} are left")
     eventually(lambda: sorted(jobs.services()) == left, f"services of {left} are left")
 
@@ -398,7 +398,7 @@ def test_an_evicted_pod_is_retried_under_exit_code(jobs: Jobs, operator: Operato
         lambda: jobs.attempt("train-worker-0") == 2, "it is evicted and starts again", patience=180
     )
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
-    assert any("Evicted" in each for each in jobs.events("train"))
+    assert any("Evicted" in event for event in jobs.events("train"))
 
 
 @pytest.mark.case(12)
@@ -437,8 +437,8 @@ def test_pytorch_variables_in_pods_replace_those_of_the_template(
     assert jobs.ended("PyTorchJob", "train")["type"] == "Succeeded"
     jobs.wait_pod("train-worker-0", _has_succeeded, "has succeeded")
     for rank, role in enumerate(("master", "worker")):
-        found = json.loads(jobs.logs(f"train-{role}-0"))
-        host = found["MASTER_ADDR"]
+        record = json.loads(jobs.logs(f"train-{role}-0"))
+        host = record["MASTER_ADDR"]
         assert host.startswith("train-master-0")
         expected = {
             "MASTER_PORT": "23456", "WORLD_SIZE": "4", "RANK": str(rank), "LOCAL_RANK": "0",
@@ -447,8 +447,8 @@ def test_pytorch_variables_in_pods_replace_those_of_the_template(
             "PET_MASTER_PORT": "23456", "WINDLASS_ROLE": role, "WINDLASS_INDEX": "0",
             "WINDLASS_ATTEMPT": "1", "PYTHONUNBUFFERED": "1", "MINE": "kept",
         }  # fmt: skip
-        assert expected.items() <= found.items()
-        assert set(json.loads(found["WINDLASS_HOSTS"])) == {"master", "worker"}
+        assert expected.items() <= record.items()
+        assert set(json.loads(record["WINDLASS_HOSTS"])) == {"master", "worker"}
 
 
 def test_other_containers_of_a_pod_neither_end_a_job_nor_delay_its_end(

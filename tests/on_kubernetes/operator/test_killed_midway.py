@@ -55,7 +55,9 @@ def test_an_operator_killed_at_any_step_from_decision_to_pod_creates_nothing_twi
                 (f"{name}-worker-1", "2"): 1,
             }, f"seed {SEED}, step {step}"
         status = (jobs.get("TFJob", name) or {})["status"]
-        held = [each["type"] for each in status["conditions"] if each["status"] == "True"]
+        held = [
+            condition["type"] for condition in status["conditions"] if condition["status"] == "True"
+        ]
         assert held == ["Created", "Succeeded"], f"seed {SEED}, step {step}"
         jobs.delete("TFJob", name)
         jobs.wait_nothing_left()

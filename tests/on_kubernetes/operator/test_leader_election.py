@@ -91,7 +91,7 @@ sys.exit(137 if os.environ["WINDLASS_ATTEMPT"] == "1" else 0)
         jobs.create("TFJob", "train", Worker=gate.equip(role))
         jobs.wait("TFJob", "train", "Running")
         uids = jobs.uids()
-    gate.tell("go")
+    gate.create("go")
     jobs.wait_pod("train-worker-0", _has_failed, "runs to its end")
     assert jobs.uids() == uids, "nothing starts again"
     assert jobs.is_remembered("TFJob", "train")
@@ -110,7 +110,7 @@ def falls_silent(proxy: Proxy, turnstile: Turnstile) -> None:
 
 
 def is_busy_for_long(proxy: Proxy, turnstile: Turnstile) -> None:
-    turnstile.refuse(lambda asked: asked.is_of("leases"), retry_after=60)
+    turnstile.refuse(lambda request: request.is_of("leases"), retry_after=60)
 
 
 @pytest.mark.parametrize("fail", [falls_silent, is_busy_for_long])
@@ -150,19 +150,19 @@ def test_operators_of_different_namespaces_do_not_wait_for_each_other(
         operating(cluster, "--namespace", jobs.namespace, *lease) as first,
         operating(cluster, "--namespace", elsewhere.namespace, *lease) as second,
     ):
-        for each, process in zip(places, (first, second), strict=True):
+        for jobs_there, process in zip(places, (first, second), strict=True):
             process.wait_leading()
-            name = lease_name([each.namespace])
+            name = lease_name([jobs_there.namespace])
             assert f"while it holds the lease {name} in namespace {jobs.namespace}" in (
                 process.output
             )
             jobs.connection.request("GET", LEASES.path(jobs.namespace, name))
-        for each in places:
-            each.create("TFJob", "train", Worker=each.role(1, PASS))
-        for each in places:
-            assert each.ended("TFJob", "train")["type"] == "Succeeded"
-        for each, process in zip(places, (first, second), strict=True):
-            assert f'namespace="{each.namespace}"' in process.ask("/metrics")[1]
+        for jobs_there in places:
+            jobs_there.create("TFJob", "train", Worker=jobs_there.role(1, PASS))
+        for jobs_there in places:
+            assert jobs_there.ended("TFJob", "train")["type"] == "Succeeded"
+        for jobs_there, process in zip(places, (first, second), strict=True):
+            assert f'namespace="{jobs_there.namespace}"' in process.ask("/metrics")[1]
             assert "another program changed the stored status" not in process.output
 
 
@@ -181,8 +181,8 @@ def test_two_operators_of_one_namespace_do_nothing_twice_and_report_each_other(
         with Births(jobs) as births:
             names = create_fated(jobs, 5, random.Random(SEED))
             check_fates(jobs, births, names, SEED)
-        told = narrow.output + wide.output
-        assert f"another operator may manage namespace {jobs.namespace}." in told
+        output = narrow.output + wide.output
+        assert f"another operator may manage namespace {jobs.namespace}." in output
 
 
 def test_a_deleted_job_is_counted_once_by_the_acting_operator_if_it_is_managed(

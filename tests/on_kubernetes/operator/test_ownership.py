@@ -97,11 +97,11 @@ def test_a_pod_without_the_labels_of_its_job_is_released(
     before = jobs.uids()
     path = PODS.path(jobs.namespace, "train-worker-1")
     _label(jobs, "train-worker-1", label)
-    told = "ReleasedPod: Released pod: train-worker-1"
-    eventually(lambda: told in jobs.events("train"), "it is reported")
+    message = "ReleasedPod: Released pod: train-worker-1"
+    eventually(lambda: message in jobs.events("train"), "it is reported")
     # It has the name that the job's own pod needs, which is reported and awaited.
     eventually(
-        lambda: any("train-worker-1 in namespace" in each for each in jobs.events("train")),
+        lambda: any("train-worker-1 in namespace" in event for event in jobs.events("train")),
         "the obstacle is reported",
     )
     released = jobs.pod("train-worker-1") or {}
@@ -123,10 +123,10 @@ def test_a_service_without_the_labels_of_its_job_is_released(
     jobs.wait("TFJob", "train", "Running")
     first = jobs.services()["train-worker-0"]["metadata"]["uid"]
     _label(jobs, "train-worker-0", "another", SERVICES)
-    jobs.wait_told("train", "ReleasedService: Released service: train-worker-0")
+    jobs.wait_event("train", "ReleasedService: Released service: train-worker-0")
     released = jobs.services()["train-worker-0"]["metadata"]
     assert (released["uid"], released.get("ownerReferences")) == (first, None)
-    jobs.wait_told("train", "CreateFailed: ", "the service train-worker-0 in namespace")
+    jobs.wait_event("train", "CreateFailed: ", "the service train-worker-0 in namespace")
     # A missing service does not stop the job.
     jobs.patch("TFJob", "train", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}})
     jobs.wait_running("train-worker-1")
@@ -134,7 +134,7 @@ def test_a_service_without_the_labels_of_its_job_is_released(
 
     def owners() -> list[str]:
         there = jobs.services().get("train-worker-0", {"metadata": {}})["metadata"]
-        return [each["uid"] for each in there.get("ownerReferences", ())]
+        return [reference["uid"] for reference in there.get("ownerReferences", ())]
 
     eventually(lambda: owners() == [made["metadata"]["uid"]], "the job's own comes")
     assert jobs.attempt("train-worker-0") == 1
@@ -179,8 +179,8 @@ def test_a_pod_that_gets_its_labels_back_does_not_block_its_name_forever(
     first = jobs.uids()["train-worker-0"]
     _label(jobs, "train-worker-0", None)
     if waits:
-        told = "ReleasedPod: Released pod: train-worker-0"
-        eventually(lambda: told in jobs.events("train"), "it is let go")
+        message = "ReleasedPod: Released pod: train-worker-0"
+        eventually(lambda: message in jobs.events("train"), "it is let go")
     _label(jobs, "train-worker-0", "train")
     try:  # unless this was missed, and it is gone: then another attempt has started
         options = {"preconditions": {"uid": first}}
@@ -219,7 +219,7 @@ def test_an_orphan_of_a_deleted_job_is_not_adopted_by_a_new_job_of_that_name(
         pod = jobs.pod("train-worker-0") or {}
         assert pod["metadata"]["uid"] == uid
         assert "ownerReferences" not in pod["metadata"]
-        assert not any("Adopted" in each for each in jobs.events("train"))
+        assert not any("Adopted" in event for event in jobs.events("train"))
 
 
 def test_a_pod_beyond_a_quota_is_reported_and_created_when_it_fits(
@@ -229,7 +229,7 @@ def test_a_pod_beyond_a_quota_is_reported_and_created_when_it_fits(
     jobs.create("TFJob", "train", Chief=jobs.role(1, SLEEP), Worker=jobs.role(1, PASS))
 
     def failures() -> list[str]:
-        return [each for each in jobs.events("train") if each.startswith("CreateFailed: ")]
+        return [event for event in jobs.events("train") if event.startswith("CreateFailed: ")]
 
     eventually(lambda: bool(failures()), "it is reported")
     assert "worker-0" in failures()[0], failures()
@@ -284,7 +284,7 @@ def test_a_foreign_pod_is_never_taken_for_a_replica(
     namespace.pod("train-worker-0", "true", schedulerName=NOBODY)
     jobs.create("TFJob", "train", Worker=jobs.role(1, PASS))
     eventually(
-        lambda: any("already exists" in each for each in jobs.events("train")), "it is reported"
+        lambda: any("already exists" in event for event in jobs.events("train")), "it is reported"
     )
     assert "ownerReferences" not in (jobs.pod("train-worker-0") or {})["metadata"]
     namespace.core.delete_namespaced_pod("train-worker-0", namespace.name)
@@ -319,15 +319,15 @@ def test_one_of_two_pods_of_a_replica_is_deleted(
     uids = {"train-worker-0": metadata["uid"], "copy": second["metadata"]["uid"]}
 
     def is_one_left() -> bool:
-        there = {name: each["metadata"]["uid"] for name, each in jobs.pods().items()}
+        there = {name: pod["metadata"]["uid"] for name, pod in jobs.pods().items()}
         return there.get(stays) == uids[stays] and there.get(goes) != uids[goes]
 
     eventually(is_one_left, f"{goes} goes and {stays} stays")
     jobs.wait_running(stays)
     assert _owner(jobs, stays) == made["metadata"]["uid"]
     assert (jobs.get("TFJob", "train") or {})["status"]["replicaStatuses"]["Worker"]["active"] == 2
-    told = jobs.events("train")
-    assert not any("Restarting" in each or "Failed" in each for each in told), told
+    events = jobs.events("train")
+    assert not any("Restarting" in event or "Failed" in event for event in events), events
     assert sorted(jobs.pods()) == sorted([stays, "train-worker-1"])
 
 

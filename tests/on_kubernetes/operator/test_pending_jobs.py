@@ -16,7 +16,7 @@ from windlass.operator.pods.events import FIRST_PAUSE, PodEvents
 
 
 def waits_for(jobs: Jobs, name: str) -> list[str]:
-    return [each for each in jobs.events(name) if each.startswith("ReplicaWaiting: ")]
+    return [event for event in jobs.events(name) if event.startswith("ReplicaWaiting: ")]
 
 
 def test_an_image_that_cannot_be_pulled_is_reported_on_the_job(
@@ -38,8 +38,8 @@ def test_a_repeatedly_failing_pull_is_reported_once(jobs: Jobs, operator: Operat
         eventually(lambda state=state: waiting_as(jobs.pod("train-worker-0")) == state, state)
     jobs.create("TFJob", "after", Worker=jobs.role(1, "pass"))
     assert jobs.ended("TFJob", "after")["type"] == "Succeeded"
-    [told] = waits_for(jobs, "train")
-    assert "cannot be found from the cluster" in told
+    [message] = waits_for(jobs, "train")
+    assert "cannot be found from the cluster" in message
 
 
 def waiting_as(pod: Any) -> str:
@@ -55,8 +55,8 @@ def test_an_unknown_field_of_a_pod_is_reported_once_with_a_suggestion(
     jobs.create("TFJob", "train", Worker=role)
     assert jobs.ended("TFJob", "train")["type"] == "Succeeded"
     ignored = "FieldIgnored: a pod has no field spec.{}. This part of the template is ignored."
-    said = [each for each in jobs.events("train") if each.startswith("FieldIgnored")]
-    assert sorted(said) == [
+    events = [event for event in jobs.events("train") if event.startswith("FieldIgnored")]
+    assert sorted(events) == [
         ignored.format("containers[tensorflow].comand") + " Did you mean command?",
         ignored.format("hostNetwrok") + " Did you mean hostNetwork?",
     ]
@@ -79,7 +79,7 @@ def test_a_pod_that_fits_on_no_machine_is_reported_on_the_job_once(
 
 
 @pytest.mark.parametrize(
-    ("volume", "told"),
+    ("volume", "message"),
     [
         ({"secret": {"secretName": "nothing"}}, "There is no secret nothing in namespace"),
         pytest.param(
@@ -96,13 +96,13 @@ def test_a_pod_that_fits_on_no_machine_is_reported_on_the_job_once(
     ids=["secret", "config map", "folder"],
 )
 def test_a_volume_that_cannot_be_mounted_is_reported_on_the_job_once(
-    jobs: Jobs, operator: OperatorProcess, volume: dict[str, Any], told: str
+    jobs: Jobs, operator: OperatorProcess, volume: dict[str, Any], message: str
 ) -> None:
     pod = {"volumes": [{"name": "data", **volume}]}
     container = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     jobs.create("TFJob", "train", Worker=jobs.role(2, "pass", pod=pod, container=container))
     eventually(lambda: bool(waits_for(jobs, "train")), "it is reported")
-    assert f" does not start: {told}" in waits_for(jobs, "train")[0]
+    assert f" does not start: {message}" in waits_for(jobs, "train")[0]
     if "secret" in volume:  # it is true of both, and of no other job
         jobs.create("TFJob", "other", Worker=jobs.role(1, "pass"))
         assert jobs.ended("TFJob", "other")["type"] == "Succeeded"
@@ -127,8 +127,10 @@ class NotedConnection(Connection):
 def test_events_are_read_per_namespace_and_less_and_less_often(
     cluster: Cluster, jobs: Jobs
 ) -> None:
-    known = {each.name: getattr(jobs.connection, each.name) for each in fields(jobs.connection)}
-    connection = NotedConnection(**known, notes=[])
+    fields_by_name = {
+        field.name: getattr(jobs.connection, field.name) for field in fields(jobs.connection)
+    }
+    connection = NotedConnection(**fields_by_name, notes=[])
     gone: set[str] = set()
     woken: list[str] = []
     pods = [
@@ -172,9 +174,9 @@ def test_a_failure_names_the_replica_also_if_it_is_the_only_one(
     jobs.create("PyTorchJob", "train", Master=role)
     end = jobs.ended("PyTorchJob", "train")
     assert end["message"].startswith("master-0: exit code 3")
-    told = "ReplicaFailed: master-0: exit code 3"
+    message = "ReplicaFailed: master-0: exit code 3"
     eventually(
-        lambda: any(each.startswith(told) for each in jobs.events("train")), "it is reported"
+        lambda: any(event.startswith(message) for event in jobs.events("train")), "it is reported"
     )
 
 
@@ -202,14 +204,18 @@ def test_only_the_selected_namespaces_are_managed(
 ) -> None:
     named, left = [jobs, others[0]], others[1]
     # One of them twice, which is equal to once.
-    words = [word for each in [*named, jobs] for word in ("--namespace", each.namespace)]
+    words = [
+        word
+        for namespace_jobs in [*named, jobs]
+        for word in ("--namespace", namespace_jobs.namespace)
+    ]
     with operating(cluster, *words, "--alone") as process:
         left.create("TFJob", "train", Worker=left.role(1, "pass"))
-        for each in named:
-            each.create("TFJob", "train", Worker=each.role(2, "pass"))
-        for each in named:
-            assert each.ended("TFJob", "train")["type"] == "Succeeded"
-            assert each.attempt("train-worker-0") == each.attempt("train-worker-1") == 1
+        for lab in named:
+            lab.create("TFJob", "train", Worker=lab.role(2, "pass"))
+        for lab in named:
+            assert lab.ended("TFJob", "train")["type"] == "Succeeded"
+            assert lab.attempt("train-worker-0") == lab.attempt("train-worker-1") == 1
         alone = left.get("TFJob", "train") or {}
         assert "status" not in alone
         assert "annotations" not in alone["metadata"]

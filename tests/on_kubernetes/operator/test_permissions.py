@@ -38,7 +38,7 @@ def _config_of(cluster: Cluster, core: Any, namespace: str, account: str, folder
     wanted = {"spec": {"expirationSeconds": 3600}}
     token = core.create_namespaced_service_account_token(account, namespace, wanted).status.token
     config = yaml.safe_load(cluster.kubeconfig.read_text())
-    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     path = folder / f"{account}.yaml"
     path.write_text(yaml.safe_dump(config))
     return str(path)
@@ -78,8 +78,8 @@ def test_the_documented_permissions_are_sufficient_and_each_is_used(
         process.wait_leading()
         with ThreadPoolExecutor() as both:
             list(both.map(partial(_have_everything_done, jobs, namespace), ("TFJob", "PyTorchJob")))
-        told = ("lacks", "may not", "Traceback")
-        assert not [each for each in told if each in process.output], process.output
+        complaints = ("lacks", "may not", "Traceback")
+        assert not [word for word in complaints if word in process.output], process.output
     used = set(notes.read_text().splitlines())
     # Blocking an owner's deletion is not a request, but some clusters require that permission.
     needed = {
@@ -88,7 +88,7 @@ def test_the_documented_permissions_are_sufficient_and_each_is_used(
         for verb in right.verbs
         if not right.resource.endswith("/finalizers")
     }
-    checks = {"get namespaces"} | {f"create selfsubject{each}reviews" for each in _REVIEWS}
+    checks = {"get namespaces"} | {f"create selfsubject{review}reviews" for review in _REVIEWS}
     assert used - checks == needed
 
 
@@ -97,7 +97,7 @@ _REVIEWS = ("rules", "access")
 
 def _have_everything_done(jobs: Jobs, namespace: Namespace, kind: str) -> None:
     """Create jobs that make an operator use all its features."""
-    names = [f"{kind.lower()}-{each}" for each in ("fallen", "robbed", "blocked", "stuck")]
+    names = [f"{kind.lower()}-{suffix}" for suffix in ("fallen", "robbed", "blocked", "stuck")]
     fallen, robbed, blocked, stuck = names
     # A job that restarts, and is deleted after its time to live.
     die = "import os, sys; sys.exit(137 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
@@ -114,20 +114,20 @@ def _have_everything_done(jobs: Jobs, namespace: Namespace, kind: str) -> None:
     # A lost pod is adopted.
     made = jobs.create(kind, robbed, Worker=jobs.role(1, SLEEP))
     jobs.wait(kind, robbed, "Running")
-    for each in (PODS, SERVICES):
-        path = each.path(jobs.namespace, f"{robbed}-worker-0")
+    for resource in (PODS, SERVICES):
+        path = resource.path(jobs.namespace, f"{robbed}-worker-0")
         orphan = {"metadata": {"ownerReferences": None}}
         jobs.connection.request("PATCH", path, orphan, content_type=MERGE)
-        jobs.wait_told(robbed, f"Adopted{each.name}: ")
+        jobs.wait_event(robbed, f"Adopted{resource.name}: ")
         [owner] = jobs.connection.request("GET", path)["metadata"]["ownerReferences"]
         assert owner["uid"] == made["metadata"]["uid"]
-    for each, index in ((PODS, 0), (SERVICES, 1)):
+    for resource, index in ((PODS, 0), (SERVICES, 1)):
         name = f"{blocked}-worker-{index}"
-        jobs.wait_told(blocked, f"the {each.name.lower()} {name} in namespace")
-        jobs.connection.request("DELETE", each.path(jobs.namespace, name), {})
+        jobs.wait_event(blocked, f"the {resource.name.lower()} {name} in namespace")
+        jobs.connection.request("DELETE", resource.path(jobs.namespace, name), {})
     assert jobs.ended(kind, blocked)["type"] == "Succeeded"
-    jobs.wait_told(stuck, f"There is no secret nothing in namespace {jobs.namespace}.")
-    jobs.wait_told(fallen, "Completed: ")
+    jobs.wait_event(stuck, f"There is no secret nothing in namespace {jobs.namespace}.")
+    jobs.wait_event(fallen, "Completed: ")
     eventually(lambda: jobs.get(kind, fallen) is None, "it goes when its time is up")
 
 
@@ -147,10 +147,10 @@ def test_the_operator_works_without_the_permission_to_read_events(
     words = ("--namespace", namespace.name, "--alone")
     with operating(cluster, *words, kubeconfig=config) as process:
         process.wait_leading()
-        told = (
+        message = (
             f"The operator may not list events in namespace {namespace.name}, and continues without"
         )
-        assert told in process.output
+        assert message in process.output
         create_stuck(jobs, "PyTorchJob", "train")
         untold = "the reasons why pods do not start cannot be read"
         eventually(lambda: untold in process.output, "it is reported once")
@@ -182,7 +182,7 @@ def test_a_permission_revoked_later_is_reported_on_the_job(
         _wait_granted(config, namespace.name, *OF_JOBS, lacking=1)
         jobs.patch("TFJob", "train", {"spec": {"runPolicy": {"suspend": True}}})
         may_not = f"operator may not delete pods in namespace {namespace.name}"
-        jobs.wait_told("train", "DeleteFailed: ", "stopping worker-0", may_not)
+        jobs.wait_event("train", "DeleteFailed: ", "stopping worker-0", may_not)
         assert list(jobs.pods()) == ["train-worker-0"]
         roles.patch_namespaced_role("operator", namespace.name, {"rules": role_rules(OF_JOBS)})
         jobs.wait_nothing_left()
@@ -201,7 +201,7 @@ def test_a_missing_permission_is_named(
     rules = [*role_rules(OF_JOBS), *role_rules(OF_LEASE)]
     for rule in rules:
         if rule["resources"] == [right.resource]:
-            rule["verbs"] = [each for each in rule["verbs"] if each != verb]
+            rule["verbs"] = [other_verb for other_verb in rule["verbs"] if other_verb != verb]
     _grant(admin, namespace.name, "operator", [rule for rule in rules if rule["verbs"]])
     _wait_granted(config, namespace.name, *OF_JOBS, *OF_LEASE, lacking=1)
     words = ("--namespace", namespace.name, "--lease-namespace", namespace.name)
@@ -266,8 +266,8 @@ def test_the_install_command_reports_all_missing_permissions_at_once(
 
     refused = _install(config)
     assert refused.returncode == 1
-    told = "lacks 3 rights of the whole cluster that installing needs: get, create, update"
-    assert f"{account} {told} {kind}." in refused.stderr
+    message = "lacks 3 rights of the whole cluster that installing needs: get, create, update"
+    assert f"{account} {message} {kind}." in refused.stderr
     assert "for you: windlass operator install\n" in refused.stderr
     assert f"--verb=get,create,update --resource={kind}; kubectl" in refused.stderr
     assert f"--clusterrole=windlass-definitions --user={account}" in refused.stderr
@@ -280,7 +280,7 @@ def test_the_install_command_reports_all_missing_permissions_at_once(
         _install(config).stderr
     )
 
-    names = [str(each["metadata"]["name"]) for each in definitions()]
+    names = [str(definition["metadata"]["name"]) for definition in definitions()]
     of_the_cluster([{**rule, "verbs": ["get", "update"], "resourceNames": names}])
     by_name = msgspec.structs.replace(update, name=names[0])
     eventually(lambda: not denied_permissions(connection, [by_name]), "it may change these")
@@ -302,7 +302,7 @@ def test_a_revoked_permission_is_reported_once_until_it_is_granted_again(
         with operating(cluster, *words, kubeconfig=config) as process:
             process.wait_leading()
             api = client.RbacAuthorizationV1Api(admin)
-            rules = [each for each in role_rules(OF_JOBS) if each["resources"] != ["services"]]
+            rules = [rule for rule in role_rules(OF_JOBS) if rule["resources"] != ["services"]]
             api.patch_namespaced_role("operator", namespace.name, {"rules": rules})
             for _ in range(3):
                 eventually(lambda: proxy.cut() > 0, "it watches again")
@@ -311,5 +311,5 @@ def test_a_revoked_permission_is_reported_once_until_it_is_granted_again(
             eventually(lambda: process.ask("/readyz")[0] == 503, "it does not see all")
             api.patch_namespaced_role("operator", namespace.name, {"rules": role_rules(OF_JOBS)})
             eventually(lambda: "all is seen again" in process.output, "it has it back")
-            told = [each for each in process.lines if missed in each]
-            assert len(told) == 1, process.output
+            lines = [line for line in process.lines if missed in line]
+            assert len(lines) == 1, process.output

@@ -51,7 +51,7 @@ def test_the_api_server_refuses_unknown_values_and_changes_of_immutable_fields(
     jobs.patch(kind, "train", change)
     # The server drops the rules. The definitions that it stores are complete nevertheless.
     assert _version(jobs) < (1, 25)
-    assert {each.what for each in install(jobs.connection)} == {"unchanged"}
+    assert {change.what for change in install(jobs.connection)} == {"unchanged"}
 
 
 def _has_rules(jobs: Jobs, kind: str) -> bool:
@@ -63,5 +63,5 @@ def _has_rules(jobs: Jobs, kind: str) -> bool:
 
 
 def _version(jobs: Jobs) -> tuple[int, int]:
-    found = jobs.connection.request("GET", "/version")
-    return int(found["major"]), int(re.sub(r"\D.*", "", found["minor"]))
+    version = jobs.connection.request("GET", "/version")
+    return int(version["major"]), int(re.sub(r"\D.*", "", version["minor"]))

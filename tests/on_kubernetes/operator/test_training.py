@@ -98,16 +98,18 @@ def test_pytorch_in_two_pods_resumes_from_its_checkpoint_after_a_kill(
         "Worker": _role(jobs, 1, _TORCH, tmp_path),
     }
     jobs.create("PyTorchJob", "ddp", **roles)
-    eventually(lambda: jobs.says("ddp-worker-0", "stays"), "they are at it", patience=2 * PATIENCE)
+    eventually(
+        lambda: jobs.has_printed("ddp-worker-0", "stays"), "they are at it", patience=2 * PATIENCE
+    )
     jobs.kill("ddp-worker-0")
     end = jobs.wait("PyTorchJob", "ddp", "Succeeded", "Failed", patience=2 * PATIENCE)
     assert end["type"] == "Succeeded", end
     assert jobs.attempt("ddp-master-0") == jobs.attempt("ddp-worker-0") == 2
-    said = jobs.logs("ddp-master-0")
-    assert "rank 0 of 2 begins at 3" in said
-    assert "rank 0 ends with 6.0" in said
-    told = [each for each in jobs.events("ddp") if "restart 1 of 6" in each]
-    assert any("worker-0 (attempt 1)" in each and "137" in each for each in told), told
+    lines = jobs.logs("ddp-master-0")
+    assert "rank 0 of 2 begins at 3" in lines
+    assert "rank 0 ends with 6.0" in lines
+    events = [event for event in jobs.events("ddp") if "restart 1 of 6" in event]
+    assert any("worker-0 (attempt 1)" in event and "137" in event for event in events), events
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
@@ -122,7 +124,7 @@ def test_a_worker_waits_for_a_master_whose_name_does_not_resolve_yet(
     jobs.create("PyTorchJob", "late", Master=master, Worker=_role(jobs, 1, _MEET))
     unknown = "network addresses of (late-master-0"
     eventually(
-        lambda: jobs.says("late-worker-0", unknown), "it looks for it", patience=2 * PATIENCE
+        lambda: jobs.has_printed("late-worker-0", unknown), "it looks for it", patience=2 * PATIENCE
     )
     path = f"/api/v1/namespaces/{jobs.namespace}/secrets"
     jobs.connection.request("POST", path, {"metadata": {"name": "late"}})
@@ -161,8 +163,8 @@ def test_torchrun_in_two_pods_starts_all_processes_of_the_job(
         lambda: all(jobs.pods()[name]["status"]["phase"] == "Succeeded" for name in names),
         "all have ended",
     )
-    said = [line for name in names for line in jobs.logs(name).splitlines() if "counts" in line]
-    assert sorted(said) == [f"rank {rank} of 4 counts 4" for rank in range(4)]
+    lines = [line for name in names for line in jobs.logs(name).splitlines() if "counts" in line]
+    assert sorted(lines) == [f"rank {rank} of 4 counts 4" for rank in range(4)]
 
 
 @pytest.mark.skipif(
@@ -175,11 +177,11 @@ def test_tensorflow_in_pods_reads_tf_config(
     roles = {"Chief": _role(jobs, 1, _TENSORFLOW), "Worker": _role(jobs, 1, _TENSORFLOW)}
     jobs.create("TFJob", "mirrored", **roles)
     assert jobs.ended("TFJob", "mirrored")["type"] == "Succeeded"
-    said = json.loads(jobs.logs("mirrored-chief-0").partition("SAID ")[2].splitlines()[0])
+    record = json.loads(jobs.logs("mirrored-chief-0").partition("SAID ")[2].splitlines()[0])
     host = f"{{}}.{jobs.namespace}.svc:2222"
-    assert said["cluster"] == {
+    assert record["cluster"] == {
         "chief": [host.format("mirrored-chief-0")],
         "worker": [host.format("mirrored-worker-0")],
     }
-    assert said["task"] == ["chief", 0]
-    assert (said["workers"], said["total"]) == (2, 2)
+    assert record["task"] == ["chief", 0]
+    assert (record["workers"], record["total"]) == (2, 2)

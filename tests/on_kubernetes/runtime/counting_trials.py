@@ -7,7 +7,7 @@ from harness import eventually
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trial_functions import persist
-from on_kubernetes.runtime.trials import said, there
+from on_kubernetes.runtime.trials import log_lines, there
 
 REPLICAS = 3
 
@@ -23,7 +23,7 @@ def persisting(namespace: Namespace, gate: Gate) -> wl.Trial[int]:
     trial = job.submit()
     for rank in range(REPLICAS):
         eventually(
-            lambda rank=rank: "step 3" in said(trial, index=rank),
+            lambda rank=rank: "step 3" in log_lines(trial, index=rank),
             f"it is known of replica {rank} that it counts",
         )
     return trial
@@ -36,11 +36,11 @@ def check_complete(
 
     Attempts that were cut short, given by suffix, have only the lines they had sent, without a gap.
     """
-    assert [each.partition(".")[0] for each in gate.named("began-")] == began
+    assert [name.partition(".")[0] for name in gate.named("began-")] == began
     for which in began:
         rank, attempt = map(int, which.split("-"))
         steps = int(gate.read(f"steps-{which}"))
-        lines = said(trial, index=rank, attempt=attempt)
+        lines = log_lines(trial, index=rank, attempt=attempt)
         points = [point.value for point in trial.metrics(f"count_{which}")]
         if which.endswith(cut_short):
             assert 0 < len(lines) <= steps + 1 and 0 < len(points) <= steps + 1
@@ -53,8 +53,8 @@ def check_complete(
 def says_unreachable(trial: wl.Trial[int]) -> bool:
     """Return whether the trial and each replica report that the cluster is unreachable."""
     trial.refresh()
-    told = [
+    messages = [
         trial.message,
         *(replica.message for replica in trial.replicas if replica.phase == "Running"),
     ]
-    return all("cannot be reached" in each for each in told)
+    return all("cannot be reached" in message for message in messages)

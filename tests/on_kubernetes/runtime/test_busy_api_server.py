@@ -13,11 +13,11 @@ from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trials import (
     begun,
     is_empty,
+    log_lines,
     pods_of,
     python,
     replica_messages,
     restart,
-    said,
     times_begun,
 )
 from on_kubernetes.throttling_proxy import RecordedRequest, Turnstile
@@ -46,7 +46,7 @@ def test_refused_objects_are_created_later_and_once(
     turnstile.let_through()
     trial.wait(timeout=PATIENCE)
     assert (trial.state, trial.restarts) == ("SUCCEEDED", 0), trial.message
-    assert [said(trial, index=index) for index in range(2)] == [["at last"]] * 2
+    assert [log_lines(trial, index=index) for index in range(2)] == [["at last"]] * 2
     made = {kind: turnstile.passed("POST", kind) for kind in ("secrets", "services", "pods")}
     assert made == {"secrets": 1, "services": 2, "pods": 2}
     assert turnstile.busiest_second() <= 4
@@ -59,7 +59,7 @@ def test_a_submission_waits_a_moment_for_a_busy_cluster(
 ) -> None:
     turnstile.refuse(lambda _asked: len(turnstile.refused()) < 2)
     trial = python("print('at last')", namespace).submit().wait(timeout=PATIENCE)
-    assert (trial.state, said(trial)) == ("SUCCEEDED", ["at last"]), trial.message
+    assert (trial.state, log_lines(trial)) == ("SUCCEEDED", ["at last"]), trial.message
 
 
 @pytest.mark.thorough
@@ -71,13 +71,13 @@ def test_pods_that_a_busy_cluster_does_not_list_are_not_lost(
     turnstile.refuse(is_look)
     again = restart(home, monkeypatch, Path(os.environ["KUBECONFIG"])).get_trial(trial.id)
     eventually(lambda: "is too busy" in replica_messages(again), "this is reported")
-    gate.tell("go")
+    gate.create("go")
     before = len(turnstile.refused())
     eventually(lambda: len(turnstile.refused()) > before + 4, "it is asked for again")
     assert again.refresh().state == "RUNNING"
     turnstile.let_through()
     again.wait(timeout=PATIENCE)
-    assert (again.state, again.restarts, said(again)) == ("SUCCEEDED", 0, ["begun", "done"])
+    assert (again.state, again.restarts, log_lines(again)) == ("SUCCEEDED", 0, ["begun", "done"])
     assert times_begun(gate, again) == 1
     assert turnstile.busiest_second() <= 4
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
@@ -93,7 +93,8 @@ def test_a_busy_cluster_is_not_unreachable_and_its_trials_are_not_given_up(
     eventually(lambda: "is too busy" in replica_messages(again), "this is reported")
     again.stop(grace=0, force=True)
     eventually(
-        lambda: any(each.is_of("secrets") for each in turnstile.refused()), "it is seen to be there"
+        lambda: any(request.is_of("secrets") for request in turnstile.refused()),
+        "it is seen to be there",
     )
     assert "--force" not in replica_messages(again), "that would change nothing"
     assert again.state == "STOPPING"

@@ -15,7 +15,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.proxies import Proxy
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of, python, there
 from windlass.kube.api.connection import Connection, connect
 from windlass.kube.permissions.check import check_account, missing_permissions
 from windlass.kube.permissions.required import RUNNING, role_rules
@@ -66,9 +66,10 @@ def test_tunnels_to_pods_are_reopened_with_new_credentials(
 ) -> None:
     for name in ("first", "second"):
         accounts.make(name, role_rules(RUNNING))
-        asked = accounts.connect(name)
+        account = accounts.connect(name)
         eventually(
-            lambda asked=asked: not missing_permissions(asked, namespace.name), "it has rights"
+            lambda account=account: not missing_permissions(account, namespace.name),
+            "it has rights",
         )
     settings = yaml.safe_load(proxy.kubeconfig(tmp_path).read_text())
     config = tmp_path / "kubeconfig-of-an-account"
@@ -81,7 +82,7 @@ def test_tunnels_to_pods_are_reopened_with_new_credentials(
     before = connect(config_file=str(config))
     monkeypatch.setenv("KUBECONFIG", str(config))
     trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
-    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is reported")
+    eventually(lambda: "waits for more" in " ".join(log_lines(trial)), "it is reported")
 
     log_in("second")
     other = python("print('by the second')", namespace).submit()
@@ -90,12 +91,12 @@ def test_tunnels_to_pods_are_reopened_with_new_credentials(
     accounts.remove("first")
     eventually(lambda: is_refused(before), "the first account is worth nothing")
     proxy.cut()  # its open connections are gone as well
-    gate.tell("more")
-    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is reported again")
-    gate.tell("go")
+    gate.create("more")
+    eventually(lambda: "waits for go" in " ".join(log_lines(trial)), "it is reported again")
+    gate.create("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
-    assert said(trial)[-1].endswith("done")
+    assert log_lines(trial)[-1].endswith("done")
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -111,13 +112,13 @@ def test_a_partially_written_kubeconfig_harms_no_running_trial(
     config.write_text(whole)
     monkeypatch.setenv("KUBECONFIG", str(config))
     trial = python(PROGRAM, namespace, executor=there(namespace, volumes=gate.volumes)).submit()
-    eventually(lambda: "waits for more" in " ".join(said(trial)), "it is reported")
+    eventually(lambda: "waits for more" in " ".join(log_lines(trial)), "it is reported")
     for part in ("", whole[: len(whole) // 2]):
         config.write_text(part)
         with pytest.raises(wl.KubernetesError, match="cannot be used"):
             python("", namespace).submit()
-    gate.tell("more")
-    eventually(lambda: "waits for go" in " ".join(said(trial)), "it is reported all the time")
+    gate.create("more")
+    eventually(lambda: "waits for go" in " ".join(log_lines(trial)), "it is reported all the time")
     [replica] = trial.refresh().replicas
     assert replica.phase == "Running"
 
@@ -125,16 +126,16 @@ def test_a_partially_written_kubeconfig_harms_no_running_trial(
     other = python("print('hello')", namespace).submit()
     other.wait(timeout=PATIENCE)
     assert other.state == "SUCCEEDED", other.message
-    gate.tell("go")
+    gate.create("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
-    assert said(trial)[-1].endswith("done")
+    assert log_lines(trial)[-1].endswith("done")
 
 
 def test_a_foreign_pod_with_windlass_labels_gets_no_token(namespace: Namespace, gate: Gate) -> None:
     executor = there(namespace, volumes=gate.volumes)
     trial = python(PROGRAM, namespace, executor=executor).submit()
-    eventually(lambda: "waits for more" in " ".join(said(trial)), "it runs")
+    eventually(lambda: "waits for more" in " ".join(log_lines(trial)), "it runs")
     [own] = pods_of(namespace).values()
     namespace.python("stranger", LISTENER, labels=own.metadata.labels)
     namespace.wait_running("stranger")
@@ -144,7 +145,7 @@ def test_a_foreign_pod_with_windlass_labels_gets_no_token(namespace: Namespace, 
     later.wait(timeout=PATIENCE)
     assert later.state == "SUCCEEDED"
     for word in ("more", "go"):
-        gate.tell(word)
+        gate.create(word)
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
     assert "told" not in namespace.logs("stranger")

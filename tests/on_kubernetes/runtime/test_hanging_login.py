@@ -18,7 +18,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.proxies import Proxy
-from on_kubernetes.runtime.trials import begun, is_empty, python, replica_messages, said
+from on_kubernetes.runtime.trials import begun, is_empty, log_lines, python, replica_messages
 from windlass.kube.permissions.check import missing_permissions
 from windlass.kube.permissions.required import RUNNING, role_rules
 
@@ -59,8 +59,8 @@ def login(
     admin = admin_connection(cluster.kubeconfig, namespace.name)
     accounts = Accounts(admin)
     accounts.make("ada", role_rules(RUNNING))
-    asked = accounts.connect("ada")
-    eventually(lambda: not missing_permissions(asked, namespace.name), "it has rights")
+    connection = accounts.connect("ada")
+    eventually(lambda: not missing_permissions(connection, namespace.name), "it has rights")
     program = LoginProgram(tmp_path / "program", accounts.token("ada"))
     admin.close()
     settings = yaml.safe_load(proxy.kubeconfig(tmp_path).read_text())
@@ -79,13 +79,13 @@ def test_local_trials_and_stops_continue_while_a_login_hangs(
     login.hang()
     before = login.program.started
     with ThreadPoolExecutor() as askers:
-        asked = [askers.submit(python("", namespace).submit) for _ in range(8)]
+        futures = [askers.submit(python("", namespace).submit) for _ in range(8)]
         eventually(lambda: login.program.started > before, "it is to log in")
         local = askers.submit(wl.run(lambda: 7))
         assert local.result(timeout=PATIENCE) == 7
         done = Project(tmp_path / "project").run(BIN / "windlass", "stop", stopped.id)
         assert done.returncode == 0, done.stderr
-        errors = [each.exception(timeout=PATIENCE) for each in asked]
+        errors = [future.exception(timeout=PATIENCE) for future in futures]
     assert stopped.refresh().state == "STOPPED"
     for error in errors:
         assert isinstance(error, wl.KubernetesError)
@@ -93,7 +93,7 @@ def test_local_trials_and_stops_continue_while_a_login_hangs(
     assert kept.refresh().state == "RUNNING"
 
     login.recover()
-    gate.tell("go")
+    gate.create("go")
     kept.wait(timeout=PATIENCE)
     assert kept.state == "SUCCEEDED" and kept.restarts == 0
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
@@ -121,16 +121,16 @@ def test_the_status_of_a_trial_names_the_hanging_login_program(
     login.program.expire()
     trial = begun(namespace, gate)
     happens(login, proxy, home_with_cluster)
-    told = f"{login.program.path} did not answer within {LIMIT} s"
-    eventually(lambda: told in replica_messages(trial), "it is reported")
-    assert told in trial.message, "in the status line as well"
+    message = f"{login.program.path} did not answer within {LIMIT} s"
+    eventually(lambda: message in replica_messages(trial), "it is reported")
+    assert message in trial.message, "in the status line as well"
     assert wl.run(lambda: 7)() == 7
 
     login.recover()
-    gate.tell("go")
+    gate.create("go")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 0
-    assert said(trial)[-1].endswith("done")
+    assert log_lines(trial)[-1].endswith("done")
     login.program.wait_gone()
 
 

@@ -19,10 +19,10 @@ from on_kubernetes.proxies import Proxy
 from on_kubernetes.runtime.trials import (
     claims_of,
     is_empty,
+    log_lines,
     python,
     replica_messages,
     restart,
-    said,
 )
 from windlass.kube.api.connection import connect
 from windlass.model.job import Assignment, Job, JobSpec, ProcessCall, Role
@@ -72,7 +72,7 @@ def test_a_trial_without_objects_starts_in_the_current_cluster(
     namespace.core.delete_namespaced_resource_quota("team", namespace.name)
     again = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
     ended = again.get_trial(trial.id).wait(timeout=PATIENCE)
-    assert (ended.state, said(ended)) == ("SUCCEEDED", ["at last"]), ended.message
+    assert (ended.state, log_lines(ended)) == ("SUCCEEDED", ["at last"]), ended.message
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
     eventually(lambda: not claims_of(home_with_cluster), "nor in the home")
 
@@ -106,8 +106,8 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
     job = a_job(namespace, 1)
     folder = had_a_pod(tmp_path, job, namespace, place)
     (folder / paths.STATE).write_text(json.dumps({"stage": "running", "started": 1.0}))
-    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
-    runtime.watch(lambda _uid: told.set())
+    runtime, is_notified = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: is_notified.set())
     runtime.adopt([job])
 
     def is_judged() -> bool:
@@ -118,7 +118,7 @@ def test_the_namespace_of_a_job_of_another_cluster_is_not_watched(
 
     try:
         eventually(is_judged, "its cluster and its state are known")
-        assert told.is_set(), "waiting clients are notified"
+        assert is_notified.is_set(), "waiting clients are notified"
         assert (f"watch-pods-{namespace.name}" in names_of_threads()) is not is_elsewhere
     finally:
         runtime.close()
@@ -131,12 +131,12 @@ def test_a_client_that_waits_for_a_silent_cluster_gets_the_reason(
     """If the namespace was not watched before, it is from now on."""
     around, job = surroundings(proxy.kubeconfig(tmp_path)), a_job(namespace, 1)
     had_a_pod(tmp_path, job, namespace, around.connect().address)
-    runtime, told = KubernetesRuntime(tmp_path, around), threading.Event()
-    runtime.watch(lambda _uid: told.set())
+    runtime, is_notified = KubernetesRuntime(tmp_path, around), threading.Event()
+    runtime.watch(lambda _uid: is_notified.set())
     proxy.hold()
     try:
         runtime.delete(job, FIRST, 0.0)
-        assert told.wait(PATIENCE), "there is something to see"
+        assert is_notified.wait(PATIENCE), "there is something to see"
         [seen] = runtime.list(job)
         assert "cannot be reached" in seen.message and "windlass stop --force 1" in seen.message
     finally:
@@ -156,10 +156,10 @@ def surroundings(kubeconfig: Path) -> KubernetesContext:
 
 def had_a_pod(home: Path, job: Job, namespace: Namespace, place: str) -> Path:
     """Record a pod of a job in a home, and return the folder of its attempt."""
-    known = JobRecord(
+    kept_record = JobRecord(
         **{**fields_of(job_record(job, namespace.name, "me", place)), "is_begun": True}
     )
-    JobRecords(home).keep(known)
+    JobRecords(home).keep(kept_record)
     folder = remote_attempt.ask_for(home, job, FIRST, Assignment())
     (folder / "pod.json").write_text(json.dumps({"name": "a-pod", "uid": "a-uid"}))
     return folder
@@ -170,4 +170,4 @@ def fields_of(claim: JobRecord) -> dict[str, Any]:
 
 
 def names_of_threads() -> list[str]:
-    return [each.name for each in threading.enumerate()]
+    return [thread.name for thread in threading.enumerate()]

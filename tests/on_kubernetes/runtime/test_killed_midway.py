@@ -34,7 +34,7 @@ def check_that_it_ran_once(trial_id: int, namespace: Namespace, gate: Gate, repl
     trial: wl.Trial[int] = wl.get_trial(trial_id)  # starts another server
     trial.wait(timeout=2 * PATIENCE)
     assert trial.state == "SUCCEEDED", f"seed {SEED}: {trial.message}"
-    began = [each.partition(".")[0] for each in gate.named("began-")]
+    began = [name.partition(".")[0] for name in gate.named("began-")]
     assert began == [f"{rank}-1" for rank in range(replicas)], f"seed {SEED}"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
@@ -50,7 +50,7 @@ def test_a_server_killed_between_creating_and_recording_a_pod_creates_no_other(
     eventually(lambda: bool(gate.named("began-")), "it begins")
     [there_now] = pods_of(namespace).values()
     assert there_now.metadata.uid == made.metadata.uid
-    gate.tell("go-0")
+    gate.create("go-0")
     check_that_it_ran_once(trial.id, namespace, gate, 1)
 
 
@@ -70,9 +70,9 @@ def test_an_unrecorded_pod_that_is_gone_is_lost_and_not_recreated(
         [name] = pods_of(namespace)
         namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
         eventually(lambda: namespace.is_gone(name), "it is gone")
-    gate.tell("go-0")
+    gate.create("go-0")
     ended: wl.Trial[int] = wl.get_trial(trial.id).wait(timeout=2 * PATIENCE)
-    assert [(each.attempt, each.reason) for each in ended.attempts] == [(1, "Lost")]
+    assert [(attempt.attempt, attempt.reason) for attempt in ended.attempts] == [(1, "Lost")]
     assert len(gate.named("began-")) == 1
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
@@ -102,8 +102,8 @@ def test_a_server_killed_at_any_request_to_the_cluster_creates_nothing_twice(
     every = range(1, STEPS + 1)
     for step in every if is_long else sorted(random.Random(SEED).sample(every, 3)):
         with rigged(home_with_cluster, f"die-in-cluster:{step}") as server:
-            gate.tell("go-0")
-            gate.tell("go-1")
+            gate.create("go-0")
+            gate.create("go-1")
             trial = submit(namespace, gate, 2)
             server.wait(2 * PATIENCE)
         check_that_it_ran_once(trial.id, namespace, gate, 2)

@@ -56,7 +56,7 @@ def log_in(accounts: Accounts, name: str, tmp_path: Path, *, lacking: int = 0) -
 
 
 def pods(namespace: Namespace) -> list[str]:
-    return [each.metadata.name for each in namespace.core.list_namespaced_pod(namespace.name).items]
+    return [pod.metadata.name for pod in namespace.core.list_namespaced_pod(namespace.name).items]
 
 
 def left(namespace: Namespace) -> list[str]:
@@ -65,7 +65,7 @@ def left(namespace: Namespace) -> list[str]:
     lists = (
         core.list_namespaced_pod, core.list_namespaced_service, core.list_namespaced_secret,
     )  # fmt: skip
-    return [each.metadata.name for ask in lists for each in ask(namespace.name, **ours).items]
+    return [item.metadata.name for ask in lists for item in ask(namespace.name, **ours).items]
 
 
 def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
@@ -143,7 +143,7 @@ def test_each_of_the_documented_permissions_is_used(
         for verb in right.verbs
         if right.resource != "pods/portforward"
     }
-    checks = {"get namespaces"} | {f"create selfsubject{each}reviews" for each in _REVIEWS}
+    checks = {"get namespaces"} | {f"create selfsubject{review}reviews" for review in _REVIEWS}
     assert used - checks == needed
 
 
@@ -164,8 +164,8 @@ def test_with_only_the_documented_permissions_roles_meet_and_dead_replicas_resta
     trial = job.submit().wait(timeout=2 * PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     assert trial.restarts == 2
-    said = sorted(str(line) for line in trial.logs(role="asker"))
-    assert said == ["kept at attempt 1"] * 2 + ["kept at attempt 2"] * 2
+    lines = sorted(str(line) for line in trial.logs(role="asker"))
+    assert lines == ["kept at attempt 1"] * 2 + ["kept at attempt 2"] * 2
     eventually(lambda: left(namespace) == [], "nothing is left in the cluster")
 
 
@@ -234,8 +234,8 @@ def test_a_permission_revoked_later_is_named_in_the_status_line_with_a_remedy(
     eventually(lambda: len(missing_permissions(connection, namespace.name)) == 1, "it is in force")
     connection.close()
     trial.resume()
-    told = f"{account} may not create pods in namespace {namespace.name}."
-    eventually(lambda: told in trial.refresh().message, "it is reported")
+    message = f"{account} may not create pods in namespace {namespace.name}."
+    eventually(lambda: message in trial.refresh().message, "it is reported")
     role = f"kubectl -n {namespace.name} create role windlass-create-pods --verb=create"
     assert role in trial.message and "windlass kubernetes rights" in trial.message
     assert "\n" not in trial.message, "a status line is one"

@@ -17,7 +17,7 @@ from on_kubernetes.cluster.locations import NODE
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trial_functions import ask_for_more, double
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of, python, there
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
 
@@ -61,8 +61,8 @@ def disk(core: client.CoreV1Api, namespace: Namespace, tmp_path: Path) -> Iterat
     folder = tmp_path / "disk"
     (folder / "imagenet").mkdir(parents=True)
     (folder / "imagenet" / "seen").write_text("of the claim")
-    for each in (folder, folder / "imagenet"):
-        each.chmod(0o777)
+    for path in (folder, folder / "imagenet"):
+        path.chmod(0o777)
     size, access = {"storage": "1Gi"}, ["ReadWriteOnce"]
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
     volume = {
@@ -123,17 +123,19 @@ def test_accounts_priorities_and_volumes_are_as_requested(
         },
     )
     trial = python(LOOK, namespace, executor=executor).submit()
-    eventually(lambda: "done" in said(trial), "it has looked")
+    eventually(lambda: "done" in log_lines(trial), "it has looked")
     [pod] = pods_of(namespace).values()
     assert pod.spec.service_account_name == "trainer"
     assert (pod.spec.priority_class_name, pod.spec.priority) == (priority_class, 7)
-    assert [each.name for each in pod.spec.image_pull_secrets] == ["registry"]
+    assert [secret.name for secret in pod.spec.image_pull_secrets] == ["registry"]
     assert (pod.spec.node_selector, pod.spec.node_name) == ({"kubernetes.io/hostname": NODE}, NODE)
-    [tolerated] = [each for each in pod.spec.tolerations if each.key == "dedicated"]
+    [tolerated] = [
+        toleration for toleration in pod.spec.tolerations if toleration.key == "dedicated"
+    ]
     assert (tolerated.operator, tolerated.value, tolerated.effect) == ("Equal", "ml", "NoSchedule")
     trial.ask_to_stop()
-    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", said(trial)
-    assert said(trial) == [
+    assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", log_lines(trial)
+    assert log_lines(trial) == [
         "account trainer",
         "/settings/lr 0.1",
         "/keys/api open sesame",
@@ -150,7 +152,7 @@ def test_accounts_priorities_and_volumes_are_as_requested(
 def test_a_patch_can_mount_two_parts_of_one_volume_and_a_typo_is_reported(
     namespace: Namespace,
 ) -> None:
-    parts = [{"name": "data", "mountPath": f"/{each}", "subPath": each} for each in ("a", "b")]
+    parts = [{"name": "data", "mountPath": f"/{part}", "subPath": part} for part in ("a", "b")]
     slip = {"volumeMounts": [parts[0], {**parts[1], "readonly": True}], "name": "main"}
     tolerated = [{"key": "x", "operator": "Exists"}, {"key": "x", "efect": "NoSchedule"}]
     volumes = [{"name": "data", "emptyDir": {}}]
@@ -168,19 +170,19 @@ def test_a_patch_can_mount_two_parts_of_one_volume_and_a_typo_is_reported(
     see = "import os; print(*(os.path.ismount(each) for each in ('/a', '/b')))"
     trial = python(see, namespace, executor=there(namespace, pod_patch=patch)).submit()
     assert trial.wait(timeout=PATIENCE).state == "SUCCEEDED", trial.message
-    assert said(trial) == ["True True"]
+    assert log_lines(trial) == ["True True"]
 
 
 def test_an_unknown_field_of_a_pod_is_reported_before_it_is_dropped(namespace: Namespace) -> None:
     slip = {"name": "main", "resorces": {"limits": {"cpu": "1"}}}
-    for told, patch in {
+    for message, patch in {
         "no field spec.hostnetwork. Did you mean hostNetwork?": {"hostnetwork": True},
         "no field spec.containers[main].resorces. Did you mean resources?": {"containers": [slip]},
         "metadata.annotation. Did you mean annotations": {"metadata": {"annotation": {"a": "b"}}},
     }.items():
         with pytest.raises(wl.InvalidArgument) as caught:
             python("", namespace, executor=there(namespace, pod_patch=patch)).submit()
-        assert told in str(caught.value)
+        assert message in str(caught.value)
     assert is_empty(namespace) and not list(wl.list_trials())
 
 
@@ -207,14 +209,14 @@ def test_a_program_in_a_pod_that_submits_trials_gets_an_error(
 ) -> None:
     there_too = there(namespace, container_image=own_cluster.image)
     trial: wl.Trial[Any] = wl.run(executor=there_too)(ask_for_more).submit()
-    called, *asked = trial.result(timeout=PATIENCE)
+    called, *result = trial.result(timeout=PATIENCE)
     assert called == "8", "a call is a call in any trial"
     nobody = "which has no access to the server."
-    told = [nobody, nobody, "where wl.list_trials cannot be used."]
-    for said_of, why in zip(asked, told, strict=True):
-        assert said_of.startswith(f"Unsupported: This trial runs in a pod, {why}")
-        assert "WINDLASS_SERVER" in said_of
-    assert [each.id for each in wl.list_trials()] == [trial.id]
+    lines = [nobody, nobody, "where wl.list_trials cannot be used."]
+    for answer, why in zip(result, lines, strict=True):
+        assert answer.startswith(f"Unsupported: This trial runs in a pod, {why}")
+        assert "WINDLASS_SERVER" in answer
+    assert [trial.id for trial in wl.list_trials()] == [trial.id]
 
 
 def other_python() -> Path:

@@ -17,11 +17,11 @@ from on_kubernetes.proxies import Proxy
 from on_kubernetes.runtime.trials import (
     begun,
     is_empty,
+    log_lines,
     pods_of,
     python,
     replica_messages,
     restart,
-    said,
     times_begun,
 )
 from on_kubernetes.throttling_proxy import Turnstile
@@ -50,11 +50,12 @@ def other_cluster(
 
 def hide_secrets(turnstile: Turnstile, namespace: Namespace) -> None:
     """Hide all existing Secrets in the stand-in."""
-    known = [
-        each.metadata.name for each in namespace.core.list_namespaced_secret(namespace.name).items
+    names = [
+        secret.metadata.name
+        for secret in namespace.core.list_namespaced_secret(namespace.name).items
     ]
     turnstile.refuse(
-        lambda asked: any(asked.path.endswith(f"/secrets/{name}") for name in known), status=404
+        lambda request: any(request.path.endswith(f"/secrets/{name}") for name in names), status=404
     )
 
 
@@ -68,9 +69,11 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
     running = {name: pod.metadata.uid for name, pod in pods_of(namespace).items()}
     client = restart(home_with_cluster, monkeypatch, other_cluster)
     kept, ended, paused = map(client.get_trial, ids)
-    for each in (kept, ended, paused):
-        eventually(lambda each=each: "this server uses" in replica_messages(each), "it is reported")
-        assert each.state == "RUNNING"
+    for trial in (kept, ended, paused):
+        eventually(
+            lambda trial=trial: "this server uses" in replica_messages(trial), "it is reported"
+        )
+        assert trial.state == "RUNNING"
     ended.stop()
     paused.suspend()
     ended.wait(timeout=PATIENCE)
@@ -78,7 +81,7 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
     eventually(lambda: paused.refresh().state == "SUSPENDED", "it is given up until it goes on")
     paused.resume()
     here = python("print('here')", namespace).submit().wait(timeout=PATIENCE)
-    assert (here.state, said(here)) == ("SUCCEEDED", ["here"])
+    assert (here.state, log_lines(here)) == ("SUCCEEDED", ["here"])
     still = {name: pod for name, pod in pods_of(namespace).items() if name in running}
     assert {name: pod.metadata.uid for name, pod in still.items()} == running
     assert not any(pod.metadata.deletion_timestamp for pod in still.values())
@@ -86,13 +89,13 @@ def test_pods_of_another_cluster_are_not_taken_for_lost(
     client = restart(home_with_cluster, monkeypatch, cluster.kubeconfig)
     kept, ended, paused = map(client.get_trial, ids)
     eventually(lambda: times_begun(gate, paused) == 2, "what was to go on begins again")
-    gate.tell("go")
-    for each in (kept, paused):
-        each.wait(timeout=PATIENCE)
-        assert (each.state, each.restarts) == ("SUCCEEDED", 0), each.message
-    assert said(kept) == ["begun", "done"]
-    assert said(paused, attempt=2) == ["begun", "done"]
-    assert [times_begun(gate, each) for each in (kept, ended, paused)] == [1, 1, 2]
+    gate.create("go")
+    for trial in (kept, paused):
+        trial.wait(timeout=PATIENCE)
+        assert (trial.state, trial.restarts) == ("SUCCEEDED", 0), trial.message
+    assert log_lines(kept) == ["begun", "done"]
+    assert log_lines(paused, attempt=2) == ["begun", "done"]
+    assert [times_begun(gate, trial) for trial in (kept, ended, paused)] == [1, 1, 2]
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -103,8 +106,8 @@ def test_a_cluster_at_another_address_is_the_same(
 ) -> None:  # fmt: skip
     trial = begun(namespace, gate)
     client = restart(home_with_cluster, monkeypatch, proxy.kubeconfig(tmp_path))
-    gate.tell("go")
+    gate.create("go")
     again = client.get_trial(trial.id)
     again.wait(timeout=PATIENCE)
-    assert (again.state, again.restarts, said(again)) == ("SUCCEEDED", 0, ["begun", "done"])
+    assert (again.state, again.restarts, log_lines(again)) == ("SUCCEEDED", 0, ["begun", "done"])
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -13,7 +13,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.pod_mounts import package_index
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.trial_functions import look_at_iniconfig
-from on_kubernetes.runtime.trials import said, there
+from on_kubernetes.runtime.trials import log_lines, there
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster", "own_cluster")
 
@@ -34,12 +34,12 @@ def looking(
     )
     trial = job.submit()
     trial.wait(timeout=2 * PATIENCE)
-    assert trial.state == "SUCCEEDED", [trial.message, *said(trial)]
+    assert trial.state == "SUCCEEDED", [trial.message, *log_lines(trial)]
     return trial
 
 
 def installs(trial: wl.Trial[Any]) -> bool:
-    return any(INSTALLED in line for line in said(trial))
+    return any(INSTALLED in line for line in log_lines(trial))
 
 
 @pytest.mark.thorough
@@ -66,4 +66,4 @@ def test_with_a_cache_the_second_pod_reuses_the_packages_of_the_first(
     assert first.result() == second.result()
     version, place = first.result()
     assert version == "1.1.1" and place.startswith("/windlass-cache/envs/")
-    assert len([each for each in (cache / "envs").iterdir() if each.is_dir()]) == 1
+    assert len([path for path in (cache / "envs").iterdir() if path.is_dir()]) == 1

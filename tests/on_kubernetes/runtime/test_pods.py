@@ -16,7 +16,14 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.runtime.agents.agent_connection import DIALLED, REACHED, TELL_WAYS
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said, there
+from on_kubernetes.runtime.trials import (
+    is_empty,
+    log_lines,
+    pods_of,
+    python,
+    replica_messages,
+    there,
+)
 from windlass.client.client import default_client
 from windlass.kube.api.connection import connect
 from windlass.runtimes.kubernetes.objects import names as pod_names
@@ -51,11 +58,13 @@ def test_replicas_meet_by_name_and_all_objects_are_deleted_with_them(
         namespace.name, label_selector=pod_names.UID
     ).items
     for pod in pods_of(namespace).values():
-        assert [each.uid for each in pod.metadata.owner_references] == [owner.metadata.uid]
+        assert [reference.uid for reference in pod.metadata.owner_references] == [
+            owner.metadata.uid
+        ]
         assert pod.spec.security_context.run_as_non_root
     trial.wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", said(trial)
-    assert any(f"met at wl-{trial.id}-" in line for line in said(trial))
+    assert trial.state == "SUCCEEDED", log_lines(trial)
+    assert any(f"met at wl-{trial.id}-" in line for line in log_lines(trial))
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -70,13 +79,13 @@ def test_a_stopped_trial_sends_its_output(namespace: Namespace) -> None:
         time.sleep(1000)
     """
     trial = python(program, namespace).submit()
-    eventually(lambda: "ready" in " ".join(said(trial)), "it runs")
+    eventually(lambda: "ready" in " ".join(log_lines(trial)), "it runs")
     began = time.monotonic()
     trial.stop(grace=20)
     trial.wait(timeout=PATIENCE)
     assert time.monotonic() - began < 20, "it ends by itself, not by force"
     assert trial.state == "STOPPED"
-    assert "leaving in order" in " ".join(said(trial))
+    assert "leaving in order" in " ".join(log_lines(trial))
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -98,16 +107,16 @@ def test_a_restarted_server_finds_its_pods_again(
         wl.Job(wl.Command([*command, name]), executor=executor).submit() for name in ("on", "end")
     ]
     for trial in trials:
-        eventually(lambda trial=trial: said(trial) == ["begun"], "it runs")
+        eventually(lambda trial=trial: log_lines(trial) == ["begun"], "it runs")
     kill_server(home_with_cluster)
-    gate.tell("go-end")
-    eventually(lambda: gate.is_told("done-end"), "one ends")
+    gate.create("go-end")
+    eventually(lambda: gate.exists("done-end"), "one ends")
     for trial, name in zip(trials, ("on", "end"), strict=True):
         again = default_client().get_trial(trial.id)
-        gate.tell(f"go-{name}")
+        gate.create(f"go-{name}")
         again.wait(timeout=PATIENCE)
         assert again.state == "SUCCEEDED" and again.restarts == 0
-        assert said(again) == ["begun", "done"]
+        assert log_lines(again) == ["begun", "done"]
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -119,12 +128,12 @@ def test_a_deleted_pod_is_lost_and_recreated(namespace: Namespace) -> None:
     """
     job = python(program, namespace, restart_policy="ExitCode", backoff_limit=2)
     trial = job.submit()
-    eventually(lambda: "attempt 1" in " ".join(said(trial)), "it runs")
+    eventually(lambda: "attempt 1" in " ".join(log_lines(trial)), "it runs")
     [name] = pods_of(namespace)
     namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED" and trial.restarts == 1
-    first, _ = sorted(trial.list_tasks(), key=lambda each: each.attempt)
+    first, _ = sorted(trial.list_tasks(), key=lambda task: task.attempt)
     assert first.exit_code is None and first.reason == "Lost"
 
 
@@ -170,8 +179,8 @@ def test_a_foreign_object_of_the_same_name_is_not_touched(namespace: Namespace) 
     base = pod_names.base_of(trial.id, uid)
     namespace.core.create_namespaced_secret(namespace.name, {"metadata": {"name": base}})
     trial.resume()
-    told = f"A Secret {base} in namespace {namespace.name} already exists"
-    eventually(lambda: told in replica_messages(trial), "it is reported")
+    message = f"A Secret {base} in namespace {namespace.name} already exists"
+    eventually(lambda: message in replica_messages(trial), "it is reported")
     trial.stop(grace=0)
     trial.wait(timeout=PATIENCE)
     assert namespace.core.read_namespaced_secret(base, namespace.name)
@@ -183,7 +192,7 @@ def test_a_server_with_an_unreachable_cluster_starts_and_runs_local_trials(
 ) -> None:
     gate = "import time; print('begun', flush=True); time.sleep(8); print('done')"
     trial = python(gate, namespace).submit()
-    eventually(lambda: "begun" in " ".join(said(trial)), "it runs")
+    eventually(lambda: "begun" in " ".join(log_lines(trial)), "it runs")
     kill_server(home_with_cluster)
     config = json.loads(json.dumps(_kubeconfig(cluster)).replace(_server(cluster), UNREACHABLE))
     away = home_with_cluster.parent / "away"
@@ -202,7 +211,7 @@ def test_a_server_with_an_unreachable_cluster_starts_and_runs_local_trials(
     again = default_client().get_trial(trial.id)
     again.wait(timeout=PATIENCE)
     assert again.state == "SUCCEEDED" and again.restarts == 0
-    assert [line.split()[-1] for line in said(again)] == ["begun", "done"]
+    assert [line.split()[-1] for line in log_lines(again)] == ["begun", "done"]
 
 
 def test_a_missing_namespace_is_refused_before_anything_is_created() -> None:
@@ -229,7 +238,7 @@ def test_pods_that_reach_the_server_connect_to_it(
     trial = python(TELL_WAYS, namespace).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
-    assert DIALLED in said(trial)
+    assert DIALLED in log_lines(trial)
 
 
 def test_the_server_connects_to_pods_that_cannot_reach_its_address(
@@ -240,7 +249,7 @@ def test_the_server_connects_to_pods_that_cannot_reach_its_address(
     trial = python(TELL_WAYS, namespace).submit()
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED"
-    assert said(trial) == REACHED
+    assert log_lines(trial) == REACHED
 
 
 def test_a_token_renewed_in_its_file_is_used(
@@ -254,5 +263,5 @@ def test_a_token_renewed_in_its_file_is_used(
         job.submit()
     mine.write_text(good)
     trial = job.submit().wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", said(trial)
+    assert trial.state == "SUCCEEDED", log_lines(trial)
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

@@ -11,7 +11,7 @@ from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
 from on_kubernetes.proxies import Proxy
 from on_kubernetes.runtime.counting_trials import check_complete, persisting, says_unreachable
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, replica_messages, said
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of, python, replica_messages
 from on_kubernetes.throttling_proxy import Turnstile
 from server_with_faults import rigged
 from windlass.runtimes.kubernetes.objects import names as pod_names
@@ -36,7 +36,7 @@ def test_a_trial_with_a_taken_name_starts_when_the_foreign_object_is_gone(
         namespace.core.delete_namespaced_pod(taken, namespace.name, grace_period_seconds=0)
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
-        assert said(trial) == ["at last"]
+        assert log_lines(trial) == ["at last"]
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -55,7 +55,7 @@ def test_failed_requests_are_retried_when_the_cluster_is_back(
         proxy.recover()
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
-        assert said(trial) == ["at last"]
+        assert log_lines(trial) == ["at last"]
         eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -73,22 +73,25 @@ def test_events_during_an_outage_are_detected_with_expired_watches(
         away_at = int(gate.read("steps-0-1"))
         [deleted] = [name for name in pods_of(namespace) if name.endswith("-main-1-1")]
         namespace.core.delete_namespaced_pod(deleted, namespace.name, grace_period_seconds=0)
-        gate.tell("die-2-1")
-        eventually(lambda: gate.is_told("died-2-1"), "one dies")
+        gate.create("die-2-1")
+        eventually(lambda: gate.exists("died-2-1"), "one dies")
         eventually(lambda: int(gate.read("steps-0-1")) > away_at + 10, "another works on")
-        gate.tell("go-0")
-        eventually(lambda: gate.is_told("done-0-1"), "it ends")
+        gate.create("go-0")
+        eventually(lambda: gate.exists("done-0-1"), "it ends")
         assert says_unreachable(trial) and trial.state == "RUNNING"
         newest = namespace.core.list_namespaced_pod(namespace.name).metadata.resource_version
         turnstile.forget(newest)
         way.recover()
         for rank in (1, 2):
-            eventually(lambda rank=rank: gate.is_told(f"steps-{rank}-2"), f"{rank} starts again")
-            gate.tell(f"go-{rank}")
+            eventually(lambda rank=rank: gate.exists(f"steps-{rank}-2"), f"{rank} starts again")
+            gate.create(f"go-{rank}")
         trial.wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
         assert trial.result() == int(gate.read("steps-0-1"))
-        ends = [(each.index, each.attempt, each.exit_code, each.reason) for each in trial.attempts]
+        ends = [
+            (attempt.index, attempt.attempt, attempt.exit_code, attempt.reason)
+            for attempt in trial.attempts
+        ]
         assert ends == [
             (0, 1, 0, ""),
             (1, 1, None, "Lost"),

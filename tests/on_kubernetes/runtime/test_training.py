@@ -14,7 +14,7 @@ from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.kill_container import kill_container
 from on_kubernetes.pod_mounts import ROOT, project_environment
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.trials import is_empty, pods_of, said, there
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of, there
 
 pytestmark = [
     pytest.mark.usefixtures("home_with_cluster"),
@@ -75,19 +75,21 @@ def test_two_pods_train_together_and_resume_from_their_checkpoint_after_a_kill(
         "there is a checkpoint",
         patience=2 * PATIENCE,
     )
-    assert not trial.is_finished, said(trial)
-    hosts = {each.address for each in trial.replicas}
+    assert not trial.is_finished, log_lines(trial)
+    hosts = {replica.address for replica in trial.replicas}
     [second] = [name for name in pods_of(namespace) if name.endswith("-1-1")]
     kill(namespace, second)
 
     trial.wait(timeout=3 * PATIENCE)
-    assert trial.state == "SUCCEEDED", [trial.message, *said(trial)]
+    assert trial.state == "SUCCEEDED", [trial.message, *log_lines(trial)]
     assert trial.restarts == 1
-    ends = {(each.index, each.attempt): each.exit_code for each in trial.attempts}
+    ends = {(attempt.index, attempt.attempt): attempt.exit_code for attempt in trial.attempts}
     assert (ends[0, 2], ends[1, 1], ends[1, 2]) == (0, 137, 0)
-    before, after = said(trial, index=0, attempt=1), said(trial, index=0, attempt=2)
+    before, after = log_lines(trial, index=0, attempt=1), log_lines(trial, index=0, attempt=2)
     assert "world size 2, from step 0" in before
     assert f"world size 2, from step {STEPS}" in after
     assert [line.split()[1] for line in after if line.startswith("epoch")] == ["2", "3", "4"]
-    assert {each.address for each in trial.replicas} == hosts, "they are found where they were"
+    assert {replica.address for replica in trial.replicas} == hosts, (
+        "they are found where they were"
+    )
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

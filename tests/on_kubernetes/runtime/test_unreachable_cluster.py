@@ -21,11 +21,11 @@ from on_kubernetes.runtime.trials import (
     begun,
     claims_of,
     is_empty,
+    log_lines,
     pods_of,
     python,
     replica_messages,
     restart,
-    said,
     there,
     times_begun,
 )
@@ -85,7 +85,7 @@ def test_a_trial_of_a_lost_cluster_is_given_up_and_cleaned_up_when_it_is_back(
         assert trial.state == "STOPPING" and asking.poll() is None
 
         forcing = windlass("stop", "--force", trial.id)
-        told, _ = forcing.communicate(timeout=PATIENCE)
+        output, _ = forcing.communicate(timeout=PATIENCE)
         assert forcing.returncode == 0
         assert asking.wait(timeout=PATIENCE) == 0, "waiting clients are notified as well"
         trial.refresh()
@@ -94,7 +94,7 @@ def test_a_trial_of_a_lost_cluster_is_given_up_and_cleaned_up_when_it_is_back(
         assert (attempt.reason, attempt.exit_code) == ("GivenUp", None)
         mine = f"{pod_names.UID}={trial.record.uid}"
         by_hand = f"kubectl --namespace {namespace.name} delete pods,services,secrets"
-        for text in (told, trial.message, attempt.message):
+        for text in (output, trial.message, attempt.message):
             assert f"{by_hand} --selector {mine}" in text
         assert len(claims_of(home_behind_proxy)) == 1
         [name] = pods_of(namespace)
@@ -126,17 +126,20 @@ def test_ctrl_c_reports_the_lost_cluster_with_a_remedy(
     script = project.write("run.py", SCRIPT.format(namespace=namespace.name))
     with open(tmp_path / "stderr", "w") as err:
         running = subprocess.Popen([sys.executable, script], cwd=project.path, stderr=err)
-    told = (tmp_path / "stderr").read_text
+    read_stderr = (tmp_path / "stderr").read_text
     eventually(lambda: bool(list(wl.list_trials(state="RUNNING"))), "it runs")
     [trial] = wl.list_trials()
     proxy.shut()
     try:
         running.send_signal(signal.SIGINT)
-        eventually(lambda: f"windlass stop --force {trial.id}" in told(), "it is reported")
-        assert f"Trial {trial.id} (python3) stopping: " in told() and "cannot be reached" in told()
+        eventually(lambda: f"windlass stop --force {trial.id}" in read_stderr(), "it is reported")
+        assert (
+            f"Trial {trial.id} (python3) stopping: " in read_stderr()
+            and "cannot be reached" in read_stderr()
+        )
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=PATIENCE) != 0
-        assert f"Left trial {trial.id} while it stops." in told()
+        assert f"Left trial {trial.id} while it stops." in read_stderr()
         assert trial.refresh().state == "STOPPING"
         ended = trial.stop(force=True).wait(timeout=PATIENCE)
         assert ended.state == "STOPPED"
@@ -183,14 +186,14 @@ def test_the_next_server_gives_up_a_trial_that_its_predecessor_was_to_give_up(
     proxy: Proxy, home_behind_proxy: Path, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = python(STUBBORN, namespace).submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
+    eventually(lambda: log_lines(trial) == ["begun"], "it runs")
     trial.stop(grace=600, force=True)  # while the cluster answers, the command waits for it
     assert trial.state == "STOPPING"
     proxy.hold()
     kubeconfig = Path(os.environ["KUBECONFIG"])
     again = restart(home_behind_proxy, monkeypatch, kubeconfig).get_trial(trial.id)
     again.wait(timeout=PATIENCE)
-    assert (again.state, [each.reason for each in again.attempts]) == ("STOPPED", ["GivenUp"])
+    assert (again.state, [attempt.reason for attempt in again.attempts]) == ("STOPPED", ["GivenUp"])
     proxy.go_on()
     # The program is stopped, ignores that, and has a minute of grace.
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster", 2 * PATIENCE)
@@ -212,11 +215,11 @@ def test_a_trial_of_a_reachable_cluster_is_stopped_normally_also_by_force(
     home_behind_proxy: Path, namespace: Namespace
 ) -> None:
     trial = python(ENDING, namespace).submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
+    eventually(lambda: log_lines(trial) == ["begun"], "it runs")
     trial.stop(force=True).wait(timeout=PATIENCE)
     [attempt] = trial.attempts
     assert (trial.state, attempt.reason, attempt.exit_code) == ("STOPPED", "Stopped", 3)
-    assert said(trial) == ["begun", "saves its state"]
+    assert log_lines(trial) == ["begun", "saves its state"]
     assert trial.message == "stopped"
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
@@ -241,20 +244,20 @@ def test_leftovers_of_a_failed_trial_in_a_lost_cluster_are_given_up(
     )  # fmt: skip
     trial = job.submit()
     for index in range(2):
-        eventually(lambda index=index: said(trial, index=index) == ["begun"], "it runs")
-    gate.tell("fail")
+        eventually(lambda index=index: log_lines(trial, index=index) == ["begun"], "it runs")
+    gate.create("fail")
     trial.wait(timeout=PATIENCE)
     assert trial.state == "FAILED"
     proxy.shut()
     try:
-        told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
-        assert "Also stopping: main-1." in told
+        output, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
+        assert "Also stopping: main-1." in output
         with pytest.raises(wl.Conflict):  # it may be running still
             trial.delete()
         advice = f"to give it up: windlass stop --force {trial.id}"
         eventually(lambda: advice in replica_messages(trial), "what can be done is noted")
-        told, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
-        assert advice in told
+        output, _ = windlass("stop", trial.id).communicate(timeout=PATIENCE)
+        assert advice in output
         assert windlass("stop", "--force", trial.id).wait(timeout=PATIENCE) == 0
 
         def is_deleted() -> bool:

@@ -146,26 +146,26 @@ def confide() -> tuple[int, str]:
 def ask_for_more() -> list[str]:
     """Call, submit and look up trials inside a trial, and return the results."""
     job = wl.Job(wl.Command(["true"]))
-    said = [str(wl.run(cpus=0.1)(double)(4))]
+    values = [str(wl.run(cpus=0.1)(double)(4))]
     for ask in (
         wl.run(cpus=0.1)(double).submit,
         lambda _: job.submit(),
         lambda _: wl.list_trials(),
     ):
         try:
-            said.append(f"{ask(4)}")
+            values.append(f"{ask(4)}")
         except wl.WindlassError as error:
-            said.append(f"{type(error).__name__}: {error}")
-    return said
+            values.append(f"{type(error).__name__}: {error}")
+    return values
 
 
 def save_in_parts(steps: int) -> list[str]:
     """Save a part of every step in each rank. Return the checkpoint that the rank resumed from."""
     import pathlib
 
-    rank, found = wl.rank(), wl.latest_checkpoint()
-    if found is not None:
-        return sorted(path.read_text() for path in pathlib.Path(found).iterdir())
+    rank, checkpoint = wl.rank(), wl.latest_checkpoint()
+    if checkpoint is not None:
+        return sorted(path.read_text() for path in pathlib.Path(checkpoint).iterdir())
     part = pathlib.Path("part")
     part.mkdir()
     for step in range(steps):

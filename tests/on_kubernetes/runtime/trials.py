@@ -45,8 +45,8 @@ def python(program: str, namespace: Namespace, **more: Any) -> wl.Job:
 
 def pods_of(namespace: Namespace) -> dict[str, Any]:
     """The pods of trials, by name."""
-    found = namespace.core.list_namespaced_pod(namespace.name, label_selector=pod_names.UID)
-    return {item.metadata.name: item for item in found.items}
+    pods = namespace.core.list_namespaced_pod(namespace.name, label_selector=pod_names.UID)
+    return {item.metadata.name: item for item in pods.items}
 
 
 def is_empty(namespace: Namespace) -> bool:
@@ -57,10 +57,10 @@ def is_empty(namespace: Namespace) -> bool:
         core.list_namespaced_secret,
         core.list_namespaced_service,
     )
-    return not any(each(namespace.name, **own).items for each in lists)
+    return not any(list_objects(namespace.name, **own).items for list_objects in lists)
 
 
-def said(trial: wl.Trial[Any], **which: Any) -> list[str]:
+def log_lines(trial: wl.Trial[Any], **which: Any) -> list[str]:
     """The lines that a trial has printed so far."""
     return [str(line) for line in trial.logs(**which)]
 
@@ -76,7 +76,7 @@ def begun(namespace: Namespace, gate: Gate) -> wl.Trial[Any]:
     executor = there(namespace, volumes=gate.volumes)
     job = python(ONE_AT_A_TIME, namespace, restart_policy="ExitCode", executor=executor)
     trial = job.submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
+    eventually(lambda: log_lines(trial) == ["begun"], "it runs")
     return trial
 
 

@@ -41,11 +41,11 @@ def test_the_run_policy_applies_to_the_job() -> None:
         "cleanPodPolicy": "All", "suspend": True,
         "schedulingPolicy": {"priorityClass": "high", "minAvailable": 2},
     }  # fmt: skip
-    found = translate(manifest("TFJob", Worker=1, runPolicy=policy))
-    spec = found.job.spec
+    job_spec = translate(manifest("TFJob", Worker=1, runPolicy=policy))
+    spec = job_spec.job.spec
     assert (spec.backoff_limit, spec.active_deadline, spec.ttl_after_finished) == (0, 60.0, 0.0)
     assert (spec.clean_policy, spec.suspend) == (CleanPolicy.ALL, True)
-    assert found.priority_class == "high"
+    assert job_spec.priority_class == "high"
 
 
 def test_the_master_of_a_pytorchjob_decides_or_else_all_workers() -> None:
@@ -66,17 +66,17 @@ def test_pytorch_peers_restart_together_unless_they_are_elastic() -> None:
 
 def test_a_named_port_replaces_the_default() -> None:
     ports = [{"name": "http", "containerPort": 80}, {"name": "tfjob-port", "containerPort": 5000}]
-    found = translate(
+    job_spec = translate(
         manifest("TFJob", Worker=replicas("TFJob", 1, container={"ports": ports}), PS=1)
     )
-    assert found.addresses == {
+    assert job_spec.addresses == {
         "worker-0": "train-worker-0.lab.svc:5000",
         "ps-0": "train-ps-0.lab.svc:2222",
     }
 
 
 @pytest.mark.parametrize(
-    ("thing", "told"),
+    ("thing", "message"),
     [
         (manifest("TFJob"), "spec.tfReplicaSpecs: it is empty"),
         (
@@ -145,12 +145,12 @@ def test_a_named_port_replaces_the_default() -> None:
         ),
     ],
 )
-def test_an_invalid_field_is_reported_with_its_path(thing: dict[str, Any], told: str) -> None:
-    assert told in problems(thing)
+def test_an_invalid_field_is_reported_with_its_path(thing: dict[str, Any], message: str) -> None:
+    assert message in problems(thing)
 
 
 @pytest.mark.parametrize(
-    ("container", "told"),
+    ("container", "message"),
     [
         ({"env": "abc"}, "env: must be a list, not 'abc'"),
         ({"env": [None]}, "env[0]: must be an object, not None"),
@@ -171,14 +171,14 @@ def test_an_invalid_field_is_reported_with_its_path(thing: dict[str, Any], told:
     ],
 )
 def test_an_invalid_container_is_reported_with_its_path(
-    container: dict[str, Any], told: str
+    container: dict[str, Any], message: str
 ) -> None:
     thing = manifest("TFJob", Worker=replicas("TFJob", container=container))
-    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template.spec.containers[0].{told}"
+    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template.spec.containers[0].{message}"
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "message"),
     [
         ("x", ": must be an object, not 'x'"),
         ({"metadata": "x"}, ".metadata: must be an object, not 'x'"),
@@ -190,9 +190,9 @@ def test_an_invalid_container_is_reported_with_its_path(
         ({"spec": {"initContainers": "x"}}, ".spec.initContainers: must be a list, not 'x'"),
     ],
 )
-def test_an_invalid_template_is_reported_with_its_path(template: Any, told: str) -> None:
+def test_an_invalid_template_is_reported_with_its_path(template: Any, message: str) -> None:
     thing = manifest("TFJob", Worker={"template": template})
-    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template{told}"
+    assert problems(thing) == f"spec.tfReplicaSpecs.Worker.template{message}"
 
 
 def test_null_fields_of_a_template_count_as_missing() -> None:

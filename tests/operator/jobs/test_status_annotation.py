@@ -70,17 +70,17 @@ def test_an_annotation_with_invalid_times_is_ignored(status: JobStatus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("message", "expected"),
     [
         ("exit code 3: no data", "worker-0: exit code 3: no data"),
         (f"{NAMED} exit code 3", f"{NAMED} exit code 3"),
     ],
 )
-def test_a_failure_names_its_replica_once(told: str, said: str) -> None:
-    failed = Condition(type=ConditionType.FAILED, status=True, message=told)
+def test_a_failure_names_its_replica_once(message: str, expected: str) -> None:
+    failed = Condition(type=ConditionType.FAILED, status=True, message=message)
     status = JobStatus(conditions=(failed,), decisive=ReplicaId("worker", 0, 1))
     [condition] = build_status(TFJOB, "mnist", SPEC, status, ())["conditions"]
-    assert condition["message"] == said
+    assert condition["message"] == expected
 
 
 def test_an_invalid_annotation_is_ignored() -> None:
@@ -110,7 +110,7 @@ def test_the_state_of_the_largest_job_fits_into_an_annotation() -> None:
 
 
 def test_a_job_finished_by_another_operator_stays_finished() -> None:
-    said = {
+    status = {
         "conditions": [
             {"type": "Created", "status": "True", "lastUpdateTime": "2026-11-16T10:00:00Z"},
             {
@@ -121,9 +121,9 @@ def test_a_job_finished_by_another_operator_stays_finished() -> None:
         ],
         "startTime": "2026-11-16T10:00:00Z",
     }  # fmt: skip
-    found = status_from_object({**THING, "status": said})
-    assert found.is_finished
-    assert found.completion_time == 1794825000.0
+    result = status_from_object({**THING, "status": status})
+    assert result.is_finished
+    assert result.completion_time == 1794825000.0
     assert not status_from_object(THING).is_finished
 
 
@@ -138,9 +138,9 @@ def test_the_status_counts_by_role_without_replicas_being_deleted() -> None:
         seen(2, Phase.RUNNING, deleting=True),
         Replica(id=ReplicaId("chief", 0, 1), phase=Phase.FAILED, exit_code=1),
     ]
-    said = build_status(TFJOB, "train", SPEC, JobStatus(), replicas)["replicaStatuses"]
+    replica_statuses = build_status(TFJOB, "train", SPEC, JobStatus(), replicas)["replicaStatuses"]
     assert {role: {k: v for k, v in counts.items() if k != "selector"}
-            for role, counts in said.items()} == {
+            for role, counts in replica_statuses.items()} == {
         "Chief": {"failed": 1},
         "Worker": {"active": 1, "succeeded": 1},
     }  # fmt: skip
@@ -148,8 +148,8 @@ def test_the_status_counts_by_role_without_replicas_being_deleted() -> None:
 
 def test_successful_replicas_count_after_their_cleanup() -> None:
     status = JobStatus(replicas=(history(Phase.SUCCEEDED),))
-    said = build_status(TFJOB, "train", SPEC, status, ())["replicaStatuses"]["Worker"]
-    assert said["succeeded"] == 1
+    replica_status = build_status(TFJOB, "train", SPEC, status, ())["replicaStatuses"]["Worker"]
+    assert replica_status["succeeded"] == 1
 
 
 def condition(kind: ConditionType, holds: bool, at: float) -> Condition:
@@ -164,8 +164,8 @@ def test_the_last_condition_is_the_state_of_the_job() -> None:
             condition(ConditionType.RESTARTING, True, 9.0),
         )
     )
-    said = build_status(TFJOB, "train", SPEC, status, ())["conditions"]
-    assert [(each["type"], each["status"]) for each in said] == [
+    conditions = build_status(TFJOB, "train", SPEC, status, ())["conditions"]
+    assert [(condition["type"], condition["status"]) for condition in conditions] == [
         ("Running", "False"), ("Created", "True"), ("Restarting", "True"),
     ]  # fmt: skip
 

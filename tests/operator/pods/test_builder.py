@@ -16,7 +16,7 @@ from windlass.operator.pods.builder import make_pod, make_service
 
 def variables(thing: dict[str, Any], role: str, index: int = 0, attempt: int = 1) -> dict[str, str]:
     pod = make_pod(translate(thing), ReplicaId(role, index, attempt))
-    return {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"]}
+    return {variable["name"]: variable["value"] for variable in pod["spec"]["containers"][0]["env"]}
 
 
 def test_a_pod_has_the_name_labels_and_owner_that_clients_expect() -> None:
@@ -48,13 +48,13 @@ def test_a_pod_has_the_name_labels_and_owner_that_clients_expect() -> None:
     ],
 )
 def test_one_pod_represents_the_job(thing: dict[str, Any], leader: str) -> None:
-    found = translate(thing)
+    job_spec = translate(thing)
     speakers = [
         (role.name, index)
-        for role in found.job.spec.roles
+        for role in job_spec.job.spec.roles
         for index in range(role.replicas)
         if "training.kubeflow.org/job-role"
-        in make_pod(found, ReplicaId(role.name, index, 1))["metadata"]["labels"]
+        in make_pod(job_spec, ReplicaId(role.name, index, 1))["metadata"]["labels"]
     ]
     assert speakers == [(leader, 0)]
 
@@ -84,8 +84,8 @@ def test_a_template_is_kept_except_for_managed_fields() -> None:
             ],
         },
     }  # fmt: skip
-    found = translate(manifest("PyTorchJob", Master={"template": template}))
-    pod = make_pod(found, ReplicaId("master", 0, 1))
+    job_spec = translate(manifest("PyTorchJob", Master={"template": template}))
+    pod = make_pod(job_spec, ReplicaId("master", 0, 1))
     assert pod["metadata"]["labels"]["team"] == "vision"
     assert pod["metadata"]["annotations"] == {"note": "kept"}
     assert (pod["spec"]["restartPolicy"], pod["spec"]["nodeSelector"]) == (
@@ -94,7 +94,7 @@ def test_a_template_is_kept_except_for_managed_fields() -> None:
     )
     proxy, own = pod["spec"]["containers"]
     assert "env" not in proxy
-    env = [(each["name"], each["value"]) for each in own["env"]]
+    env = [(variable["name"], variable["value"]) for variable in own["env"]]
     assert [value for name, value in env if name == "RANK"] == ["0"]
     assert env[-1] == ("LR", "0.1")
     assert own["ports"] == [{"name": "pytorchjob-port", "containerPort": 23456}]
@@ -103,12 +103,12 @@ def test_a_template_is_kept_except_for_managed_fields() -> None:
 
 
 def test_a_service_is_headless_and_selects_every_attempt() -> None:
-    found = translate(manifest("TFJob", Worker=2))
-    service = make_service(found, ReplicaId("worker", 0, 1))
-    again = make_service(found, ReplicaId("worker", 0, 5))
+    job_spec = translate(manifest("TFJob", Worker=2))
+    service = make_service(job_spec, ReplicaId("worker", 0, 1))
+    again = make_service(job_spec, ReplicaId("worker", 0, 5))
     assert service == again
     assert service["spec"]["clusterIP"] == "None"
-    pod = make_pod(found, ReplicaId("worker", 0, 5))
+    pod = make_pod(job_spec, ReplicaId("worker", 0, 5))
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert service["spec"]["ports"] == [{"name": "tfjob-port", "port": 2222, "targetPort": 2222}]
     assert service["metadata"]["name"] == pod["metadata"]["name"]
@@ -149,11 +149,15 @@ def test_a_dynamic_worker_sees_itself_and_the_parameter_servers() -> None:
 
 def test_the_world_size_of_a_pytorchjob_is_replicas_times_processes() -> None:
     thing = manifest("PyTorchJob", Master=1, Worker=2, nprocPerNode="4")
-    found = variables(thing, "worker", 1)
-    assert (found["WORLD_SIZE"], found["RANK"], found["PET_NNODES"]) == ("12", "2", "3")
-    assert (found["PET_NPROC_PER_NODE"], found["PET_NODE_RANK"]) == ("4", "2")
-    assert found["MASTER_ADDR"] == "train-master-0.lab.svc"
-    assert found["MASTER_PORT"] == found["PET_MASTER_PORT"] == "23456"
+    environment = variables(thing, "worker", 1)
+    assert (environment["WORLD_SIZE"], environment["RANK"], environment["PET_NNODES"]) == (
+        "12",
+        "2",
+        "3",
+    )
+    assert (environment["PET_NPROC_PER_NODE"], environment["PET_NODE_RANK"]) == ("4", "2")
+    assert environment["MASTER_ADDR"] == "train-master-0.lab.svc"
+    assert environment["MASTER_PORT"] == environment["PET_MASTER_PORT"] == "23456"
     assert variables(thing, "master")["RANK"] == "0"
     auto = variables(manifest("PyTorchJob", Worker=2), "worker")
     assert (auto["WORLD_SIZE"], auto["PET_NPROC_PER_NODE"]) == ("2", "auto")
@@ -164,30 +168,32 @@ def test_elastic_workers_get_their_rendezvous_address() -> None:
         "minReplicas": 1, "maxReplicas": 3, "maxRestarts": 5, "rdzvBackend": "c10d",
         "rdzvConf": [{"key": "timeout", "value": "60"}, {"key": "last", "value": "1"}],
     }  # fmt: skip
-    found = variables(manifest("PyTorchJob", Worker=2, elasticPolicy=policy), "worker", 1)
-    assert found["PET_NNODES"] == "1:3"
-    assert found["PET_RDZV_ENDPOINT"] == "train-worker-0:23456"
-    assert (found["PET_RDZV_BACKEND"], found["PET_RDZV_ID"]) == ("c10d", "train")
-    assert (found["PET_RDZV_CONF"], found["PET_MAX_RESTARTS"]) == ("timeout=60,last=1", "5")
-    assert "PET_MASTER_ADDR" not in found
-    assert "PET_NODE_RANK" not in found
+    environment = variables(manifest("PyTorchJob", Worker=2, elasticPolicy=policy), "worker", 1)
+    assert environment["PET_NNODES"] == "1:3"
+    assert environment["PET_RDZV_ENDPOINT"] == "train-worker-0:23456"
+    assert (environment["PET_RDZV_BACKEND"], environment["PET_RDZV_ID"]) == ("c10d", "train")
+    assert (environment["PET_RDZV_CONF"], environment["PET_MAX_RESTARTS"]) == (
+        "timeout=60,last=1",
+        "5",
+    )
+    assert "PET_MASTER_ADDR" not in environment
+    assert "PET_NODE_RANK" not in environment
 
 
 def test_every_replica_has_its_identity() -> None:
-    found = variables(manifest("TFJob", Worker=2), "worker", 1, attempt=3)
-    assert (found["WINDLASS_ROLE"], found["WINDLASS_INDEX"], found["WINDLASS_ATTEMPT"]) == (
-        "worker", "1", "3",
-    )  # fmt: skip
-    assert json.loads(found["WINDLASS_HOSTS"])["worker"][0] == "train-worker-0.lab.svc:2222"
-    assert "WINDLASS_TRIAL_ID" not in found, "it is not a trial of a server"
+    environment = variables(manifest("TFJob", Worker=2), "worker", 1, attempt=3)
+    names = ("WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
+    assert [environment[name] for name in names] == ["worker", "1", "3"]
+    assert json.loads(environment["WINDLASS_HOSTS"])["worker"][0] == "train-worker-0.lab.svc:2222"
+    assert "WINDLASS_TRIAL_ID" not in environment, "it is not a trial of a server"
 
 
 def test_a_priority_class_applies_to_pods_without_one() -> None:
     policy = {"schedulingPolicy": {"priorityClass": "high"}}
     own = replicas("TFJob", pod={"priorityClassName": "low"})
-    found = translate(manifest("TFJob", Worker=own, PS=1, runPolicy=policy))
+    job_spec = translate(manifest("TFJob", Worker=own, PS=1, runPolicy=policy))
     classes = [
-        make_pod(found, ReplicaId(role, 0, 1))["spec"]["priorityClassName"]
+        make_pod(job_spec, ReplicaId(role, 0, 1))["spec"]["priorityClassName"]
         for role in ("worker", "ps")
     ]
     assert classes == ["low", "high"]

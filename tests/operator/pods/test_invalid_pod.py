@@ -46,8 +46,10 @@ def test_an_error_of_a_variable_has_the_position_in_the_users_list() -> None:
 
 
 def test_an_error_of_a_service_is_reported_as_such() -> None:
-    said = errors(Fault("spec.ports[0].port", "Invalid value: 0"), kind="Service")
-    assert said == "spec.tfReplicaSpecs.Worker: its service: spec.ports[0].port: Invalid value: 0"
+    messages = errors(Fault("spec.ports[0].port", "Invalid value: 0"), kind="Service")
+    assert (
+        messages == "spec.tfReplicaSpecs.Worker: its service: spec.ports[0].port: Invalid value: 0"
+    )
 
 
 def test_an_error_in_fields_added_by_webhooks_is_reported_with_its_path() -> None:

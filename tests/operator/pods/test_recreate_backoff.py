@@ -75,9 +75,9 @@ def test_the_pause_doubles_and_each_is_reported_once(events: type[Events]) -> No
     pacing.forget("job")
     assert may_be_made()
     recorder.stop()
-    told = [each["message"] for each in events.taken]
-    assert [each["reason"] for each in events.taken] == ["PodKeepsVanishing"] * 5
-    assert told[1] == (
+    messages = [event["message"] for event in events.taken]
+    assert [event["reason"] for event in events.taken] == ["PodKeepsVanishing"] * 5
+    assert messages[1] == (
         "the pod train-worker-0 was made 3 times and is gone each time: something in the cluster "
         "deletes it. It is made again after a pause"
     )
@@ -91,8 +91,8 @@ def test_events_of_a_job_are_logged_as_text(
         recorder.record(JOB, "Completed", "it is done")
         recorder.record(JOB, "ReplicaWaiting", "two\nlines \x1b[31mred", kind=EventKind.WARNING)
         recorder.stop()
-    found = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert found == [
+    log_lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert log_lines == [
         ("INFO", "TFJob lab/train: Completed: it is done"),
         ("WARNING", r"TFJob lab/train: ReplicaWaiting: two lines \x1b[31mred"),
     ]

@@ -13,20 +13,20 @@ DEPLOY = Path(__file__).parents[3] / "deploy" / "server.yaml"
 
 
 def _objects() -> dict[str, Any]:
-    return {each["kind"]: each for each in yaml.safe_load_all(DEPLOY.read_text())}
+    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(DEPLOY.read_text())}
 
 
 def test_a_server_in_a_cluster_has_exactly_the_needed_permissions() -> None:
-    found = _objects()
-    assert found["Role"]["rules"] == role_rules(RUNNING)
-    assert "ClusterRole" not in found
+    manifests = _objects()
+    assert manifests["Role"]["rules"] == role_rules(RUNNING)
+    assert "ClusterRole" not in manifests
 
 
 def test_the_objects_of_a_server_in_a_cluster_fit_together() -> None:
-    found = _objects()
-    pod = found["Deployment"]["spec"]["template"]
-    assert found["Service"]["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
-    assert pod["spec"]["serviceAccountName"] == found["ServiceAccount"]["metadata"]["name"]
+    manifests = _objects()
+    pod = manifests["Deployment"]["spec"]["template"]
+    assert manifests["Service"]["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert pod["spec"]["serviceAccountName"] == manifests["ServiceAccount"]["metadata"]["name"]
     [volume] = pod["spec"]["volumes"]
-    claim = found["PersistentVolumeClaim"]["metadata"]["name"]
+    claim = manifests["PersistentVolumeClaim"]["metadata"]["name"]
     assert volume["persistentVolumeClaim"]["claimName"] == claim

@@ -101,9 +101,9 @@ def test_an_attempt_without_a_known_predecessor_uses_common_labels(
 ) -> None:
     cluster.nodes = [PLAIN]
     checks = SubmitChecks()  # of a restarted server
-    found, is_guess = checks.placement_of_attempt(connection, role(A100))
-    assert found == placement(A100, 1, None) and is_guess
-    [gke] = [each for each in found.node_terms if "gke" in str(each)]
+    placed, is_guess = checks.placement_of_attempt(connection, role(A100))
+    assert placed == placement(A100, 1, None) and is_guess
+    [gke] = [term for term in placed.node_terms if "gke" in str(term)]
     assert "nvidia-tesla-a100" in gke["matchExpressions"][0]["values"]
 
 
@@ -119,11 +119,11 @@ def test_a_restarted_server_reads_the_placement_from_existing_pods(
     claims.keep(claim)
     claims.place("c0ffee", "worker", first)
     claims.place("c0ffee", "chief", placement(A100, 1, None))
-    known = JobRecords(tmp_path).find("c0ffee")
-    assert known is not None and known.placements["worker"] == first
-    assert set(known.placements) == {"worker", "chief"}
+    record = JobRecords(tmp_path).find("c0ffee")
+    assert record is not None and record.placements["worker"] == first
+    assert set(record.placements) == {"worker", "chief"}
     cluster.nodes = [PLAIN]
-    before = known.placements["worker"]
+    before = record.placements["worker"]
     assert SubmitChecks().placement_of_attempt(connection, role(A100), before) == (first, False)
 
 
@@ -149,9 +149,9 @@ def test_an_attempt_follows_the_current_nodes(
     cluster.nodes = [OTHERS]
     checks.placement(connection, role(A100))
     cluster.nodes, clock.now = [node({GPU: "1"}, {PRODUCT: "NVIDIA-A100-PCIE-40GB"})], LONG
-    found, is_guess = checks.placement_of_attempt(connection, role(A100))
+    placed, is_guess = checks.placement_of_attempt(connection, role(A100))
     assert not is_guess
-    assert found.node_selector == {PRODUCT: "NVIDIA-A100-PCIE-40GB"}
+    assert placed.node_selector == {PRODUCT: "NVIDIA-A100-PCIE-40GB"}
 
 
 def test_the_placement_of_another_role_is_not_reused(
@@ -173,11 +173,11 @@ def test_a_slice_waits_for_its_pool_to_be_recreated(
     checks = SubmitChecks(clock=clock)
     labels = {GKE_TPU: "tpu-v5-lite-podslice", GKE_TOPOLOGY: "4x4", GKE_POOL: "pool"}
     machine = node({TPU: "4"}, labels)
-    asked = role(Accelerator(kind="v5e", count=16), replicas=4)
+    tpu_role = role(Accelerator(kind="v5e", count=16), replicas=4)
     cluster.nodes = [machine] * 4
-    first = checks.placement(connection, asked)
+    first = checks.placement(connection, tpu_role)
     for left in (3, 0):
         cluster.nodes = [PLAIN, *[machine] * left]
         clock.now += LONG
-        assert checks.placement_of_attempt(connection, asked) == (first, False)
-        assert SubmitChecks().placement_of_attempt(connection, asked)[0] == first
+        assert checks.placement_of_attempt(connection, tpu_role) == (first, False)
+        assert SubmitChecks().placement_of_attempt(connection, tpu_role)[0] == first

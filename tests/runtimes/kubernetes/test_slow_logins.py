@@ -151,10 +151,12 @@ def test_callers_that_can_wait_get_the_connection_or_the_error(
 ) -> None:
     login.error = wl.KubernetesError("the program is gone")
     with ThreadPoolExecutor(4) as askers:
-        asked = [askers.submit(runtime.validate, a_job(1).spec) for _ in range(4)]
+        futures = [askers.submit(runtime.validate, a_job(1).spec) for _ in range(4)]
         eventually(lambda: login.times == 1, "it is being made")
         login.end()
-        assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
+        assert {str(future.exception(timeout=PATIENCE)) for future in futures} == {
+            "the program is gone"
+        }
 
 
 def test_callers_that_queue_for_a_slow_login_fail_together(
@@ -163,10 +165,12 @@ def test_callers_that_queue_for_a_slow_login_fail_together(
     monkeypatch.setattr(cluster_view, "_SHARED", PATIENCE)  # all of them arrive in that time
     login.error = wl.KubernetesError("the program is gone")
     with ThreadPoolExecutor(1) as asker:
-        asked = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
+        futures = [asker.submit(runtime.validate, a_job(1).spec) for _ in range(8)]
         eventually(lambda: login.times == 1, "it is being made")
         threading.Timer(cluster_view._SOON + 0.5, login.end).start()  # longer than usual
-        assert {str(each.exception(timeout=PATIENCE)) for each in asked} == {"the program is gone"}
+        assert {str(future.exception(timeout=PATIENCE)) for future in futures} == {
+            "the program is gone"
+        }
     assert login.times == 1
 
 

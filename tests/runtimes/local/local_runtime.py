@@ -115,8 +115,13 @@ class World:
 
         A pair of strings names a function of the job's own modules.
         """
-        found = ("ref", *function) if isinstance(function, tuple) else ("value", function)
-        payload = {"version": 1, "function": found, "args": args, "kwargs": spec.pop("kwargs", {})}
+        reference = ("ref", *function) if isinstance(function, tuple) else ("value", function)
+        payload = {
+            "version": 1,
+            "function": reference,
+            "args": args,
+            "kwargs": spec.pop("kwargs", {}),
+        }
         digest = self.blob(cloudpickle.dumps(payload))
         return self.job(FunctionCall(payload=digest, qualname="f"), **spec)
 
@@ -131,8 +136,8 @@ class World:
         """Start an attempt as the controller does, with the first assigned addresses."""
         addresses = self.runtime.addresses(job, self.addresses.get(job.uid, {}))
         self.addresses[job.uid] = addresses
-        given = Assignment(addresses=addresses, seconds=job.spec.active_deadline)
-        self.runtime.create(job, replica, given)
+        assignment = Assignment(addresses=addresses, seconds=job.spec.active_deadline)
+        self.runtime.create(job, replica, assignment)
         return job
 
     def start_all(self, job: Job, attempt: int = 1) -> list[ReplicaId]:
@@ -161,14 +166,16 @@ class World:
         what: str,
         replica: ReplicaId = FIRST,
     ) -> Replica:
-        found: list[Replica] = []
+        observed: list[Replica] = []
 
         def look() -> bool:
-            found[:] = [each for each in self.runtime.list(job) if each.id == replica]
-            return bool(found) and holds(found[0])
+            observed[:] = [
+                candidate for candidate in self.runtime.list(job) if candidate.id == replica
+            ]
+            return bool(observed) and holds(observed[0])
 
         self.eventually(look, what)
-        return found[0]
+        return observed[0]
 
     def eventually(self, holds: Callable[[], bool], what: str) -> None:
         """Check a condition at each notification, and sometimes without one."""
@@ -197,10 +204,10 @@ class World:
             for line in join_lines(read_parts(data))
         ]
 
-    def says(self, job: Job, text: str, replica: ReplicaId = FIRST) -> None:
+    def wait_for_text(self, job: Job, text: str, replica: ReplicaId = FIRST) -> None:
         """Wait until the attempt has written that line."""
         self.eventually(
-            lambda: any(text in said for _, said in self.lines(job, replica)), f"it wrote {text!r}"
+            lambda: any(text in line for _, line in self.lines(job, replica)), f"it wrote {text!r}"
         )
 
     def _hear(self, heard: list[Any], what: Any) -> None:

@@ -37,7 +37,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_running_attempts_are_adopted_and_end_normally(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.close()
     world.restart().adopt([job])
     [seen] = world.runtime.list(job)
@@ -51,7 +51,7 @@ def test_running_attempts_are_adopted_and_end_normally(world: World) -> None:
 def test_an_attempt_with_a_recorded_stop_but_no_signal_is_stopped(world: World) -> None:
     """A server that is killed between the two leaves an attempt that seems to be stopping."""
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.close()
     write_json(str(world.path(job, "stop.json")), {"grace": 5.0, "reason": ""})
     world.restart().adopt([job])
@@ -60,7 +60,7 @@ def test_an_attempt_with_a_recorded_stop_but_no_signal_is_stopped(world: World) 
 
 def test_ends_from_the_meantime_are_detected(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.close()
     (world.path(job).parent / "work" / "go").touch()
     world.eventually(lambda: world.path(job, "exit.json").exists(), "it ended")
@@ -79,7 +79,7 @@ def test_an_interrupted_creation_of_an_attempt_is_completed(world: World) -> Non
 
 def test_a_supervisor_killed_after_adoption_is_noticed(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.close()
     world.restart().adopt([job])
     world.changes.clear()
@@ -93,13 +93,13 @@ def test_an_end_is_detected_without_process_descriptors(
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.changes.clear()
     os.kill(world.json(job, "state.json")["supervisor"]["pid"], signal.SIGKILL)
     world.eventually(lambda: job.uid in world.changes, "its end is reported")
     assert world.end_of(job).reason == "Lost"
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.delete(job, FIRST, 0)
     assert world.end_of(job).reason == "Stopped"
 
@@ -152,7 +152,7 @@ def test_deleting_an_unknown_attempt_does_nothing(world: World) -> None:
 
 def test_a_reused_pid_is_never_adopted(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     state = world.json(job, "state.json")
     os.kill(state["supervisor"]["pid"], signal.SIGKILL)
     world.eventually(lambda: not is_running(state["process"]["pid"]), "all are dead")
@@ -191,7 +191,7 @@ def test_files_of_a_lost_database_are_moved_away(world: World) -> None:
 
 def test_the_lock_shows_whether_the_supervisor_lives(world: World) -> None:
     job = world.start(world.script(UNTIL_TOLD))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     assert is_locked(str(world.path(job, "lock")))
     (world.path(job).parent / "work" / "go").touch()
     world.end_of(job)

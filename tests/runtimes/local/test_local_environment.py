@@ -30,12 +30,12 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def environs(world: World, job: Job, attempt: int = 1) -> dict[str, dict[str, str]]:
     """The environment of every replica's process at its start."""
-    found = {}
+    environments = {}
     for replica in world.start_all(job, attempt):
         assert world.end_of(job, replica).exit_code == 0
         [(_, line)] = world.lines(job, replica)
-        found[f"{replica.role}-{replica.index}"] = json.loads(line)
-    return found
+        environments[f"{replica.role}-{replica.index}"] = json.loads(line)
+    return environments
 
 
 def test_a_single_replica_knows_its_identity_and_loads_no_framework(world: World) -> None:
@@ -69,18 +69,18 @@ def test_replicas_of_roles_without_a_framework(world: World) -> None:
             Role(executable=SHOWS, name="trainer", replicas=2, env={"MODE": "fast"}),
         ),
     )
-    found = environs(world, job)
+    environments = environs(world, job)
     addresses = world.addresses[job.uid]
-    for environ in found.values():
+    for environ in environments.values():
         assert environ["WINDLASS_WORLD_SIZE"] == "2"
         assert json.loads(environ["WINDLASS_HOSTS"]) == {
             "reader": [addresses["reader-0"]],
             "trainer": [addresses["trainer-0"], addresses["trainer-1"]],
         }
-    ranks = {name: environ.get("WINDLASS_RANK") for name, environ in found.items()}
+    ranks = {name: environ.get("WINDLASS_RANK") for name, environ in environments.items()}
     assert ranks == {"reader-0": None, "trainer-0": "0", "trainer-1": "1"}
-    assert found["trainer-1"]["MODE"] == "fast"
-    assert "MODE" not in found["reader-0"]
+    assert environments["trainer-1"]["MODE"] == "fast"
+    assert "MODE" not in environments["reader-0"]
 
 
 @pytest.mark.thorough
@@ -116,11 +116,11 @@ def test_variables_of_the_job_override_those_of_the_framework(world: World) -> N
     job = world.job(
         SHOWS, name="worker", replicas=2, framework="torch", env={"MASTER_ADDR": "localhost"}
     )
-    found = environs(world, job)
-    assert {environ["MASTER_ADDR"] for environ in found.values()} == {"localhost"}
-    assert [found[f"worker-{index}"]["RANK"] for index in range(2)] == ["0", "1"]
+    environments = environs(world, job)
+    assert {environ["MASTER_ADDR"] for environ in environments.values()} == {"localhost"}
+    assert [environments[f"worker-{index}"]["RANK"] for index in range(2)] == ["0", "1"]
     port = world.addresses[job.uid]["worker-0"].partition(":")[2]
-    assert {environ["MASTER_PORT"] for environ in found.values()} == {port}
+    assert {environ["MASTER_PORT"] for environ in environments.values()} == {port}
 
 
 def test_a_job_of_another_size_gets_its_size(world: World) -> None:
@@ -128,18 +128,18 @@ def test_a_job_of_another_size_gets_its_size(world: World) -> None:
     environs(world, job)
     role = Role(executable=SHOWS, name="worker", replicas=3)
     spec = type(job.spec)(roles=(role,), framework="torch")
-    found = environs(world, Job(uid=job.uid, trial_id=job.trial_id, spec=spec), attempt=2)
-    assert [found[f"worker-{index}"]["WORLD_SIZE"] for index in range(3)] == ["3"] * 3
+    environments = environs(world, Job(uid=job.uid, trial_id=job.trial_id, spec=spec), attempt=2)
+    assert [environments[f"worker-{index}"]["WORLD_SIZE"] for index in range(3)] == ["3"] * 3
 
 
 def test_variables_of_the_authors_own_trial_are_not_passed_on(world: World) -> None:
     private = {"environ": {"WINDLASS_RANK": "7", "WINDLASS_CHECKPOINT": "/old", "PATH": "/bin"}}
     service = Role(executable=SHOWS, name="reader", service=True)
     trainer = Role(executable=SHOWS, name="trainer")
-    found = environs(world, world.job(SHOWS, roles=(service, trainer), private=private))
-    assert "WINDLASS_RANK" not in found["reader-0"]
-    assert found["trainer-0"]["WINDLASS_RANK"] == "0"
-    assert "WINDLASS_CHECKPOINT" not in found["trainer-0"]
+    environments = environs(world, world.job(SHOWS, roles=(service, trainer), private=private))
+    assert "WINDLASS_RANK" not in environments["reader-0"]
+    assert environments["trainer-0"]["WINDLASS_RANK"] == "0"
+    assert "WINDLASS_CHECKPOINT" not in environments["trainer-0"]
 
 
 def test_framework_variables_of_a_trial_are_not_passed_to_trials_it_submits(
@@ -156,11 +156,13 @@ def test_framework_variables_of_a_trial_are_not_passed_to_trials_it_submits(
 def test_each_of_several_replicas_has_one_thread_per_cpu_by_default(world: World) -> None:
     resources = Resources(cpus=2.5)
     several = world.job(SHOWS, name="worker", replicas=2, resources=resources)
-    told = environs(world, several)
-    assert [environ["OMP_NUM_THREADS"] for environ in told.values()] == ["2", "2"]
+    environments = environs(world, several)
+    assert [environ["OMP_NUM_THREADS"] for environ in environments.values()] == ["2", "2"]
     private = {"environ": {"OMP_NUM_THREADS": "7"}}
-    said = environs(world, world.job(SHOWS, name="worker", replicas=2, private=private))
-    assert {environ["OMP_NUM_THREADS"] for environ in said.values()} == {"7"}
+    worker_environments = environs(
+        world, world.job(SHOWS, name="worker", replicas=2, private=private)
+    )
+    assert {environ["OMP_NUM_THREADS"] for environ in worker_environments.values()} == {"7"}
     assert "OMP_NUM_THREADS" not in environs(world, world.job(SHOWS))["main-0"]
 
 
@@ -210,15 +212,15 @@ def test_the_next_attempt_of_every_replica_resumes_from_the_checkpoint(world: Wo
 
         import windlass as wl
 
-        found = wl.latest_checkpoint()
-        if found is None:
+        checkpoint = wl.latest_checkpoint()
+        if checkpoint is None:
             with open("model.txt", "w") as file:
                 file.write(f"of rank {wl.rank()}")
             wl.save_checkpoint("model.txt", step=5)
             os.kill(os.getpid(), signal.SIGKILL)
-        with open(found or "") as file:
+        with open(checkpoint or "") as file:
             print(file.read(), wl.rank(), wl.world_size())
-        return found, os.environ.get("WINDLASS_CHECKPOINT"), [wl.rank(), wl.world_size()]
+        return checkpoint, os.environ.get("WINDLASS_CHECKPOINT"), [wl.rank(), wl.world_size()]
 
     job = world.call(train, name="worker", replicas=2, framework="torch")
     first, second = world.start_all(job)
@@ -229,9 +231,9 @@ def test_the_next_attempt_of_every_replica_resumes_from_the_checkpoint(world: Wo
     for replica in (first, second):
         assert world.end_of(job, replica).exit_code == 0
         assert world.lines(job, replica) == [("stdout", f"of rank 0 {replica.index} 2")]
-    kept, given, place = world.value(job, first)
-    assert kept == given
-    copy = Path(given).parent
+    kept, value, place = world.value(job, first)
+    assert kept == value
+    copy = Path(value).parent
     assert copy.parent == folder / ".restored" and copy.name.endswith(".worker-0-2")
     assert place == [0, 2]
     assert [path.name for path in folder.iterdir() if path.suffix == ".json"] == ["1.json"]
@@ -250,19 +252,19 @@ def test_replicas_that_start_together_share_one_copy_of_the_checkpoint(
 
         import windlass as wl
 
-        found = os.environ.get("WINDLASS_CHECKPOINT")
-        if found is None:
+        value = os.environ.get("WINDLASS_CHECKPOINT")
+        if value is None:
             with open("model.txt", "w") as file:
                 file.write("saved")
             wl.save_checkpoint("model.txt")
             return
-        assert wl.latest_checkpoint() == found
-        with open(found) as file:
+        assert wl.latest_checkpoint() == value
+        with open(value) as file:
             assert file.read() == "saved"
-        print(found, flush=True)
+        print(value, flush=True)
         while not os.path.exists(gate):
             time.sleep(0.01)  # no notification for a file
-        with open(found, "w") as file:
+        with open(value, "w") as file:
             file.write("spoilt")
 
     job = world.call(
@@ -275,8 +277,8 @@ def test_replicas_that_start_together_share_one_copy_of_the_checkpoint(
     for attempt in (2, 3):
         gate.unlink(missing_ok=True)
         replicas = world.start_all(job, attempt=attempt)
-        eventually(lambda each=replicas: all(world.lines(job, r) for r in each), "both began")
+        eventually(lambda both=replicas: all(world.lines(job, r) for r in both), "both began")
         [path] = {world.lines(job, replica)[0][1] for replica in replicas}
-        assert [each.name for each in copies.iterdir()] == [Path(path).parent.name]
+        assert [path.name for path in copies.iterdir()] == [Path(path).parent.name]
         gate.touch()
         assert [world.end_of(job, replica).exit_code for replica in replicas] == [0, 0]

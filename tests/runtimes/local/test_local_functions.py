@@ -45,9 +45,9 @@ class Trouble(Exception):
 
 
 def error_of(world: World, job: object) -> dict[str, object]:
-    found = world.json(job, "error.json")  # type: ignore[arg-type]
-    assert isinstance(found, dict)
-    return found
+    error_record = world.json(job, "error.json")  # type: ignore[arg-type]
+    assert isinstance(error_record, dict)
+    return error_record
 
 
 def test_a_value_comes_back(world: World) -> None:

@@ -38,9 +38,9 @@ def test_packages_are_installed_once_and_come_before_those_of_the_author(world: 
         "it installs",
     )
     assert world.end_of(job).exit_code == 0, world.lines(job)
-    said = world.lines(job)
-    assert any(stream == "stderr" and "iniconfig==2.0.0" in text for stream, text in said)
-    assert said[-1][1].startswith(f"2.0.0 {world.home / 'envs'}")
+    lines = world.lines(job)
+    assert any(stream == "stderr" and "iniconfig==2.0.0" in text for stream, text in lines)
+    assert lines[-1][1].startswith(f"2.0.0 {world.home / 'envs'}")
 
     again = world.script(script, python=python)
     assert world.run(again).exit_code == 0

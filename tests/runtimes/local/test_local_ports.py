@@ -113,15 +113,15 @@ def test_every_replica_has_its_own_address_outside_the_ephemeral_range(world: Wo
 
 def test_known_ports_stay_and_a_grown_job_gets_more(world: World) -> None:
     job = world.script("pass", name="worker", replicas=2)
-    known = world.runtime.addresses(job, {})
+    addresses = world.runtime.addresses(job, {})
     grown = Job(
         uid=job.uid,
         trial_id=job.trial_id,
         spec=world.script("pass", name="worker", replicas=4).spec,
     )
-    more = world.runtime.addresses(grown, known)
+    more = world.runtime.addresses(grown, addresses)
     assert len(set(more.values())) == 4
-    assert known.items() <= more.items()
+    assert addresses.items() <= more.items()
     assert world.runtime.addresses(job, more) == more
 
 
@@ -130,15 +130,15 @@ def test_a_port_is_held_from_its_choice_to_the_end_of_the_job(world: World) -> N
     world.start_all(job)
     first, second = (port_of(world, job, replica) for replica in WORKERS)
     for replica in WORKERS:
-        world.says(job, "begun", replica)
+        world.wait_for_text(job, "begun", replica)
     assert is_held(first)
     assert is_held(second)
     for replica in WORKERS:
         touch(world, job, replica, "bind")
-        world.says(job, "listening", replica)
+        world.wait_for_text(job, "listening", replica)
     for port in (first, second):
         socket.create_connection(("127.0.0.1", port), timeout=60).close()
-    assert {each.address for each in world.runtime.list(job)} == set(
+    assert {replica.address for replica in world.runtime.list(job)} == set(
         world.addresses[job.uid].values()
     )
     for replica in WORKERS:
@@ -154,14 +154,14 @@ def test_a_restarted_replica_has_the_same_address_and_can_bind_it(world: World) 
     job = serving(world)
     world.start_all(job)
     first, again = WORKERS[0], ReplicaId("worker", 0, 2)
-    world.says(job, "begun", first)
+    world.wait_for_text(job, "begun", first)
     touch(world, job, first, "bind")
-    world.says(job, "listening", first)
+    world.wait_for_text(job, "listening", first)
     before = world.addresses[job.uid]
     os.kill(world.json(job, "state.json", first)["process"]["pid"], signal.SIGKILL)
     assert world.end_of(job, first).exit_code == 137
     world.start(job, again)
-    world.says(job, "listening", again)  # the file that reports it still exists
+    world.wait_for_text(job, "listening", again)  # the file that reports it still exists
     assert world.addresses[job.uid] == before
     hosts = [
         world.json(job, "launch.json", replica)["env"]["WINDLASS_HOSTS"]
@@ -174,28 +174,28 @@ def test_without_a_server_the_supervisor_holds_the_port(world: World) -> None:
     job = serving(world)
     world.start_all(job)
     for replica in WORKERS:
-        world.says(job, "begun", replica)
+        world.wait_for_text(job, "begun", replica)
     port = port_of(world, job, WORKERS[0])
     world.runtime.close()
     assert is_held(port)
     touch(world, job, WORKERS[0], "bind")
-    world.says(job, "listening", WORKERS[0])
+    world.wait_for_text(job, "listening", WORKERS[0])
 
 
 def test_a_new_server_holds_the_ports_again(world: World) -> None:
     """The port of a listening replica is held after the replica has ended."""
     job = serving(world)
     world.start_all(job)
-    world.says(job, "begun", WORKERS[0])
+    world.wait_for_text(job, "begun", WORKERS[0])
     touch(world, job, WORKERS[0], "bind")
-    world.says(job, "listening", WORKERS[0])
-    world.says(job, "begun", WORKERS[1])
+    world.wait_for_text(job, "listening", WORKERS[0])
+    world.wait_for_text(job, "begun", WORKERS[1])
     world.runtime.close()
     world.restart().adopt([job])
     # Only the new server holds the port now, and assigns it to no other job.
     stranger = world.script("pass", name="worker", replicas=50)
-    given = set(world.runtime.addresses(stranger, {}).values())
-    assert not given & set(world.addresses[job.uid].values())
+    addresses = set(world.runtime.addresses(stranger, {}).values())
+    assert not addresses & set(world.addresses[job.uid].values())
     for replica in WORKERS:
         state = world.json(job, "state.json", replica)
         os.kill(state["process"]["pid"], signal.SIGKILL)
@@ -206,18 +206,18 @@ def test_a_new_server_holds_the_ports_again(world: World) -> None:
     assert is_held(port_of(world, job, WORKERS[1]))
     again = ReplicaId("worker", 0, 2)
     world.start(job, again)
-    world.says(job, "listening", again)
+    world.wait_for_text(job, "listening", again)
 
 
 def test_two_homes_and_many_concurrent_jobs_never_share_a_port() -> None:
     """Many threads request ports for many jobs of two servers on one machine."""
     servers = [Ports(), Ports()]
-    found: list[str] = []
+    addresses: list[str] = []
 
     def ask(number: int) -> None:
         for job in range(5):
             names = [f"worker-{index}" for index in range(8)]
-            found.extend(servers[number % 2].addresses(f"{number}.{job}", names, {}).values())
+            addresses.extend(servers[number % 2].addresses(f"{number}.{job}", names, {}).values())
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -225,24 +225,24 @@ def test_two_homes_and_many_concurrent_jobs_never_share_a_port() -> None:
     for thread in threads:
         thread.join()
     try:
-        assert len(found) == len(set(found)) == 8 * 5 * 8
+        assert len(addresses) == len(set(addresses)) == 8 * 5 * 8
     finally:
         for server in servers:
             server.close()
 
 
 def test_when_no_port_is_left_no_port_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = Ports()
-    [address] = given.addresses("one", ["worker-0"], {}).values()
+    free_ports = Ports()
+    [address] = free_ports.addresses("one", ["worker-0"], {}).values()
     number = int(address.partition(":")[2])
     few = range(number, number + 3)
-    free = [each for each in few if not is_held(each)]
+    free = [port for port in few if not is_held(port)]
     monkeypatch.setattr(ports, "_span", lambda: few)
     crowd = [f"worker-{index}" for index in range(4)]
     with pytest.raises(OSError, match=f"no 4 ports are free between {number} and {number + 2}"):
-        given.addresses("two", crowd, {})
-    assert [each for each in few if not is_held(each)] == free
-    given.close()
+        free_ports.addresses("two", crowd, {})
+    assert [port for port in few if not is_held(port)] == free
+    free_ports.close()
     assert not is_held(number)
 
 
@@ -257,9 +257,9 @@ def test_when_no_port_is_left_no_port_is_kept(monkeypatch: pytest.MonkeyPatch) -
 def test_the_range_of_ports(
     kernels: tuple[int, int], ours: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = tmp_path / "ip_local_port_range"
-    told.write_text(f"{kernels[0]}\t{kernels[1]}\n")
-    monkeypatch.setattr(ports, "_EPHEMERAL", str(told))
+    range_file = tmp_path / "ip_local_port_range"
+    range_file.write_text(f"{kernels[0]}\t{kernels[1]}\n")
+    monkeypatch.setattr(ports, "_EPHEMERAL", str(range_file))
     assert ports._span() == ours
 
 

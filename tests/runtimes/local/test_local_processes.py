@@ -62,7 +62,7 @@ def test_an_incomplete_line_is_shown_while_it_grows(world: World) -> None:
             """
         )
     )
-    world.says(job, "10%\r")
+    world.wait_for_text(job, "10%\r")
     assert world.path(job, "log").read_bytes().endswith(b"\x1dO 10%\r\n")
     (world.path(job).parent / "work" / "go").touch()
     world.end_of(job)
@@ -124,7 +124,7 @@ def test_a_stopped_process_can_finish_within_its_grace_period(world: World) -> N
             """
         )
     )
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.delete(job, FIRST, 30)
     world.runtime.delete(job, FIRST, 30)
     ended = world.end_of(job)
@@ -146,7 +146,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace_period(world: 
             """
         )
     )
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.delete(job, FIRST, 0.2)
     ended = world.end_of(job)
     assert (ended.exit_code, ended.reason) == (137, "Stopped")
@@ -164,7 +164,7 @@ def test_a_second_stop_may_shorten_the_grace_period(world: World) -> None:
             """
         )
     )
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.delete(job, FIRST, 3600)
     stopping = world.wait(job, lambda seen: seen.deleting, "it is asked to stop")
     assert stopping.phase is Phase.RUNNING
@@ -202,7 +202,7 @@ def test_daemons_do_not_outlive_the_process(world: World) -> None:
 
 def test_a_stop_also_ends_daemons(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     world.runtime.delete(job, FIRST, 0.1)
     assert world.end_of(job).reason == "Stopped"
     daemon = int((world.path(job).parent / "work" / "daemon").read_text())
@@ -211,7 +211,7 @@ def test_a_stop_also_ends_daemons(world: World) -> None:
 
 def test_a_killed_supervisor_ends_its_process(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     state = world.json(job, "state.json")
     os.kill(state["supervisor"]["pid"], signal.SIGKILL)
     ended = world.end_of(job)
@@ -225,7 +225,7 @@ def test_a_killed_supervisor_ends_its_process(world: World) -> None:
 
 def test_stopping_an_attempt_with_a_killed_supervisor_ends_its_process(world: World) -> None:
     job = world.start(world.script(DAEMON + "    print('ready')\n    time.sleep(3600)\n"))
-    world.says(job, "ready")
+    world.wait_for_text(job, "ready")
     state = world.json(job, "state.json")
     os.kill(state["supervisor"]["pid"], signal.SIGKILL)
     world.eventually(lambda: not is_running(state["supervisor"]["pid"]), "it is dead")
@@ -262,7 +262,7 @@ def test_a_retry_finds_the_files_of_the_previous_attempt(world: World) -> None:
     second = ReplicaId("main", 0, 2)
     assert world.run(job, second).exit_code == 0
     assert world.lines(job, second) == [("stdout", "True")]
-    assert [each.id.attempt for each in world.runtime.list(job)] == [1, 2]
+    assert [replica.id.attempt for replica in world.runtime.list(job)] == [1, 2]
     # Unchanged files of the snapshot are deleted once everything is recorded.
     world.eventually(lambda: sorted(os.listdir(work)) == ["a.txt", "kept"], "it is tidied")
 

@@ -57,14 +57,14 @@ def launcher_of(world: World) -> psutil.Process:
 
 def spare_of(world: World, launcher: psutil.Process) -> psutil.Process:
     """Return the spare supervisor of the launcher, with its process."""
-    found: list[psutil.Process] = []
+    launchers: list[psutil.Process] = []
 
     def is_there() -> bool:
-        found[:] = [each for each in launcher.children() if each.children()]
-        return len(found) == 1
+        launchers[:] = [process for process in launcher.children() if process.children()]
+        return len(launchers) == 1
 
     world.eventually(is_there, "a supervisor waits")
-    return found[0]
+    return launchers[0]
 
 
 def value_of(world: World, job: Job) -> Any:
@@ -85,7 +85,7 @@ def test_a_fork_has_its_own_environment_and_nothing_of_another(world: World) -> 
         sys.path.insert(0, "/spoiled")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    def look(asked: float) -> dict[str, Any]:
+    def look(time_asked: float) -> dict[str, Any]:
         import logging
         import os
         import signal
@@ -106,7 +106,7 @@ def test_a_fork_has_its_own_environment_and_nothing_of_another(world: World) -> 
             "int": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
             "pipe": signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN,
             "size": signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN,
-            "young": logging.makeLogRecord({}).relativeCreated < 1000 * (time.time() - asked),
+            "young": logging.makeLogRecord({}).relativeCreated < 1000 * (time.time() - time_asked),
             "own": os.environ["OWN"],
             "leader": os.getsid(0) == os.getpid(),
             "stdin": os.read(0, 1),
@@ -221,14 +221,14 @@ def test_a_fork_ends_like_a_program(world: World) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     warm(world)
-    said = {}
+    outputs = {}
     codes = {}
     for how in ("", "text", "code", "raise", "kill"):
         job = world.call(leave, how)
         codes[how] = world.run(job).exit_code
-        said[how] = [text for stream, text in world.lines(job) if stream == "stdout"]
+        outputs[how] = [text for stream, text in world.lines(job) if stream == "stdout"]
     assert codes == {"": 0, "text": 1, "code": 3, "raise": 1, "kill": 137}
-    assert said[""] == said["text"] == said["code"] == ["last wordsthread", "at exit"]
+    assert outputs[""] == outputs["text"] == outputs["code"] == ["last wordsthread", "at exit"]
 
 
 def test_a_fork_that_closed_its_output_has_not_failed(world: World) -> None:
@@ -280,8 +280,8 @@ def test_open_files_of_a_fork_are_flushed(world: World) -> None:
         work = world.path(job).parent / "work"
         assert (work / "notes.txt").read_text() == "noted"
         assert zipfile.ZipFile(work / "all.zip").read("name") == b"text"
-        said = [text for stream, text in world.lines(job) if stream == "stdout"]
-        assert said == ["finalized", "printed in C"]
+        texts = [text for stream, text in world.lines(job) if stream == "stdout"]
+        assert texts == ["finalized", "printed in C"]
 
 
 def test_modules_of_the_project_come_before_those_of_the_launcher(world: World) -> None:
@@ -410,8 +410,8 @@ def test_a_spare_supervisor_ends_with_its_launcher(world: World) -> None:
     spare = spare_of(world, launcher)
     (process,) = spare.children()
     launcher.kill()
-    for each in (spare, process):
-        each.wait(timeout=60)
+    for launched in (spare, process):
+        launched.wait(timeout=60)
 
 
 @pytest.mark.thorough

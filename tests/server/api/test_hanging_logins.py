@@ -60,14 +60,14 @@ def test_a_hanging_login_program_leaves_the_server_responsive(
         return server.ask("POST", path, body, Content_Type="application/json")[0]
 
     with ThreadPoolExecutor(AT_ONCE + 1) as askers:
-        asked = [askers.submit(manifests, number) for number in range(AT_ONCE)]
+        futures = [askers.submit(manifests, number) for number in range(AT_ONCE)]
         try:
             eventually(lambda: any(hanging.iterdir()), "it is to log in")
             # Operations that need threads of the server: upload code, reconcile and run a job.
             other = askers.submit(lambda: wl.run(lambda: 7)())
             assert other.result(timeout=PATIENCE) == 7
             assert len(list(hanging.iterdir())) == 1
-            assert not any(each.done() for each in asked)
+            assert not any(future.done() for future in futures)
         finally:
             (hanging / "go").touch()
-        assert {each.result(timeout=PATIENCE) for each in asked} == {200}
+        assert {future.result(timeout=PATIENCE) for future in futures} == {200}

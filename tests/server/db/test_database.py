@@ -211,18 +211,18 @@ def test_closing_finishes_started_changes(tmp_path: Path) -> None:
 
 def test_callbacks_run_after_the_commit_and_in_order(database: Database) -> None:
     held = Held(database)
-    told: list[tuple[str, list[str]]] = []
+    notifications: list[tuple[str, list[str]]] = []
     futures = [
         database.submit(
             lambda connection, name=name: add(connection, name),
-            lambda name: told.append((name, names(database))),
+            lambda name: notifications.append((name, names(database))),
         )
         for name in ("first", "second")
     ]
     held.release()
     for future in futures:
         future.result(60)
-    assert told == [("first", ["first", "second"]), ("second", ["first", "second"])]
+    assert notifications == [("first", ["first", "second"]), ("second", ["first", "second"])]
 
 
 @pytest.mark.parametrize("damage", [b"no database at all " * 100, None])

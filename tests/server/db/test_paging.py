@@ -53,13 +53,13 @@ class Table:
         )
 
     def page(self, sort: str, cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
-        asked, order = Conditions(), Order(sort, SORTS)
-        order.start_after(cursor, asked)
-        query = f"SELECT *, {order.columns} FROM lines{asked.text}{order.tail(limit)}"
-        found, following = split_page(
-            self._connection.execute(query, asked.parameters).fetchall(), limit
+        conditions, order = Conditions(), Order(sort, SORTS)
+        order.start_after(cursor, conditions)
+        query = f"SELECT *, {order.columns} FROM lines{conditions.text}{order.tail(limit)}"
+        page, following = split_page(
+            self._connection.execute(query, conditions.parameters).fetchall(), limit
         )
-        return [tuple(row)[:4] for row in found], following
+        return [tuple(row)[:4] for row in page], following
 
     def ordered(self, sort: str) -> list[Any]:
         """All rows as a completely sorted list."""

@@ -12,17 +12,18 @@ from windlass.server.db.sqlite import SqliteDatabase
 def test_lists_of_a_project_use_an_index(tmp_path: Path) -> None:
     """Experiments of other projects are not read."""
     database = SqliteDatabase(tmp_path / "windlass.db")
-    asked = Conditions()
-    require_project(asked, "experiments.project_id", "lab/vision")
+    conditions = Conditions()
+    require_project(conditions, "experiments.project_id", "lab/vision")
     queries = (
-        f"SELECT * FROM experiments{asked.text} ORDER BY id LIMIT 10",
+        f"SELECT * FROM experiments{conditions.text} ORDER BY id LIMIT 10",
         "SELECT trials.* FROM trials JOIN experiments ON experiments.id = trials.experiment_id"
-        f"{asked.text} ORDER BY trials.created LIMIT 10",
+        f"{conditions.text} ORDER BY trials.created LIMIT 10",
     )
     for query in queries:
         plan = database.read(
-            lambda each, query=query: [
-                row["detail"] for row in each.rows(f"EXPLAIN QUERY PLAN {query}", asked.parameters)
+            lambda connection, query=query: [
+                row["detail"]
+                for row in connection.rows(f"EXPLAIN QUERY PLAN {query}", conditions.parameters)
             ]
         )
         assert not [step for step in plan if step.startswith("SCAN experiments")], plan

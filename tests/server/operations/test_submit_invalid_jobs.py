@@ -68,7 +68,9 @@ def server(home: Path) -> Server:
         job(python={"executable": "/no/such/python"}),
         job(priority=10**9),
         # Each one alone would fit. Without a reserve for the others, they would all fit.
-        job(roles=[{**process("true"), **NOTHING, "name": f"role-{each}"} for each in range(2)]),
+        job(
+            roles=[{**process("true"), **NOTHING, "name": f"role-{number}"} for number in range(2)]
+        ),
         {**job(), "key": "../" * 10 + "ab"},
         {**job(), "key": "0" * 32 + "\n"},
         {**job(), "experiment": ""},
@@ -90,7 +92,7 @@ def test_an_invalid_job_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"pod_patch": {"spec": "x"}}, "spec: 'x' is not a mapping"),
         ({"pod_patch": {"metadata": {"labels": ["a"]}}}, "metadata.labels: ['a'] is not a mapping"),
@@ -102,14 +104,14 @@ def test_an_invalid_job_is_refused_and_leaves_nothing(
         ({"volumes": {"///": "claim:a"}}, "'///' is not an absolute path"),
         ({"volumes": {"/d": "claim:a", "/d/.": "claim:b"}}, "'/d' and '/d/.' are the same path"),
     ],
-    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+    ids=lambda parameter: next(iter(parameter)) if isinstance(parameter, dict) else "",
 )
 def test_an_invalid_pod_is_refused_before_any_request_to_a_cluster(
-    server: Server, options: dict[str, Any], told: str
+    server: Server, options: dict[str, Any], message: str
 ) -> None:
     status, fault = server.submit(job({"kubernetes": options}, backend="kubernetes"))
     assert (status, fault["code"]) == (400, "invalid_argument"), fault
-    assert told in fault["message"], fault
+    assert message in fault["message"], fault
 
 
 def test_valid_but_unusual_jobs_run_and_end(server: Server) -> None:
@@ -130,7 +132,9 @@ def test_valid_but_unusual_jobs_run_and_end(server: Server) -> None:
         assert status in (201, 400), (name, answer)
         if status == 201:
             ids[name] = answer["id"]
-    ended = {name: wl.get_trial(each).wait(timeout=PATIENCE).state for name, each in ids.items()}
+    ended = {
+        name: wl.get_trial(trial_id).wait(timeout=PATIENCE).state for name, trial_id in ids.items()
+    }
     assert ended.pop("hasty") in ("FAILED", "SUCCEEDED")  # it may have ended before
     assert ended == {
         "many": "SUCCEEDED",

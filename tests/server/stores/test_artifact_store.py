@@ -78,7 +78,7 @@ def test_pages_stay_consistent_while_files_come_and_go(tmp_path: Path) -> None:
     seen, after = [], None
     while True:
         items, after = store.page(7, ArtifactQuery(), after, 2)
-        seen += [(each.index, each.name) for each in items]
+        seen += [(item.index, item.name) for item in items]
         if after is None:
             break
         # Each file is listed once, although the file of the cursor is gone.
@@ -94,7 +94,7 @@ def test_a_page_reads_a_limited_number_of_files_and_continues(tmp_path: Path) ->
         (folder / f"{number:02}").touch()
     store = ArtifactStore(tmp_path)
     items, after = store.page(7, ArtifactQuery(pattern="4?"), None, 100)
-    assert ([each.name for each in items], after) == ([f"4{i}" for i in range(10)], None)
+    assert ([item.name for item in items], after) == ([f"4{i}" for i in range(10)], None)
 
 
 def test_an_output_folder_that_is_a_link_is_ignored(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def operations(server: Server) -> list[tuple[str, str]]:
     """
     status, document = server.ask("GET", f"{API}/schema/openapi.json")
     assert status == 200
-    told = {
+    responses = {
         (method.upper(), path.format_map(BLANKS))
         for path, methods in document["paths"].items()
         for method in methods
@@ -51,8 +51,8 @@ def operations(server: Server) -> list[tuple[str, str]]:
         (route.method, route.path.format_map(BLANKS))
         for route in (*itertools.chain(*routes._plain.values()), *routes._others)
     }
-    assert len(told) >= 12, told
-    assert told < routed, "the document tells of routes that there are not"
+    assert len(responses) >= 12, responses
+    assert responses < routed, "the document tells of routes that there are not"
     nowhere = {("GET", "/"), ("GET", "/x"), ("POST", "/"), ("DELETE", f"{API}/trials")}
     return sorted(routed | nowhere)
 
@@ -83,9 +83,9 @@ def test_every_operation_refuses_other_origins_and_host_names(server: Server) ->
 
 
 def test_health_is_open_to_all(server: Server) -> None:
-    told = (200, {"status": "ok", "version": __version__})
-    assert server.ask("GET", f"{API}/health", token=None) == told
-    assert server.ask("GET", f"{API}/health") == told
+    response = (200, {"status": "ok", "version": __version__})
+    assert server.ask("GET", f"{API}/health", token=None) == response
+    assert server.ask("GET", f"{API}/health") == response
 
 
 @pytest.mark.parametrize(

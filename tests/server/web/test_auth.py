@@ -30,8 +30,11 @@ def ask(path: str = "/api/v1/trials", kind: str = "http", **headers: str) -> tup
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    given = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}", **headers}
-    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
+    headers_of_request = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}", **headers}
+    pairs = [
+        (name.replace("_", "-").encode(), value.encode())
+        for name, value in headers_of_request.items()
+    ]
     scope = {"type": kind, "path": path, "headers": [pair for pair in pairs if pair[1]]}
     asyncio.run(Guard(app, TokenAuthenticator(TOKEN))(scope, None, send))
     if not sent or "status" not in sent[0]:

@@ -221,17 +221,17 @@ def test_accept_errors_are_logged_a_few_times_and_idle_connections_give_way(
     fresh_home: Path,
 ) -> None:
     server = psutil.Process(wl.Client().server_info().pid)
-    asked = Server(fresh_home)
+    fresh_server = Server(fresh_home)
     log = fresh_home / "server.log"
     with contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(connect(asked)) for _ in range(20)]
-        eventually(lambda: asked.ask("GET", f"{API}/trials")[0] == 200, "all are accepted")
+        idle = [stack.enter_context(connect(fresh_server)) for _ in range(20)]
+        eventually(lambda: fresh_server.ask("GET", f"{API}/trials")[0] == 200, "all are accepted")
         _, most = server.rlimit(psutil.RLIMIT_NOFILE)
         server.rlimit(psutil.RLIMIT_NOFILE, (server.num_fds() - 5, most))
-        more = [stack.enter_context(connect(asked)) for _ in range(20)]
+        more = [stack.enter_context(connect(fresh_server)) for _ in range(20)]
         eventually(lambda: "cannot be accepted" in log.read_text(), "accepting fails")
         eventually(lambda: all(map(is_closed, idle)), "idle connections are closed")
-        assert asked.ask("GET", f"{API}/trials")[0] == 200
+        assert fresh_server.ask("GET", f"{API}/trials")[0] == 200
         assert not all(map(is_closed, more))
         server.rlimit(psutil.RLIMIT_NOFILE, (most, most))
     assert log.read_text().count("cannot be accepted") <= 20

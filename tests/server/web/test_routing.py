@@ -49,12 +49,12 @@ def test_an_experiment_may_have_any_name_in_its_path(server: Server) -> None:
         status, record = submit(server, number, experiment=name)
         assert status == 201, record
     for name in names:
-        status, found = server.ask("GET", f"{API}/experiments/{quote(name, safe='')}")
-        assert (status, found["name"]) == (200, name)
+        status, response = server.ask("GET", f"{API}/experiments/{quote(name, safe='')}")
+        assert (status, response["name"]) == (200, name)
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("limit=0", "limit: Expected `int` >= 1"),
         ("limit=501", "limit: Expected `int` <= 500"),
@@ -66,11 +66,13 @@ def test_an_experiment_may_have_any_name_in_its_path(server: Server) -> None:
         ("cursor=!", "cursor"),
     ],
 )
-def test_an_invalid_query_is_refused_with_the_reason(server: Server, query: str, told: str) -> None:
+def test_an_invalid_query_is_refused_with_the_reason(
+    server: Server, query: str, message: str
+) -> None:
     status, fault = server.ask("GET", f"{API}/trials?{query}")
     assert status == 400, fault
     assert fault["code"] == "invalid_argument"
-    assert told in fault["message"]
+    assert message in fault["message"]
 
 
 def test_a_cursor_is_valid_only_for_its_own_query(server: Server) -> None:
@@ -109,7 +111,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(server: Server) -> None:
 
 
 def test_an_invalid_body_is_refused_with_the_reason(server: Server) -> None:
-    for body, told in (
+    for body, message in (
         (b"", "not valid JSON"),
         (b"{", "not valid JSON"),
         (b"\xff", "not valid JSON"),
@@ -119,12 +121,12 @@ def test_an_invalid_body_is_refused_with_the_reason(server: Server) -> None:
     ):
         status, fault = server.ask("POST", f"{API}/trials", body)
         assert (status, fault["code"]) == (400, "invalid_argument"), body[:20]
-        assert told in fault["message"], fault
+        assert message in fault["message"], fault
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Server) -> None:
-    path, told = f"{API}/trials/1/stop", str(2 << 20)
-    status, fault = server.ask("POST", path, b"", Content_Length=told)
+    path, content_length = f"{API}/trials/1/stop", str(2 << 20)
+    status, fault = server.ask("POST", path, b"", Content_Length=content_length)
     assert (status, fault["code"]) == (413, "invalid_argument")
 
 
@@ -143,8 +145,8 @@ def test_a_client_that_sends_too_much_gets_a_response_instead_of_a_reset(
     assert len(operations) > 30
     refused = set()
     for method, path in operations:
-        given = "?writer=0011223344556677" if path.endswith("/input") else ""
-        status, fault = server.ask(method, path + given, bytes(5 << 20), Connection=connection)
+        message = "?writer=0011223344556677" if path.endswith("/input") else ""
+        status, fault = server.ask(method, path + message, bytes(5 << 20), Connection=connection)
         assert 400 <= status < 500, (method, path, status)
         assert fault["code"] and fault["message"].strip(), (method, path)
         refused.add(status)
@@ -169,12 +171,12 @@ def test_the_document_has_every_operation_with_its_parameters(server: Server) ->
     status, document = server.ask("GET", f"{API}/schema/openapi.json")
     assert status == 200
     listing = document["paths"][f"{API}/trials"]["get"]
-    limit = next(each for each in listing["parameters"] if each["name"] == "limit")
+    limit = next(parameter for parameter in listing["parameters"] if parameter["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
     [digests, _] = document["paths"][f"{API}/blobs"]["get"]["parameters"]
     assert (digests["name"], digests["required"]) == ("digests", True)
-    asked = document["paths"][f"{API}/trials"]["post"]["requestBody"]["content"]
-    assert asked["application/json"]["schema"] == {"$ref": "#/components/schemas/CreateTrial"}
+    content = document["paths"][f"{API}/trials"]["post"]["requestBody"]["content"]
+    assert content["application/json"]["schema"] == {"$ref": "#/components/schemas/CreateTrial"}
     assert "\\\\Z" not in json.dumps(document)
 
 
@@ -191,26 +193,26 @@ async def _nothing(name: str) -> Answer:
     return Answer(name.encode())
 
 
-async def _said(path: str) -> dict[str, str]:
+async def _echo(path: str) -> dict[str, str]:
     return {"path": path}
 
 
-def said(raw: bytes) -> str:
+def path_argument(raw: bytes) -> str:
     """The arguments of an operation for a query with these bytes."""
-    route = Route("GET", "/said", _said)
+    route = Route("GET", "/echo", _echo)
     request = Request({"headers": []}, None, None)
     answer = asyncio.run(route.answer(request, None, {}, f"path={quote(raw, safe='')}"))
     assert isinstance(answer.body, bytes)
-    told: str = json.loads(answer.body)["path"]
-    return told
+    record: str = json.loads(answer.body)["path"]
+    return record
 
 
 def test_bytes_that_are_not_text_are_distinguished() -> None:
     odd = [b"caf\xe9", b"caf\xe8", b"caf\xe9%E9", b"caf%E9\xe9", b"\xed\xb3\xa9", b"\xff\xfe"]
-    assert len({said(each) for each in odd}) == len(odd)
-    assert said(b"caf\xe9 100%") == "caf%E9 100%25"
+    assert len({path_argument(query) for query in odd}) == len(odd)
+    assert path_argument(b"caf\xe9 100%") == "caf%E9 100%25"
     for text in ("café", "caf%E9", "100% &x=1+1", "\ufffd"):
-        assert said(text.encode()) == text, "the text stays as it is"
+        assert path_argument(text.encode()) == text, "the text stays as it is"
 
 
 def test_fixed_paths_come_before_those_with_parameters() -> None:

@@ -66,13 +66,13 @@ class Model:
 
     def blobs(self) -> dict[str, int]:
         """The sizes of all blobs except manifests. Each blob has the digest in its name."""
-        found = {}
+        stored_contents = {}
         for path in (self.home / "blobs").glob("??/*"):
             data = path.read_bytes()
             assert kind_of(path.name).digest_of(data) == path.name
             if not data.startswith(b'{"files":['):
-                found[path.name] = len(data)
-        return found
+                stored_contents[path.name] = len(data)
+        return stored_contents
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -101,10 +101,10 @@ def test_many_small_files_are_one_blob_and_are_restored_unchanged(model: Model) 
     model.save()
     assert sorted(model.blobs().values()) == [CROWD * 1000 + 50, SMALL + 1]
     assert model.restored() == {**files, **large}
-    found = Path(checkpoint_copies.latest(model.saver()) or "")
-    assert os.access(found / "1" / "1", os.X_OK)
-    assert not os.access(found / "alike", os.X_OK)
-    assert (found / "hollow").is_dir()
+    checkpoint = Path(checkpoint_copies.latest(model.saver()) or "")
+    assert os.access(checkpoint / "1" / "1", os.X_OK)
+    assert not os.access(checkpoint / "alike", os.X_OK)
+    assert (checkpoint / "hollow").is_dir()
 
 
 def test_few_files_are_separate_blobs(model: Model) -> None:
@@ -226,9 +226,9 @@ def test_parts_may_contain_the_same_file_in_different_bundles(model: Model) -> N
         files = {f"{rank}-{name.replace('/', '-')}": data for name, data in crowd("x").items()}
         part.write({**files, "config": b"the same"})
         shards.save(model.saver(rank), str(part.path), 5, {}, rank, 2)
-    found = model.restored()
-    assert len(found) == 2 * CROWD + 1
-    assert (found["config"], found["1-0-0"]) == (b"the same", crowd("x")["0/0"])
+    restored = model.restored()
+    assert len(restored) == 2 * CROWD + 1
+    assert (restored["config"], restored["1-0-0"]) == (b"the same", crowd("x")["0/0"])
 
 
 def test_a_file_that_differs_between_ranks_is_refused_in_bundles_too(model: Model) -> None:

@@ -68,14 +68,14 @@ class Trial:
 
         Each has the digest in its name, in the right folder.
         """
-        found = {}
+        stored_contents = {}
         for path in (self.folder.parents[2] / "blobs").glob("??/*"):
             data = path.read_bytes()
             assert kind_of(path.name).digest_of(data) == path.name
             assert path.parent.name == path.name.removeprefix("b3-")[:2]
             if not data.startswith(b'{"files"'):
-                found[path.name] = data
-        return found
+                stored_contents[path.name] = data
+        return stored_contents
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def test_files_are_named_by_sha256_without_blake3(trial: Trial) -> None:
 def test_either_kind_is_restored_without_blake3(trial: Trial) -> None:
     for save in (trial.save_without_blake3, trial.save):
         save()
-        told = trial.without_blake3("print(copies.latest(saver))")
-        assert contents(Path(told.strip())) == contents(trial.model)
+        checkpoint = trial.without_blake3("print(copies.latest(saver))")
+        assert contents(Path(checkpoint.strip())) == contents(trial.model)
         shutil.rmtree(trial.folder / ".restored")
 
 

@@ -102,15 +102,15 @@ def test_restoring_a_newer_checkpoint_replaces_the_previous_copy(
     model = tmp_path / "model.pt"
     model.write_bytes(b"1")
     wl.save_checkpoint(model)
-    given = saved()  # as in the environment of a process that started with it
-    monkeypatch.setenv("WINDLASS_CHECKPOINT", str(given))
+    saver_environment = saved()  # as in the environment of a process that started with it
+    monkeypatch.setenv("WINDLASS_CHECKPOINT", str(saver_environment))
     paths = []
     for text in (b"2", b"3"):
         model.write_bytes(text)
         wl.save_checkpoint(model)
         paths.append(saved())
         assert saved().read_bytes() == text
-    assert [path.exists() for path in (given, *paths)] == [True, False, True]
+    assert [path.exists() for path in (saver_environment, *paths)] == [True, False, True]
 
 
 def test_a_checkpoint_with_a_reused_number_is_not_confused_with_the_deleted_one(
@@ -399,9 +399,9 @@ def test_a_kill_at_any_line_leaves_the_older_or_the_newer_checkpoint_whole(
         timeout=1200,  # on a busy disk
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["older"] > 50
-    assert told["newer"] > 0  # killed after it was in place
+    output = json.loads(done.stdout)
+    assert output["older"] > 50
+    assert output["newer"] > 0  # killed after it was in place
 
 
 KILLED_AT_EVERY_LINE = """

@@ -48,10 +48,10 @@ class Job:
         return [record["step"] for _, record in checkpoint_records.records(str(self.folder))]
 
     def texts(self) -> list[str]:
-        found = checkpoint_copies.latest(
+        checkpoint = checkpoint_copies.latest(
             checkpoint_records.Saver(str(self.folder), "worker", 0, 99)
         )
-        return sorted(path.read_text() for path in Path(found or "").iterdir())
+        return sorted(path.read_text() for path in Path(checkpoint or "").iterdir())
 
     def half(self) -> list[str]:
         return sorted(path.name for path in (self.folder / ".shards").iterdir())

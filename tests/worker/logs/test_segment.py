@@ -79,13 +79,13 @@ def test_the_first_record_since_a_time_is_found(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], junk: bytes, when: float
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "timed"
-    each = [encode_lines(i, STDOUT, b"x" * length + b"\n") for i, length in enumerate(lengths)]
-    each.insert(len(each) // 2, junk)
-    path.write_bytes(b"".join(each))
+    entries = [encode_lines(i, STDOUT, b"x" * length + b"\n") for i, length in enumerate(lengths)]
+    entries.insert(len(entries) // 2, junk)
+    path.write_bytes(b"".join(entries))
     parts = read_parts(path.read_bytes())
     later = [part for part in parts if part[0] >= when]
-    found = first_since(str(path), when)
-    assert [part[0] for part in read_parts(path.read_bytes()[found:])] == [p[0] for p in later]
+    first_line = first_since(str(path), when)
+    assert [part[0] for part in read_parts(path.read_bytes()[first_line:])] == [p[0] for p in later]
 
 
 def test_the_next_writer_cuts_off_a_record_torn_by_a_crash(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ def test_only_the_last_output_is_stored(tmp_path: Path) -> None:
 def test_stored_output_is_read_across_pieces(tmp_path: Path) -> None:
     text = os.urandom(2 * output_log.PIECE + 5)
     output_log.Writer(str(tmp_path)).add(text)
-    found, place = b"", 0
+    received, place = b"", 0
     while True:
         start, data = output_log.read(str(tmp_path), place, 700_000)
         assert start == place
         if not data:
             break
-        found, place = found + data, place + len(data)
-    assert found == text
+        received, place = received + data, place + len(data)
+    assert received == text
 
 
 def test_without_output_nothing_is_read(tmp_path: Path) -> None:

@@ -59,17 +59,17 @@ class Attempt:
         return self.json("exit.json")
 
     def json(self, name: str) -> dict[str, Any]:
-        found = json.loads((self.dir / name).read_text())
-        assert isinstance(found, dict)
-        return found
+        record = json.loads((self.dir / name).read_text())
+        assert isinstance(record, dict)
+        return record
 
     def lines(self) -> list[tuple[str, str]]:
         path = self.dir / "log"
         data = path.read_bytes() if path.exists() else b""
         return [(line.stream, line.text.decode()) for line in join_lines(read_parts(data))]
 
-    def says(self, text: str) -> None:
-        eventually(lambda: any(text in said for _, said in self.lines()), f"it wrote {text!r}")
+    def wait_for_text(self, text: str) -> None:
+        eventually(lambda: any(text in line for _, line in self.lines()), f"it wrote {text!r}")
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:

@@ -41,7 +41,7 @@ def test_the_record_of_a_normal_end(tmp_path: Path) -> None:
 def test_a_second_supervisor_exits_at_once(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     first = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     assert attempt.supervise().wait(PATIENCE) == 0
     assert first.poll() is None
     (attempt.work / "go").touch()
@@ -64,7 +64,7 @@ def test_an_attempt_of_a_killed_supervisor_is_not_started_again(tmp_path: Path) 
         tmp_path, "open('ran', 'a').write('x'); print('ready'); import time; time.sleep(600)"
     )
     first = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     first.kill()
     first.wait(PATIENCE)
     # A late second supervisor, which a later server started.
@@ -76,7 +76,7 @@ def test_an_attempt_of_a_killed_supervisor_is_not_started_again(tmp_path: Path) 
 def test_its_state_names_its_processes_unambiguously(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     eventually(lambda: attempt.json("state.json")["stage"] == "running", "it runs")
     state = attempt.json("state.json")
     assert state["supervisor"]["pid"] == supervisor.pid
@@ -94,7 +94,7 @@ def test_terminal_signals_are_ignored_and_not_passed_on(tmp_path: Path) -> None:
         + UNTIL_TOLD.replace("\n    ", "\n"),
     )
     supervisor = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     for number in (signal.SIGINT, signal.SIGHUP):
         supervisor.send_signal(number)
     (attempt.work / "go").touch()
@@ -114,7 +114,7 @@ def test_an_earlier_stop_is_obeyed(tmp_path: Path) -> None:
 def test_a_halted_process_receives_the_stop(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     pid = int(attempt.lines()[0][1].split()[1])
     os.kill(pid, signal.SIGSTOP)
     supervisor.send_signal(signal.SIGTERM)  # without an order: the default grace period
@@ -144,7 +144,7 @@ def test_the_time_before_the_process_counts_towards_the_deadline(tmp_path: Path)
 def test_notifications_reach_a_server_that_starts_later(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path, UNTIL_TOLD)
     supervisor = attempt.supervise()
-    attempt.says("ready")
+    attempt.wait_for_text("ready")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(tmp_path / "n.sock"))
         server.settimeout(PATIENCE)

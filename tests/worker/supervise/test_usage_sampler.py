@@ -58,10 +58,10 @@ def test_cpu_memory_and_disk_include_all_processes(tmp_path: Path) -> None:
     assert attempt.run()["exit_code"] == 0
     seen = samples(attempt)
     assert len(seen) >= 3
-    assert max(each["cpu_percent"] for each in seen) > 5
-    assert max(each.get("processes", 0) for each in seen) == 2
-    assert max(each["memory_bytes"] for each in seen if "memory_bytes" in each) > 64 << 20
-    rates = {name for each in seen for name in each if name.endswith("_per_second")}
+    assert max(sample["cpu_percent"] for sample in seen) > 5
+    assert max(sample.get("processes", 0) for sample in seen) == 2
+    assert max(sample["memory_bytes"] for sample in seen if "memory_bytes" in sample) > 64 << 20
+    rates = {name for sample in seen for name in sample if name.endswith("_per_second")}
     assert rates == {
         "disk_read_bytes_per_second",
         "disk_written_bytes_per_second",

@@ -21,13 +21,13 @@ TRAIN = """
 def ids(module_shell: Shell) -> tuple[int, int, int]:
     """Three trials: two of a program that was edited in between, and one of another program."""
     shell = module_shell
-    found = []
+    names = []
     for depth, words in (("1", ["--lr", "0.1"]), ("2", ["--lr", "0.25"])):
         shell.write("train.py", TRAIN.replace("DEPTH", depth))
         shell.good("run", "train.py", *words, "--epochs", "3")
-        found.append(shell.newest().id)
+        names.append(shell.newest().id)
     shell.good("run", "--cpus", "2", "--env", "MODE=fast", "--", "true")
-    return found[0], found[1], shell.newest().id
+    return names[0], names[1], shell.newest().id
 
 
 def test_differences_are_printed_with_lines_of_code_on_request(
@@ -93,7 +93,7 @@ def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, i
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (
             ["diff", "{0}"],
@@ -126,11 +126,11 @@ def test_experiments_are_compared_by_name(module_shell: Shell, ids: tuple[int, i
     ],
 )
 def test_an_invalid_comparison_is_refused_with_a_remedy(
-    module_shell: Shell, ids: tuple[int, int, int], words: list[str], code: int, told: str
+    module_shell: Shell, ids: tuple[int, int, int], words: list[str], code: int, message: str
 ) -> None:
     done = module_shell(*[word.format(*ids) for word in words])
     assert done.returncode == code
-    assert told.format(*ids) in " ".join(done.stderr.split())
+    assert message.format(*ids) in " ".join(done.stderr.split())
     assert done.stdout == "" and "Traceback" not in done.stderr
 
 
@@ -186,8 +186,8 @@ def test_in_a_terminal_the_output_has_colours_and_fits(
 def test_a_terminal_without_unicode_gets_plain_arrows(
     module_shell: Shell, ids: tuple[int, int, int]
 ) -> None:
-    told = module_shell.good("diff", str(ids[0]), str(ids[1]), PYTHONIOENCODING="ascii")
-    assert "  lr  0.1 -> 0.25" in told.splitlines()
+    output = module_shell.good("diff", str(ids[0]), str(ids[1]), PYTHONIOENCODING="ascii")
+    assert "  lr  0.1 -> 0.25" in output.splitlines()
 
 
 def test_a_shell_completes_ids_and_experiments(
@@ -205,5 +205,5 @@ def test_a_shell_completes_ids_and_experiments(
 
 def test_the_help_describes_each_command(module_shell: Shell) -> None:
     for name in ("diff", "compare", "code"):
-        told = module_shell.good(name, "--help")
-        assert re.match(rf"Usage: windlass {name} ", told)
+        output = module_shell.good(name, "--help")
+        assert re.match(rf"Usage: windlass {name} ", output)

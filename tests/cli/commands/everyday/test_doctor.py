@@ -18,9 +18,9 @@ def levels(shell: Shell, **env: str) -> dict[str, str]:
 
 
 def test_a_new_home_passes_all_checks(own_shell: Shell) -> None:
-    told = own_shell.good("doctor")
-    assert "not running; the first command that needs it starts it" in told
-    assert "created when it is first needed" in told
+    output = own_shell.good("doctor")
+    assert "not running; the first command that needs it starts it" in output
+    assert "created when it is first needed" in output
     assert set(levels(own_shell)) == {
         "Python", "home", "disk", "server", "machine", "accelerators", "uv", "git",
     }  # fmt: skip
@@ -30,8 +30,8 @@ def test_a_new_home_passes_all_checks(own_shell: Shell) -> None:
 def test_a_home_that_others_can_read_is_a_warning_with_a_remedy(own_shell: Shell) -> None:
     own_shell.home.mkdir()
     own_shell.home.chmod(0o755)
-    told = own_shell.good("doctor")
-    assert f"chmod go-rwx {own_shell.home}" in told
+    output = own_shell.good("doctor")
+    assert f"chmod go-rwx {own_shell.home}" in output
     assert levels(own_shell)["home"] == "warning"
 
 
@@ -57,17 +57,17 @@ def test_a_running_server_passes_and_a_killed_server_is_detected(
     own_shell: Shell,
 ) -> None:
     own_shell.good("server", "start")
-    told = own_shell.good("doctor")
-    assert "answers (pid" in told
-    assert "16 CPUs, 64.0 GB of memory" in told
-    assert "a100, a100" in told
+    output = own_shell.good("doctor")
+    assert "answers (pid" in output
+    assert "16 CPUs, 64.0 GB of memory" in output
+    assert "a100, a100" in output
     assert set(levels(own_shell).values()) == {"ok"}
 
     pid = own_shell.json("server", "status")["pid"]
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: process_identity(pid) == "", "the server is gone")
-    told = own_shell.good("doctor")
-    assert f"it was pid {pid}" in told
+    output = own_shell.good("doctor")
+    assert f"it was pid {pid}" in output
     assert levels(own_shell)["server"] == "warning"
     assert own_shell.good("server", "stop") == "No server was running.\n"
 
@@ -80,8 +80,8 @@ def test_an_unreachable_configured_server_is_an_error(own_shell: Shell) -> None:
 
 def test_missing_tools_are_named(own_shell: Shell) -> None:
     assert levels(own_shell, PATH="/nonexistent")["git"] == "warning"
-    told = own_shell.good("doctor", PATH="/nonexistent")
-    assert "Install git" in told
+    output = own_shell.good("doctor", PATH="/nonexistent")
+    assert "Install git" in output
 
 
 def test_marks_are_plain_where_unicode_cannot_be_printed(own_shell: Shell) -> None:
@@ -96,9 +96,9 @@ def test_all_contents_are_verified_on_request(own_shell: Shell) -> None:
     assert f"{len(blobs)} contents verified" in own_shell.good("doctor", "--contents")
     damaged = blobs[0]
     damaged.write_bytes(bytes(damaged.stat().st_size))
-    found = own_shell("doctor", "--contents")
-    assert found.returncode == 1
-    text = " ".join(found.stdout.split())
+    checked = own_shell("doctor", "--contents")
+    assert checked.returncode == 1
+    text = " ".join(checked.stdout.split())
     assert f"1 of {len(blobs)} contents were damaged and set aside: {damaged.name}" in text
     assert not damaged.exists()
     assert f"{len(blobs) - 1} contents verified" in own_shell.good("doctor", "--contents")

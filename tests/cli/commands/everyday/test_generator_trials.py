@@ -52,8 +52,8 @@ def test_show_lists_the_children_of_a_trial(home: Path, project: Project) -> Non
     assert "its generator added 2 trials" in shown
     assert "resources" not in shown  # it runs nothing itself
     assert f"part of      trial {trial.id}" in windlass(project, "show", first.id)
-    told = json.loads(windlass(project, "show", first.id, "--json"))
-    assert told["parent_id"] == trial.id
+    record = json.loads(windlass(project, "show", first.id, "--json"))
+    assert record["parent_id"] == trial.id
 
 
 def test_show_prints_the_exception_of_a_generator(home: Path, project: Project) -> None:
@@ -77,8 +77,10 @@ def test_logs_show_the_lines_of_child_trials_with_their_names(home: Path, projec
     assert windlass(project, "logs", trial.id, "-f").splitlines() == lines
     assert windlass(project, "logs", trial.id, "-n", 1).splitlines() == lines[1:]
     assert windlass(project, "logs", trial.id, "--search", "d 1").splitlines() == lines[:1]
-    told = [json.loads(line) for line in windlass(project, "logs", trial.id, "--json").splitlines()]
-    assert [(line["role"], line["index"], line["text"]) for line in told] == [
+    records = [
+        json.loads(line) for line in windlass(project, "logs", trial.id, "--json").splitlines()
+    ]
+    assert [(line["role"], line["index"], line["text"]) for line in records] == [
         ("echo", first.id, "seed 1"), ("echo", second.id, "seed 2"),
     ]  # fmt: skip
     assert list(trial.logs()) == ["seed 1", "seed 2"]
@@ -131,8 +133,8 @@ def test_trials_added_by_a_failed_generator_are_stopped(home: Path, project: Pro
     with pytest.raises(wl.LaunchFailed), exp:
         trial = exp.add(flawed)
     [child] = trial.children
-    said = windlass(project, "stop", trial.id)
-    assert "had already ended: it failed: ValueError: too late." in said
-    assert f"Also stopping: trial {child.id}." in said
+    output = windlass(project, "stop", trial.id)
+    assert "had already ended: it failed: ValueError: too late." in output
+    assert f"Also stopping: trial {child.id}." in output
     assert child.wait(60).state == "STOPPED"
     assert trial.refresh().state == "FAILED"

@@ -57,7 +57,7 @@ def test_a_terminal_shows_each_writer_in_its_own_colour(shell: Shell, job: Trial
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])
 @pytest.mark.parametrize(
-    ("asked", "lines"),
+    ("options", "lines"),
     [
         (["--role", "chief"], ["from chief-0 1"]),
         (["--role", "worker", "--index", "1"], ["from worker-1 1", "from worker-1 2"]),
@@ -70,15 +70,15 @@ def test_a_terminal_shows_each_writer_in_its_own_colour(shell: Shell, job: Trial
     ],
 )
 def test_logs_of_some_replicas_can_be_selected(
-    shell: Shell, job: Trial[Any], asked: list[str], lines: list[str], follow: list[str]
+    shell: Shell, job: Trial[Any], options: list[str], lines: list[str], follow: list[str]
 ) -> None:
-    told = shell.good("logs", str(job.id), "--stdout", *asked, *follow)
-    assert sorted(told.splitlines()) == lines
+    output = shell.good("logs", str(job.id), "--stdout", *options, *follow)
+    assert sorted(output.splitlines()) == lines
 
 
 def test_json_names_the_writer_in_fields(shell: Shell, job: Trial[Any]) -> None:
-    told = shell.good("logs", str(job.id), "--role", "worker", "--attempt", "2", "--json")
-    lines = [json.loads(line) for line in told.splitlines()]
+    output = shell.good("logs", str(job.id), "--role", "worker", "--attempt", "2", "--json")
+    lines = [json.loads(line) for line in output.splitlines()]
     assert {(line["role"], line["index"], line["attempt"]) for line in lines} == {("worker", 1, 2)}
     assert sorted(line["text"] for line in lines) == ["aside worker-1 2", "from worker-1 2"]
 
@@ -108,8 +108,8 @@ def test_an_unknown_replica_is_an_error(shell: Shell, job: Trial[Any]) -> None:
 
 
 def test_matching_lines_can_be_limited_from_either_end(shell: Shell, job: Trial[Any]) -> None:
-    told = shell.good("logs", str(job.id), "--search", "worker-[01] 1$", "--regex", "--stdout")
-    assert sorted(told.splitlines()) == [
+    output = shell.good("logs", str(job.id), "--search", "worker-[01] 1$", "--regex", "--stdout")
+    assert sorted(output.splitlines()) == [
         "worker-0 | from worker-0 1",
         "worker-1 | from worker-1 1",
     ]
@@ -117,28 +117,34 @@ def test_matching_lines_can_be_limited_from_either_end(shell: Shell, job: Trial[
     first = shell.good("logs", str(job.id), "--role", "chief", "--head", "1")
     assert first == "from chief-0 1\n"
     assert shell.good("logs", str(job.id), "--role", "chief", "--since", "1h") == first
-    told = shell("logs", str(job.id), "--until", "1h").stderr
-    assert re.fullmatch(rf"Trial {job.id} \(mnist\) wrote nothing until [\d: -]+\.\n", told), told
+    output = shell("logs", str(job.id), "--until", "1h").stderr
+    assert re.fullmatch(rf"Trial {job.id} \(mnist\) wrote nothing until [\d: -]+\.\n", output), (
+        output
+    )
     shell.good("run", "--", "echo", "out")
     quiet = shell.newest()
-    told = shell("logs", str(quiet.id), "--stderr").stderr
-    assert told == f"Trial {quiet.id} (echo) wrote nothing to stderr.\n"
-    told = shell("logs", str(quiet.id), "--stderr", "--search", "x").stderr
-    assert told == f"Trial {quiet.id} (echo) wrote nothing like that.\n"
+    output = shell("logs", str(quiet.id), "--stderr").stderr
+    assert output == f"Trial {quiet.id} (echo) wrote nothing to stderr.\n"
+    output = shell("logs", str(quiet.id), "--stderr", "--search", "x").stderr
+    assert output == f"Trial {quiet.id} (echo) wrote nothing like that.\n"
 
 
 def test_many_trials_are_searched_and_each_line_names_its_trial(
     shell: Shell, job: Trial[Any]
 ) -> None:
-    asked = ["logs", "--search", "aside worker-1 2"]
+    command = ["logs", "--search", "aside worker-1 2"]
     line = f"{job.id} mnist worker-1 attempt 2 | aside worker-1 2\n"
-    assert shell.good(*asked) == line
-    assert shell.good(*asked, "-e", job.record.experiment) == line
-    [told] = [json.loads(each) for each in shell.good(*asked, "--json").splitlines()]
-    assert (told["trial"], told["name"], told["text"]) == (job.id, "mnist", "aside worker-1 2")
+    assert shell.good(*command) == line
+    assert shell.good(*command, "-e", job.record.experiment) == line
+    [record] = [json.loads(line) for line in shell.good(*command, "--json").splitlines()]
+    assert (record["trial"], record["name"], record["text"]) == (
+        job.id,
+        "mnist",
+        "aside worker-1 2",
+    )
     assert len(shell.good("logs", "--search", "from", "--head", "2").splitlines()) == 2
-    assert shell.good(*asked, "--where", f"id = {job.id} and name = 'mnist'") == line
-    done = shell(*asked, "--where", "hparams.rate < 1")
+    assert shell.good(*command, "--where", f"id = {job.id} and name = 'mnist'") == line
+    done = shell(*command, "--where", "hparams.rate < 1")
     assert done.stderr.splitlines()[-1] == ("No trial that matches --where wrote a matching line.")
     assert "No trial has a parameter 'rate'." in done.stderr
     assert "Warning" not in done.stderr
@@ -147,7 +153,7 @@ def test_many_trials_are_searched_and_each_line_names_its_trial(
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("options", "why"),
     [
         ([], "Name a trial: windlass logs 7."),
         (["--search", "a", "-f"], "--follow works for one trial"),
@@ -164,8 +170,8 @@ def test_many_trials_are_searched_and_each_line_names_its_trial(
         (["--search", "a", "--where", "lr <"], "where: "),
     ],
 )
-def test_an_invalid_search_is_reported(shell: Shell, asked: list[str], why: str) -> None:
-    done = shell("logs", *asked)
+def test_an_invalid_search_is_reported(shell: Shell, options: list[str], why: str) -> None:
+    done = shell("logs", *options)
     assert done.returncode != 0
     assert why in done.stderr
 

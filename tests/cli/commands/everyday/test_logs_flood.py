@@ -53,6 +53,6 @@ def test_following_a_flood_through_a_pipe_loses_nothing(shell: Shell) -> None:
 
 def peak_memory(pid: int) -> int:
     """Return the peak memory of a process in kilobytes."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1])

@@ -33,8 +33,8 @@ def test_a_table_of_all_metrics(module_shell: Shell, reported: Trial[Any]) -> No
     assert head.split() == ["METRIC", "LAST", "MIN", "MAX", "MEAN", "STEP", "COUNT"]
     assert loss.split()[:4] == ["loss", "nan", "0.0186856", "9"]
     assert validation.split() == ["validation/loss", "1", "1", "1", "1", "199", "200"]
-    told = module_shell.json("metrics", str(reported.id), "--json")
-    assert told["validation/loss"]["count"] == 200
+    record = module_shell.json("metrics", str(reported.id), "--json")
+    assert record["validation/loss"]["count"] == 200
 
 
 def test_the_points_of_one_metric(module_shell: Shell, reported: Trial[Any]) -> None:
@@ -57,8 +57,8 @@ def test_the_metrics_of_all_trials_of_an_experiment(
     other = module_shell.submit_roles(role(PROGRAM)).wait(timeout=PATIENCE)
     name = reported.experiment
     assert other.experiment == name
-    told = module_shell.json("metrics", "-e", name, "--json")
-    assert {str(reported.id), str(other.id)} <= told.keys()
+    record = module_shell.json("metrics", "-e", name, "--json")
+    assert {str(reported.id), str(other.id)} <= record.keys()
     lines = module_shell.good("metrics", "-e", name, "loss").splitlines()
     assert f"200\tnan\tworker-0.1\t{reported.id}" in lines
     assert f"200\tnan\tworker-0.1\t{other.id}" in lines

@@ -237,8 +237,8 @@ def test_result_prints_the_value(module_shell: Shell) -> None:
 
 def test_result_reads_classes_of_the_project_from_anywhere(module_shell: Shell) -> None:
     shell = module_shell
-    told = shell.good("result", SHAPE, cwd=shell.folder.parent)
-    assert told == "{'square': Square(2), 1: inf}\n"
+    output = shell.good("result", SHAPE, cwd=shell.folder.parent)
+    assert output == "{'square': Square(2), 1: inf}\n"
 
 
 def test_result_as_json_tells_whether_json_is_complete(module_shell: Shell) -> None:
@@ -291,8 +291,8 @@ def test_an_exception_is_printed_with_a_tip(shell: Shell) -> None:
     """)  # fmt: skip
     trial_id = shell.start(sys.executable, str(shell.folder / "lacks.py")).stdout.strip()
     tip = '  Tip: install it for the trial: packages=["tools_of_mine"]'
-    told = (shell.good("show", trial_id), shell("result", trial_id).stderr)
-    assert [tip in text.splitlines() for text in told] == [True, True], told
+    outputs = (shell.good("show", trial_id), shell("result", trial_id).stderr)
+    assert [tip in text.splitlines() for text in outputs] == [True, True], outputs
 
 
 def test_result_of_a_trial_without_a_value_says_why(module_shell: Shell) -> None:
@@ -352,11 +352,13 @@ def test_accelerators_lists_all_kinds_and_those_of_this_machine(module_shell: Sh
 
 def test_accelerators_as_json(module_shell: Shell) -> None:
     shell = module_shell
-    told = shell.json("accelerators")
-    assert {each["name"]: each["here"] for each in told["accelerators"]}["a100"] == 2
-    assert told["machine"]["cpus"] == 16
-    assert told["machine"]["devices_free"] == 2
-    assert [device["kind"] for device in told["machine"]["devices"]] == ["a100", "a100"]
+    record = shell.json("accelerators")
+    assert {accelerator["name"]: accelerator["here"] for accelerator in record["accelerators"]}[
+        "a100"
+    ] == 2
+    assert record["machine"]["cpus"] == 16
+    assert record["machine"]["devices_free"] == 2
+    assert [device["kind"] for device in record["machine"]["devices"]] == ["a100", "a100"]
 
 
 # -- all of these commands ------------------------------------------------------------

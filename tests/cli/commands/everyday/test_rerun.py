@@ -105,9 +105,9 @@ def test_words_after_a_command_are_its_arguments(shell: Shell) -> None:
 
 def test_a_detached_rerun_prints_the_id_of_its_trial(shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "x")
-    told = shell.good("rerun", str(trial_id), "--detach", "--name", "again", "--label", "a")
+    output = shell.good("rerun", str(trial_id), "--detach", "--name", "again", "--label", "a")
     newest = shell.newest()
-    assert f"Trial {newest.id} (again) is submitted." in told
+    assert f"Trial {newest.id} (again) is submitted." in output
     assert newest.labels == ("a",)
     record = json.loads(shell.good("rerun", str(trial_id), "-d", "--json", "--cpus", "0.5"))
     assert record["recipe"]["origin_id"] == trial_id
@@ -139,8 +139,8 @@ def test_arguments_of_a_function_are_changed_by_name(shell: Shell) -> None:
 
 def test_arguments_of_several_roles_are_prefixed_with_the_role(shell: Shell) -> None:
     trial_id = python(shell, "roles.py", ROLES)
-    told = shell.good("rerun", trial_id, "--arg", "learner.lr=2", "--env", "actor.MOOD=x")
-    assert "--lr=2" in told and "--eps=1" in told
+    output = shell.good("rerun", trial_id, "--arg", "learner.lr=2", "--env", "actor.MOOD=x")
+    assert "--lr=2" in output and "--eps=1" in output
     learner, actor = shell.newest().spec.roles
     assert (learner.env, actor.env) == ({}, {"MOOD": "x"})
     done = shell("rerun", trial_id, "--arg", "lr=2")
@@ -150,7 +150,7 @@ def test_arguments_of_several_roles_are_prefixed_with_the_role(shell: Shell) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["lr=0.1"], "To change an argument, use --arg NAME=VALUE"),
         (["--arg", "lr"], "'lr' is not NAME=VALUE"),
@@ -159,11 +159,11 @@ def test_arguments_of_several_roles_are_prefixed_with_the_role(shell: Shell) -> 
         (["--json"], "--json needs --detach"),
     ],
 )
-def test_an_invalid_command_line_is_reported(words: list[str], said: str, shell: Shell) -> None:
+def test_an_invalid_command_line_is_reported(words: list[str], message: str, shell: Shell) -> None:
     trial_id = shell.submit("--", "echo", "x")
     done = shell("rerun", str(trial_id), *words)
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
 
 
 def test_advice_names_command_line_options(shell: Shell) -> None:
@@ -234,9 +234,9 @@ def test_labels_are_shown_and_filtered(own_shell: Shell) -> None:
 def test_notes_of_an_experiment_are_shown(shell: Shell) -> None:
     python(shell, "noted.py", NOTED)
     shown = shell.good("show", "-e", "noted")
-    head, told, *rest = shown.splitlines()
+    head, warning, *rest = shown.splitlines()
     assert re.fullmatch(r"Experiment \d+  noted  SUCCEEDED", head)
-    assert told == "  How it matters."
+    assert warning == "  How it matters."
     text = "\n".join(rest)
     for part in (
         "  labels       paper",

@@ -46,28 +46,28 @@ def argv_of(trial: TrialRecord) -> tuple[str, ...]:
 
 
 def test_a_script_gets_its_arguments_untouched_and_they_are_recorded(shell: Shell) -> None:
-    given = ["--lr", "0.1", "--name=x", "-h", "--json", "--", "-1", "données"]
-    done = shell("run", "echo.py", *given)
+    arguments = ["--lr", "0.1", "--name=x", "-h", "--json", "--", "-1", "données"]
+    done = shell("run", "echo.py", *arguments)
     assert done.returncode == 0
-    told = json.loads(done.stdout)
-    assert told["argv"] == ["echo.py", *given]
-    assert told["path"][0] == told["cwd"]
-    assert not [path for path in told["path"] if path.endswith("bin")]
+    output = json.loads(done.stdout)
+    assert output["argv"] == ["echo.py", *arguments]
+    assert output["path"][0] == output["cwd"]
+    assert not [path for path in output["path"] if path.endswith("bin")]
     assert done.stderr == "to stderr\n"
     trial = shell.newest()
     assert (trial.name, trial.experiment, trial.state.value) == ("echo", "echo", "SUCCEEDED")
     assert trial.params == {
         "lr": 0.1, "name": "x", "h": True, "json": True, "args": ["-1", "données"],
     }  # fmt: skip
-    assert argv_of(trial) == ("python", "echo.py", *given)
+    assert argv_of(trial) == ("python", "echo.py", *arguments)
 
 
 def test_a_script_runs_in_the_same_subfolder_of_the_project(shell: Shell) -> None:
-    told = json.loads(shell.good("run", "jobs/echo.py"))
-    assert "pyproject.toml" in told["files"]
-    assert told["argv"] == ["jobs/echo.py"]
-    told = json.loads(shell.good("run", "echo.py", cwd=shell.folder / "jobs"))
-    assert told["files"] == ["echo.py"]
+    record = json.loads(shell.good("run", "jobs/echo.py"))
+    assert "pyproject.toml" in record["files"]
+    assert record["argv"] == ["jobs/echo.py"]
+    record = json.loads(shell.good("run", "echo.py", cwd=shell.folder / "jobs"))
+    assert record["files"] == ["echo.py"]
     elsewhere = shell.good("run", str(shell.folder / "jobs/echo.py"), cwd=shell.folder.parent)
     assert json.loads(elsewhere)["argv"] == ["jobs/echo.py"]
 
@@ -119,30 +119,30 @@ def test_a_timeout_is_reported(shell: Shell) -> None:
 
 
 def test_a_detached_run_prints_the_id_of_its_trial(shell: Shell) -> None:
-    told = shell.good("run", "--detach", "--name", "sleeper", "--", "sleep", "600")
+    output = shell.good("run", "--detach", "--name", "sleeper", "--", "sleep", "600")
     trial = shell.newest()
     assert trial.name == "sleeper"
     assert trial.experiment == "sleep"
-    assert told.splitlines()[0] == f"Trial {trial.id} (sleeper) is submitted."
-    assert f"windlass logs {trial.id} -f" in told
+    assert output.splitlines()[0] == f"Trial {trial.id} (sleeper) is submitted."
+    assert f"windlass logs {trial.id} -f" in output
 
 
 def test_a_detached_run_prints_the_record_as_json(shell: Shell) -> None:
-    told = json.loads(shell.good("run", "-d", "--json", "--experiment", "e", "--", "true"))
-    assert (told["name"], told["experiment"]) == ("true", "e")
-    assert shell.trial(told["id"]).uid == told["uid"]
+    record = json.loads(shell.good("run", "-d", "--json", "--experiment", "e", "--", "true"))
+    assert (record["name"], record["experiment"]) == ("true", "e")
+    assert shell.trial(record["id"]).uid == record["uid"]
 
 
 def test_the_experiment_and_the_labels_have_the_usual_options(shell: Shell) -> None:
     words = ("-e", "rates", "--label", "paper", "--label", "a, b", "--label", "paper")
-    told = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
-    assert (told["experiment"], told["labels"]) == ("rates", ["paper", "a, b"])
+    record = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
+    assert (record["experiment"], record["labels"]) == ("rates", ["paper", "a, b"])
     assert shell.complete("windlass run -e ra") == ["rates"]
     assert shell.complete("windlass rerun 1 --experiment ra") == ["rates"]
     shell.good("template", "create", "noted", 'labels=["template"]')
     words = ("--template", "noted", "--label", "own")
-    told = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
-    assert told["labels"] == ["template", "own"]
+    record = json.loads(shell.good("run", "-d", "--json", *words, "--", "true"))
+    assert record["labels"] == ["template", "own"]
     done = shell("run", "--label", "", "--cpus", "-1", "--", "true")
     assert done.returncode == 1
     assert "- --label: " in done.stderr and "- --cpus: " in done.stderr
@@ -191,7 +191,7 @@ def test_all_invalid_options_are_reported_at_once_and_nothing_is_recorded(
     assert "3 problems" in done.stderr
     assert "required packages in --package" in done.stderr
     of_cluster = ("--namespace", "--queue", "--priority-class", "--service-account")
-    done = shell("run", *(word for each in of_cluster for word in (each, "lab")), "echo.py")
+    done = shell("run", *(word for option in of_cluster for word in (option, "lab")), "echo.py")
     for option in of_cluster:
         assert f"{option}: it is an option of a cluster; add --backend kubernetes" in done.stderr
     done = shell("run", "--backend", "kubernetes", "--priority", "5", "echo.py")
@@ -250,7 +250,7 @@ def test_an_invalid_executable_is_refused_with_a_remedy(
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("argument", "meant"),
     [
         ("--gpus=2", "--accelerator"),
         ("--num-gpus=2", "--accelerator"),
@@ -258,9 +258,9 @@ def test_an_invalid_executable_is_refused_with_a_remedy(
     ],
 )
 def test_an_option_of_another_tool_is_refused_with_its_windlass_name(
-    shell: Shell, given: str, meant: str
+    shell: Shell, argument: str, meant: str
 ) -> None:
-    done = shell("run", given, "echo.py")
+    done = shell("run", argument, "echo.py")
     assert done.returncode == 2
     assert f"Did you mean '{meant}" in done.stderr
 

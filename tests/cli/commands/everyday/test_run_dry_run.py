@@ -54,20 +54,20 @@ def test_a_job_file_is_shown_role_by_role(lab: Shell) -> None:
 
 
 def test_options_of_a_cluster_are_shown(lab: Shell) -> None:
-    said = {
+    expected = {
         "namespace": "research",
         "container_image": "lab/train:7",
         "queue": "team-a",
         "priority_class": "high",
         "service_account": "trainer",
     }
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in said.items()]
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in expected.items()]
     what = ("run", "--dry-run", "--backend", "kubernetes", *options)
     [role] = json.loads(lab.good(*what, "--json", "train.py"))["spec"]["roles"]
-    assert {name: role["kubernetes"][name] for name in said} == said
+    assert {name: role["kubernetes"][name] for name in expected} == expected
     labels = ("namespace", "image", "queue", "class", "account")
     text = lab.good(*what, "train.py")
-    for label, value in zip(labels, said.values(), strict=True):
+    for label, value in zip(labels, expected.values(), strict=True):
         assert f"  {label.ljust(11)}  {value}\n" in text
 
 

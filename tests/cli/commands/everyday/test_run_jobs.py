@@ -107,18 +107,18 @@ def test_a_policy_decides_by_the_exit_code(shell: Shell) -> None:
 
 
 def test_a_suspended_job_waits_to_be_resumed_and_is_not_watched(shell: Shell) -> None:
-    told = shell.good("run", "--suspend", "who.py")
+    output = shell.good("run", "--suspend", "who.py")
     trial = shell.newest()
-    assert told.splitlines()[:2] == [
+    assert output.splitlines()[:2] == [
         f"Trial {trial.id} (who) is submitted and suspended.",
         f"  windlass resume {trial.id:<5} let it run",
     ]
     assert (trial.state.value, trial.attempts) == ("SUSPENDED", ())
     shell.good("resume", str(trial.id))
     eventually(lambda: shell.trial(trial.id).state.value == "SUCCEEDED", "it runs to its end")
-    told = json.loads(shell.good("run", "--suspend", "--json", "who.py"))
-    assert told["spec"]["suspend"] is True
-    shell.good("stop", str(told["id"]))
+    output = json.loads(shell.good("run", "--suspend", "--json", "who.py"))
+    assert output["spec"]["suspend"] is True
+    shell.good("stop", str(output["id"]))
 
 
 def test_all_problems_are_reported_at_once_in_terms_of_the_command_line(shell: Shell) -> None:
@@ -138,8 +138,8 @@ def test_all_problems_are_reported_at_once_in_terms_of_the_command_line(shell: S
         "--memory": ("4XB", "'4XB' is not a size"),
         "--package": ("numpy=1", "'numpy=1' is not a valid requirement"),
     }
-    given = [word for option, (value, _) in wrong.items() for word in (option, value)]
-    done = shell("run", *given, "who.py")
+    words = [word for option, (value, _) in wrong.items() for word in (option, value)]
+    done = shell("run", *words, "who.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"windlass run: {len(wrong)} problems:" in done.stderr
     for option, (_, why) in wrong.items():
@@ -209,13 +209,13 @@ def test_frameworks_and_policies_are_completed(shell: Shell) -> None:
 
 
 def test_help_is_in_sections(shell: Shell) -> None:
-    told = shell.good("run", "--help-all")
-    places = [told.index(f"\n{title}:\n") for title in (
+    output = shell.good("run", "--help-all")
+    places = [output.index(f"\n{title}:\n") for title in (
         "Program", "Resources of each replica", "Replicas and restarts",
         "Order, limits and cleanup", "Submitting and recording", "Help",
     )]  # fmt: skip
     assert places == sorted(places)
-    assert told.index("--replicas") > told.index("Replicas and restarts")
+    assert output.index("--replicas") > output.index("Replicas and restarts")
 
 
 # -- job files ------------------------------------------------------------------------
@@ -268,13 +268,13 @@ def test_a_file_describes_several_roles(shell: Shell) -> None:
 
 def test_a_file_can_be_combined_with_its_name_and_submission_options(shell: Shell) -> None:
     shell.write("job.toml", JOB)
-    told = json.loads(
+    record = json.loads(
         shell.good(
             *("run", "-f", "job.toml", "-d", "--json", "--name", "n", "-e", "e", "--label", "l")
         )
     )
-    assert (told["name"], told["experiment"], told["labels"]) == ("n", "e", ["l"])
-    assert shell.trial(told["id"]).name == "n"
+    assert (record["name"], record["experiment"], record["labels"]) == ("n", "e", ["l"])
+    assert shell.trial(record["id"]).name == "n"
 
 
 def test_a_file_cannot_be_combined_with_contradicting_options(shell: Shell) -> None:

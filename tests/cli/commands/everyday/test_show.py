@@ -102,11 +102,11 @@ def test_a_narrow_terminal_breaks_lines_under_their_text(shell: Shell, unlucky: 
 
 def test_a_terminal_without_unicode_gets_plain_marks(shell: Shell, unlucky: Trial[Any]) -> None:
     shown = shell.good("show", str(unlucky.id), PYTHONIOENCODING="ascii")
-    told = shown.partition("Timeline")[2]
-    assert told.isascii()
-    assert "\\u" not in told
-    assert "@  restart 1 of 3: all replicas" in told
-    assert "*  running: 4 replicas (worker-0 ... worker-3)" in told
+    timeline_text = shown.partition("Timeline")[2]
+    assert timeline_text.isascii()
+    assert "\\u" not in timeline_text
+    assert "@  restart 1 of 3: all replicas" in timeline_text
+    assert "*  running: 4 replicas (worker-0 ... worker-3)" in timeline_text
 
 
 def test_a_failure_shows_its_cause_with_its_last_lines_only(shell: Shell, tmp_path: Path) -> None:
@@ -122,7 +122,9 @@ print("loss is nan")
 sys.exit(3)
 """
     trial = shell.submit_roles(role(program, replicas=3)).wait(timeout=PATIENCE)
-    eventually(lambda: all(each.ended for each in trial.refresh().attempts), "nothing of it runs")
+    eventually(
+        lambda: all(attempt.ended for attempt in trial.refresh().attempts), "nothing of it runs"
+    )
     shown = shell.good("show", str(trial.id))
     head = shown.splitlines()[:2]
     assert head == [
@@ -227,10 +229,10 @@ def test_attempts_of_a_retried_trial_are_listed_with_reasons(shell: Shell) -> No
 
 
 def test_json_is_complete(shell: Shell, unlucky: Trial[Any]) -> None:
-    told = shell.json("show", str(unlucky.id))
-    assert len(told["attempts"]) == 12
-    assert {"conditions", "events", "spec", "cause", "restarts"} <= set(told)
-    assert "ReplicaRestarting" in [event["reason"] for event in told["events"]]
+    record = shell.json("show", str(unlucky.id))
+    assert len(record["attempts"]) == 12
+    assert {"conditions", "events", "spec", "cause", "restarts"} <= set(record)
+    assert "ReplicaRestarting" in [event["reason"] for event in record["events"]]
 
 
 def test_summaries_of_metrics_are_a_table(shell: Shell) -> None:
@@ -249,7 +251,7 @@ wl.report(2, group="validation", loss=float("nan"))
         "  lr                  1e-05     1e-05  1e-05     2      3",
         "  validation/loss       nan                      2      1",
     ]
-    told = json.loads(shell.good("show", str(trial.id), "--json"))
-    assert told["metrics"]["loss"]["max"] == 1.0
-    assert told["metrics"]["validation/loss"]["last"] is None
-    assert told["metrics"]["validation/loss"]["odd"] == {"last": "nan"}
+    record = json.loads(shell.good("show", str(trial.id), "--json"))
+    assert record["metrics"]["loss"]["max"] == 1.0
+    assert record["metrics"]["validation/loss"]["last"] is None
+    assert record["metrics"]["validation/loss"]["odd"] == {"last": "nan"}

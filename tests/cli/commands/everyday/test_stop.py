@@ -17,8 +17,8 @@ STUBBORN = """
 
 def test_stop_waits_for_the_end_of_trials(shell: Shell) -> None:
     first, second = (str(shell.submit("--", "sleep", "600")) for _ in range(2))
-    told = shell.good("stop", first, second, first)
-    assert told.splitlines() == [f"Trial {n} (sleep) is stopped." for n in (first, second)]
+    output = shell.good("stop", first, second, first)
+    assert output.splitlines() == [f"Trial {n} (sleep) is stopped." for n in (first, second)]
     assert {shell.trial(n).state.value for n in (first, second)} == {"STOPPED"}
 
 
@@ -34,8 +34,8 @@ def test_a_trial_that_ignores_the_stop_is_killed_after_its_grace_period(shell: S
 def test_a_finished_trial_stays_unchanged(shell: Shell) -> None:
     shell.good("run", "--name", "done", "--", "true")
     trial_id = shell.newest().id
-    told = shell.good("stop", str(trial_id))
-    assert told == f"Trial {trial_id} (done) had already ended: it succeeded.\n"
+    output = shell.good("stop", str(trial_id))
+    assert output == f"Trial {trial_id} (done) had already ended: it succeeded.\n"
 
 
 def test_an_unknown_trial_does_not_prevent_other_stops(shell: Shell) -> None:
@@ -48,8 +48,8 @@ def test_an_unknown_trial_does_not_prevent_other_stops(shell: Shell) -> None:
 
 def test_stop_does_not_wait_without_the_option(shell: Shell) -> None:
     trial_id = str(shell.submit("--", "sleep", "600"))
-    told = shell.good("stop", "--no-wait", trial_id)
-    assert told in (
+    output = shell.good("stop", "--no-wait", trial_id)
+    assert output in (
         f"Trial {trial_id} (sleep) is being stopped.\n",
         f"Trial {trial_id} (sleep) is stopped.\n",
     )
@@ -89,8 +89,8 @@ def test_ls_marks_trials_with_a_pending_request_to_stop(shell: Shell) -> None:
 def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:
     shell.write("asking.py", ASKING)
     trial_id = str(shell.submit("asking.py"))
-    told = shell.good("stop", "--ask", trial_id)
-    assert told == f"Trial {trial_id} (asking) was asked to stop by itself.\n"
+    output = shell.good("stop", "--ask", trial_id)
+    assert output == f"Trial {trial_id} (asking) was asked to stop by itself.\n"
     assert shell.good("logs", "-f", trial_id) == "ended by itself\n"
     trial = shell.trial(trial_id)
     assert (trial.state.value, trial.asked_to_stop) == ("SUCCEEDED", "windlass stop --ask")

@@ -33,8 +33,8 @@ def served(nowhere: Shell, tmp_path: Path) -> Shell:
 
 def this_shell(shell: Shell, **env: str) -> list[dict[str, str]]:
     """Return the findings about this shell."""
-    found = json.loads(shell("kubernetes", "check", "--json", **env).stdout)
-    return [each for each in found if each["check"] == "this shell"]
+    findings = json.loads(shell("kubernetes", "check", "--json", **env).stdout)
+    return [finding for finding in findings if finding["check"] == "this shell"]
 
 
 def unbroken(lines: list[str]) -> str:
@@ -72,11 +72,11 @@ def test_a_missing_kubeconfig_of_this_shell_is_reported_while_a_server_runs(
 ) -> None:
     assert this_shell(served) == [], "it says nothing of a cluster"
     gone = str(tmp_path / "gone")
-    [found] = this_shell(served, KUBECONFIG=gone)
-    assert found["level"] == "warning"
-    assert f"it has no usable cluster: There is no kubeconfig file '{gone}'." in (found["text"])
-    assert "Jobs run on the cluster of the server: https://127.0.0.1:1" in found["text"]
-    assert "unset KUBECONFIG" in found["remedy"]
+    [finding] = this_shell(served, KUBECONFIG=gone)
+    assert finding["level"] == "warning"
+    assert f"it has no usable cluster: There is no kubeconfig file '{gone}'." in (finding["text"])
+    assert "Jobs run on the cluster of the server: https://127.0.0.1:1" in finding["text"]
+    assert "unset KUBECONFIG" in finding["remedy"]
     rights = served("kubernetes", "rights", "--account", "ada", KUBECONFIG=gone)
     assert "namespace: of-lab" in rights.stdout
     assert "Warning: this shell has no usable cluster: " in rights.stderr
@@ -85,9 +85,9 @@ def test_a_missing_kubeconfig_of_this_shell_is_reported_while_a_server_runs(
 def test_an_unreadable_kubeconfig_of_this_shell_is_reported(served: Shell, tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     torn.write_text("{")
-    [found] = this_shell(served, KUBECONFIG=str(torn))
-    assert f"The kubeconfig file {torn} cannot be used" in found["text"]
-    assert "unset KUBECONFIG" in found["remedy"]
+    [finding] = this_shell(served, KUBECONFIG=str(torn))
+    assert f"The kubeconfig file {torn} cannot be used" in finding["text"]
+    assert "unset KUBECONFIG" in finding["remedy"]
     served.good("server", "stop")
     served.good("server", "start", KUBECONFIG=str(torn))
     assert this_shell(served, KUBECONFIG=str(torn)) == [], "the server is reported already"

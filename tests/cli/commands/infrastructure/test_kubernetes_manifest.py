@@ -47,8 +47,8 @@ def test_the_objects_of_a_job_are_printed_without_secrets(project: Project) -> N
     assert answer.returncode == 0, answer.stderr
     secret, *others = yaml.safe_load_all(answer.stdout)
     assert secret["data"] == {"worker.zip": "...", "agent.json": "..."}
-    assert [each["kind"] for each in others] == ["Service", "Pod", "Service", "Pod"]
-    assert {each["metadata"]["namespace"] for each in others} == {"lab"}
+    assert [manifest["kind"] for manifest in others] == ["Service", "Pod", "Service", "Pod"]
+    assert {manifest["metadata"]["namespace"] for manifest in others} == {"lab"}
     [container] = others[1]["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
     assert others[1]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"

@@ -30,13 +30,13 @@ def test_the_server_is_started_inspected_and_stopped(own_shell: Shell) -> None:
     assert (status["version"], status["home"]) == (__version__, str(shell.home))
     assert (status["trials_running"], status["trials_queued"]) == (0, 0)
 
-    told = shell.good("server", "status")
+    output = shell.good("server", "status")
     for text in (str(pid), url, __version__, str(shell.home), "0 running, 0 queued", "since "):
-        assert text in told, text
+        assert text in output, text
 
-    told = shell.good("server", "logs", "-n", "1")
-    assert str(shell.home) in told
-    assert json.loads(shell.good("server", "logs", "-n", "1", "--json"))["text"] + "\n" == told
+    output = shell.good("server", "logs", "-n", "1")
+    assert str(shell.home) in output
+    assert json.loads(shell.good("server", "logs", "-n", "1", "--json"))["text"] + "\n" == output
     with shell.terminal("server", "logs", "-f", "-n", "1").closing() as follower:
         follower.until("serving")
         with (shell.home / "server.log").open("a") as log:

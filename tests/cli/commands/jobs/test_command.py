@@ -24,8 +24,8 @@ def test_a_command_prints_its_output_and_exits_with_its_code(shell: Shell) -> No
 def test_a_program_named_like_a_windlass_command_runs_after_two_dashes(shell: Shell) -> None:
     shell.write("here.txt", "here\n")
     assert shell.good("command", "--code", "--", "ls").split() == ["here.txt"]
-    told = shell("command", "ls", "-la").stderr
-    assert "No such option '-l'. To run the program ls: windlass command -- ls -la\n" in told
+    errors = shell("command", "ls", "-la").stderr
+    assert "No such option '-l'. To run the program ls: windlass command -- ls -la\n" in errors
     assert "Did you mean '--json'?" in shell("command", "ls", "--jsn").stderr
 
 
@@ -34,23 +34,23 @@ def test_commands_are_listed_without_trials(shell: Shell) -> None:
     shell("command", "sh", "-c", "exit 3")
     listed = shell.good("command", "ls")
     assert re.search(r"^ *\d+  sh -c 'exit 3' +FAILED +3 ", listed, re.MULTILINE), listed
-    assert all(each["kind"] == "command" for each in shell.json("command", "ls"))
-    shown = [each["id"] for each in shell.json("ls", "--all")]
+    assert all(command["kind"] == "command" for command in shell.json("command", "ls"))
+    shown = [trial["id"] for trial in shell.json("ls", "--all")]
     assert trial in shown
-    assert not set(shown) & {each["id"] for each in shell.json("command", "ls")}
-    named = [each["name"] for each in shell.json("ls", "--experiments", "--all")]
+    assert not set(shown) & {command["id"] for command in shell.json("command", "ls")}
+    named = [experiment["name"] for experiment in shell.json("ls", "--experiments", "--all")]
     assert "true" in named
     assert "" not in named
 
 
 def test_a_detached_command_can_be_read_and_stopped(shell: Shell) -> None:
-    told = shell.good("command", "-d", "sh", "-c", "echo begun; sleep 1000")
-    found = re.match(r"Command (\d+) \(sh\) is submitted\.\n", told)
-    assert found, told
+    output = shell.good("command", "-d", "sh", "-c", "echo begun; sleep 1000")
+    match = re.match(r"Command (\d+) \(sh\) is submitted\.\n", output)
+    assert match, output
     assert "STOPPED" not in shell.good("command", "ls", "-s", "running", "-s", "starting")
-    assert "is stopped." in shell.good("command", "stop", "--grace", "0", found[1])
-    assert shell.good("command", "logs", found[1]) in ("begun\n", "")
-    assert "sleep 1000" in shell.good("command", "show", found[1])
+    assert "is stopped." in shell.good("command", "stop", "--grace", "0", match[1])
+    assert shell.good("command", "logs", match[1]) in ("begun\n", "")
+    assert "sleep 1000" in shell.good("command", "show", match[1])
 
 
 def test_invalid_options_are_reported_in_terms_of_the_command_line(shell: Shell) -> None:

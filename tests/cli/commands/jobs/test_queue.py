@@ -40,23 +40,23 @@ def test_the_queue_is_shown_and_changed(shell: Shell, line: list[Trial[Any]]) ->
     assert shown[0].split() == ["#", "ID", "NAME", "PRIORITY", "AGE", "WAITS", "FOR"]
     assert shown[1].endswith("needs 16 CPUs, 0 free")
     assert shown[2].endswith(f"needs 16 CPUs, 0 free; after trial {first.id}")
-    told = shell.good("queue", "move", str(second.id), "--ahead-of", str(first.id))
-    assert told == (
+    output = shell.good("queue", "move", str(second.id), "--ahead-of", str(first.id))
+    assert output == (
         f"Trial {second.id} (mnist) is now directly ahead of trial {first.id}: "
         "needs 16 CPUs, 0 free; 1st in queue.\n"
     )
     listed = shell.json("queue")
-    assert [(each["position"], each["trial"]["id"]) for each in listed] == [
+    assert [(entry["position"], entry["trial"]["id"]) for entry in listed] == [
         (1, second.id),
         (2, first.id),
     ]
     assert listed[1]["ahead"] == second.id
-    told = shell.good("priority", str(second.id), "-3")
-    assert told == (
+    output = shell.good("priority", str(second.id), "-3")
+    assert output == (
         f"Trial {second.id} (mnist) has the priority -3: needs 16 CPUs, 0 free; 2nd in queue.\n"
     )
-    told = shell.good("priority", str(holder.id), "4")
-    assert "it is running, so the priority matters when it waits again" in told
+    output = shell.good("priority", str(holder.id), "4")
+    assert "it is running, so the priority matters when it waits again" in output
     assert f" {first.id} " in shell.good("queue", "-n", "1").splitlines()[-1]
 
 
@@ -79,8 +79,8 @@ def test_tasks_are_listed(shell: Shell, line: list[Trial[Any]]) -> None:
         "Queued",
         "16",
     ]
-    [known] = shell.json("tasks", str(holder.id))
-    assert (known["role"], known["cpus"], known["state"]) == ("worker", 16.0, "Running")
+    [record] = shell.json("tasks", str(holder.id))
+    assert (record["role"], record["cpus"], record["state"]) == ("worker", 16.0, "Running")
 
 
 def test_an_empty_queue_is_reported(shell: Shell) -> None:

@@ -42,9 +42,9 @@ def left_as_it_was(terminal: Terminal) -> bool:
 
 
 def shell_id(terminal: Terminal) -> str:
-    found = re.search(r"Shell (\d+)\. Detach", terminal.text)
-    assert found, terminal.text
-    return found[1]
+    match = re.search(r"Shell (\d+)\. Detach", terminal.text)
+    assert match, terminal.text
+    return match[1]
 
 
 def test_an_attached_shell_ends_when_it_exits(shell: Shell) -> None:
@@ -192,12 +192,12 @@ def test_a_large_piped_script_arrives_whole(shell: Shell) -> None:
 
 
 def test_input_piped_to_a_running_shell_is_typed_there(shell: Shell) -> None:
-    found = re.search(r"Shell (\d+) is open", shell.good("shell", "-d"))
-    assert found
-    done = piped(shell, b"echo ty''ped\n", "shell", "attach", found[1])
+    match = re.search(r"Shell (\d+) is open", shell.good("shell", "-d"))
+    assert match
+    done = piped(shell, b"echo ty''ped\n", "shell", "attach", match[1])
     assert done.returncode == 0, done.stderr
-    eventually(lambda: "\ntyped\n" in shell.good("shell", "show", found[1]), "it is typed")
-    shell.good("shell", "kill", found[1])
+    eventually(lambda: "\ntyped\n" in shell.good("shell", "show", match[1]), "it is typed")
+    shell.good("shell", "kill", match[1])
 
 
 def test_ctrl_c_ends_a_piped_script(shell: Shell) -> None:

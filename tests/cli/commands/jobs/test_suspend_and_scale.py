@@ -26,15 +26,15 @@ def job(shell: Shell) -> Trial[Any]:
 
 def until_running(trial: Trial[Any], count: int) -> None:
     def is_so() -> bool:
-        phases = [each.phase for each in trial.refresh().replicas]
+        phases = [replica.phase for replica in trial.refresh().replicas]
         return trial.state == "RUNNING" and phases == ["Running"] * count
 
     eventually(is_so, f"{count} replicas run")
 
 
 def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None:
-    told = shell.good("suspend", str(job.id), str(job.id))
-    assert told == (
+    output = shell.good("suspend", str(job.id), str(job.id))
+    assert output == (
         f"Trial {job.id} (mnist) is suspended; 2 replicas are stopping. "
         f"To continue: windlass resume {job.id}\n"
     )
@@ -43,14 +43,14 @@ def test_trials_are_suspended_and_resumed(shell: Shell, job: Trial[Any]) -> None
     record = shell.trial(job.id)
     ran, so_far = seconds_run(record, time.time()), seconds_run(record, time.time() + 3600)
     assert ran == so_far and ran is not None and 0 < ran < 3600, "while it is, no time passes"
-    told = shell.good("resume", str(job.id))
-    assert told.startswith(f"Trial {job.id} (mnist) is resumed; it is ")
+    output = shell.good("resume", str(job.id))
+    assert output.startswith(f"Trial {job.id} (mnist) is resumed; it is ")
     until_running(job, 2)
-    assert {each.attempt for each in job.replicas} == {2}
+    assert {replica.attempt for replica in job.replicas} == {2}
     in_an_hour = seconds_run(shell.trial(job.id), time.time() + 3600)
     assert in_an_hour is not None and in_an_hour - ran > 3600
-    told = shell.good("resume", str(job.id))
-    assert told == f"Trial {job.id} (mnist) was not suspended; it is running.\n"
+    output = shell.good("resume", str(job.id))
+    assert output == f"Trial {job.id} (mnist) was not suspended; it is running.\n"
 
 
 def test_a_trial_that_cannot_be_suspended_does_not_affect_the_others(
@@ -68,8 +68,10 @@ def test_a_trial_that_cannot_be_suspended_does_not_affect_the_others(
 def test_suspending_a_queued_trial_stops_no_replica(shell: Shell) -> None:
     trial_id = shell.submit("--cpus", "16", "--", "sleep", "600")
     waiting = shell.submit("--cpus", "16", "--", "sleep", "600")
-    told = shell.good("suspend", str(waiting))
-    assert told == f"Trial {waiting} (sleep) is suspended. To continue: windlass resume {waiting}\n"
+    output = shell.good("suspend", str(waiting))
+    assert (
+        output == f"Trial {waiting} (sleep) is suspended. To continue: windlass resume {waiting}\n"
+    )
     shell.good("stop", "--grace", "0", str(trial_id), str(waiting))
 
 

@@ -42,24 +42,27 @@ def test_an_experiment_is_moved_archived_and_annotated(shell: Shell) -> None:
     name, place = unique("noted"), unique("vision")
     trial_id = shell.submit("--experiment", name, "--", "true")
     shell.good("logs", str(trial_id), "-f")
-    told = shell.good(
+    output = shell.good(
         "edit", "-e", name, "--project", place, "--description", "About.", "--label", "paper",
         "--notes", "Line one\nLine two", "--priority", "4",
     )  # fmt: skip
-    assert told.endswith(f"({name}) is in the project {place}.\n")
+    assert output.endswith(f"({name}) is in the project {place}.\n")
     page = shell.good("show", "--experiment", name)
     for text in (place, "About.", "paper", "Notes\n  Line one\n  Line two", "priority     4"):
         assert text in page
-    assert [each["id"] for each in shell.json("ls", "-p", place)] == [trial_id]
+    assert [trial["id"] for trial in shell.json("ls", "-p", place)] == [trial_id]
     shell.good("edit", str(trial_id), "--name", "first", "--notes", "Mine.", "-l", "kept")
     shown = shell.good("show", str(trial_id))
     for text in ("first", "Notes\n  Mine.", "kept", f"{name} (project {place})"):
         assert text in shown
     assert "is archived" in shell.good("edit", "-e", name, "--archive")
     assert shell.json("ls", "-p", place) == []
-    assert [each["id"] for each in shell.json("ls", "-e", name)] == [trial_id], "it is asked for"
-    assert [each["id"] for each in shell.json("ls", "-p", place, "--archived")] == [trial_id]
-    assert [each["name"] for each in shell.json("ls", "--experiments", "--archived", "-p", place)]
+    assert [trial["id"] for trial in shell.json("ls", "-e", name)] == [trial_id], "it is asked for"
+    assert [trial["id"] for trial in shell.json("ls", "-p", place, "--archived")] == [trial_id]
+    assert [
+        experiment["name"]
+        for experiment in shell.json("ls", "--experiments", "--archived", "-p", place)
+    ]
     shell.good("edit", "-e", name, "--unarchive", "--remove-label", "paper")
     [experiment] = shell.json("ls", "--experiments", "-p", place)
     assert (experiment["labels"], experiment["archived"]) == ([], False)
@@ -128,7 +131,7 @@ def test_nothing_is_deleted_without_a_terminal_for_the_confirmation(shell: Shell
 def test_a_template_is_created_used_changed_and_deleted(shell: Shell) -> None:
     name = unique("small")
     shell.good("template", "create", name, "cpus=0.5", "timeout=4h", "env.SEED=7", 'labels=["a"]')
-    [record] = [each for each in shell.json("template", "ls") if each["name"] == name]
+    [record] = [template for template in shell.json("template", "ls") if template["name"] == name]
     assert record["fields"] == {
         "cpus": 0.5, "timeout": "4h", "env": {"SEED": "7"}, "labels": ["a"],
     }  # fmt: skip
@@ -140,8 +143,8 @@ def test_a_template_is_created_used_changed_and_deleted(shell: Shell) -> None:
     shell.write("job.toml", f'command = ["env"]\ntemplate = "{name}"\nbackoff_limit = 1\n')
     by_file = int(shell.json("run", "-f", "job.toml", "--detach")["id"])
     assert f"template     {name}" in shell.good("show", str(by_file))
-    told = shell.good("template", "set", name, "env.SEED=", "priority=3", "labels=")
-    assert told == f"Template {name} is: cpus=0.5 timeout=4h priority=3\n"
+    output = shell.good("template", "set", name, "env.SEED=", "priority=3", "labels=")
+    assert output == f"Template {name} is: cpus=0.5 timeout=4h priority=3\n"
     assert "priority     3" in shell.good("template", "show", name)
     done = shell("template", "set", name, "cpu=1")
     assert done.returncode == 1 and "There is no option 'cpu'; did you mean 'cpus'?" in done.stderr
@@ -219,11 +222,11 @@ def test_a_model_and_its_versions_are_annotated(shell: Shell) -> None:
     assert [version[key] for key in ("name", "notes", "labels", "metadata")] == [
         "one", "Other.", ["kept"], {"accuracy": 0.95},
     ]  # fmt: skip
-    told = shell.good(
+    output = shell.good(
         "model", "edit", name, "--name", new, "--description", "Cats.", "--notes", "Why.",
         "-m", "team=null", "-l", "a", "-l", "b",
     )  # fmt: skip
-    assert told == f"Model {new} is changed.\n"
+    assert output == f"Model {new} is changed.\n"
     shell.good("model", "edit", new, "--remove-label", "a")
     model = shell.json("model", "show", new)
     assert [model[key] for key in ("description", "notes", "labels", "metadata")] == [
@@ -248,12 +251,12 @@ def test_a_model_is_registered_named_shown_downloaded_and_deleted(shell: Shell) 
     shell.good("model", "create", name, "--description", "Cats or dogs.", "-l", "vision")
     version = shell.json("model", "register", name, str(checkpoint.id), "--alias", "best")
     assert (version["version"], version["aliases"], version["step"]) == (1, ["best"], 3)
-    told = shell.good("model", "register", name, str(checkpoint.id))
-    assert told == f"Checkpoint {checkpoint.id} is version 1 of {name}.\n"
-    told = shell.good("model", "alias", name, "production", "1")
-    assert told == f"production is version 1 of {name}.\n"
-    told = shell.good("model", "alias", name, "staging", "production")
-    assert told == f"staging is version 1 of {name}.\n"
+    output = shell.good("model", "register", name, str(checkpoint.id))
+    assert output == f"Checkpoint {checkpoint.id} is version 1 of {name}.\n"
+    output = shell.good("model", "alias", name, "production", "1")
+    assert output == f"production is version 1 of {name}.\n"
+    output = shell.good("model", "alias", name, "staging", "production")
+    assert output == f"staging is version 1 of {name}.\n"
     shell.good("model", "alias", name, "staging", "--remove")
     assert f"{name} " in shell.good("model", "ls", "-l", "vision")
     page = shell.good("model", "show", name)

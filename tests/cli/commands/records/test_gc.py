@@ -44,11 +44,11 @@ def test_trials_that_a_restored_older_database_does_not_know_keep_their_files(
     (own_shell.home / "windlass.db").rename(newer)
     shutil.copy(older, own_shell.home / "windlass.db")
 
-    told = own_shell("gc", "--older-than", "0")
-    assert told.returncode == 0
-    assert "does not know the trials of 2 folders" in told.stdout
-    assert "trials/2 " in told.stdout and "trials/3 " in told.stdout
-    assert "windlass gc --set-aside" in told.stderr
+    completed = own_shell("gc", "--older-than", "0")
+    assert completed.returncode == 0
+    assert "does not know the trials of 2 folders" in completed.stdout
+    assert "trials/2 " in completed.stdout and "trials/3 " in completed.stdout
+    assert "windlass gc --set-aside" in completed.stderr
     own_shell.good("server", "stop")
     older.write_bytes((own_shell.home / "windlass.db").read_bytes())
     shutil.copy(newer, own_shell.home / "windlass.db")
@@ -57,7 +57,7 @@ def test_trials_that_a_restored_older_database_does_not_know_keep_their_files(
 
     own_shell.good("server", "stop")
     shutil.copy(older, own_shell.home / "windlass.db")
-    told = own_shell("gc", "--set-aside")
-    assert "They are now in" in told.stdout
+    completed = own_shell("gc", "--set-aside")
+    assert "They are now in" in completed.stdout
     assert sorted(path.name for path in own_shell.home.glob("set-aside/*/*")) == ["2", "3"]
     assert "does not know" not in own_shell.good("gc")

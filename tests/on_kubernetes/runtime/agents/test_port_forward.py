@@ -13,7 +13,7 @@ from harness import PATIENCE, eventually
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.trials import begun, is_empty, restart, said
+from on_kubernetes.runtime.trials import begun, is_empty, log_lines, restart
 from windlass.kube.api.connection import Connection, connect
 from windlass.runtimes.kubernetes.agents.port_forward import Tunnels
 from windlass.runtimes.kubernetes.objects.manifests import AGENT_PORT
@@ -55,11 +55,11 @@ while True:
 
 class _Echo(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    asked: list[str] = []
+    paths: list[str] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.asked.append(self.path)
+        self.paths.append(self.path)
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -72,7 +72,7 @@ class _Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     """A server on this machine that listens only locally."""
-    _Echo.asked = []
+    _Echo.paths = []
     made = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     threading.Thread(target=made.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{made.server_port}"
@@ -106,9 +106,9 @@ def test_an_agent_sends_requests_through_connections_that_the_server_opens(
         eventually(lambda: namespace.logs("agent").count(" 200 3000000\n") >= 6, "many asked")
     except AssertionError as error:
         raise AssertionError(f"{error}: {namespace.logs('agent')}") from None
-    said = namespace.logs("agent")
-    assert "Traceback" not in said
-    assert said.count(" 200 1\n") >= 6
+    lines = namespace.logs("agent")
+    assert "Traceback" not in lines
+    assert lines.count(" 200 1\n") >= 6
     tunnels.drop("uid-1")
     assert not tunnels.has("uid-1")
 
@@ -155,9 +155,9 @@ def test_agents_of_another_server_are_reached_by_one_that_listens_for_others(
     monkeypatch.setenv("WINDLASS_LISTEN", "127.0.0.1:0")
     monkeypatch.setenv("WINDLASS_NAMES", "nobody-knows-this.invalid")
     again = restart(home_with_cluster, monkeypatch, cluster.kubeconfig).get_trial(trial.id)
-    gate.tell("go")
+    gate.create("go")
     again.wait(timeout=2 * PATIENCE)
     assert again.state == "SUCCEEDED", again.message
-    assert said(again) == ["begun", "done"]
+    assert log_lines(again) == ["begun", "done"]
     assert again.restarts == 0
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

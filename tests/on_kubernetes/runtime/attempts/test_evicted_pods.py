@@ -14,10 +14,10 @@ from on_kubernetes.runtime.trial_functions import leave_in_order
 from on_kubernetes.runtime.trials import (
     begun,
     is_empty,
+    log_lines,
     pods_of,
     python,
     replica_messages,
-    said,
     there,
     times_begun,
 )
@@ -55,18 +55,23 @@ def test_an_evicted_pod_resumes_from_its_checkpoint_with_any_exit(
         executor=there(namespace),
     )
     trial = job.submit()
-    eventually(lambda: "waiting" in said(trial), "it is in the middle")
+    eventually(lambda: "waiting" in log_lines(trial), "it is in the middle")
     [(name, pod)] = pods_of(namespace).items()
     assert pod.spec.termination_grace_period_seconds == 60
     evict(namespace, name)
     trial.wait(timeout=PATIENCE)
     assert trial.state == "SUCCEEDED", trial.message
     assert trial.result() == 3
-    assert said(trial) == ["from 0", "waiting", "taken away", "from 3"]
+    assert log_lines(trial) == ["from 0", "waiting", "taken away", "from 3"]
     first, second = trial.attempts
     assert (first.exit_code, first.reason) == (None, "Evicted"), first
     assert (second.exit_code, trial.restarts) == (0, 1)
-    assert [each.step for each in trial.list_checkpoints(sort_by="step")] == [0, 1, 2, 3]
+    assert [checkpoint.step for checkpoint in trial.list_checkpoints(sort_by="step")] == [
+        0,
+        1,
+        2,
+        3,
+    ]
     assert [point.step for point in trial.metrics("loss")] == [0, 1, 2, 3]
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
@@ -92,15 +97,15 @@ def test_a_pod_has_the_requested_grace_period(namespace: Namespace, gate: Gate) 
     patch = {"terminationGracePeriodSeconds": 300}
     executor = there(namespace, volumes=gate.volumes, pod_patch=patch)
     trial = python(STAY, namespace, restart_policy="ExitCode", executor=executor).submit()
-    eventually(lambda: said(trial) == ["begun"], "it runs")
+    eventually(lambda: log_lines(trial) == ["begun"], "it runs")
     [name] = pods_of(namespace)
     take_labels(namespace, name)  # the server deletes it, and starts another
     eventually(lambda: time_to_end(namespace, name) is not None, "it is asked to end")
     assert time_to_end(namespace, name) == 300
     namespace.core.delete_namespaced_pod(name, namespace.name, grace_period_seconds=0)
-    gate.tell("go")
+    gate.create("go")
     trial.wait(timeout=2 * PATIENCE)
-    assert trial.state == "SUCCEEDED", (trial.message, said(trial))
+    assert trial.state == "SUCCEEDED", (trial.message, log_lines(trial))
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")
 
 
@@ -110,13 +115,13 @@ def test_two_pods_on_one_host_network_run_one_after_the_other(
 ) -> None:
     executor = there(namespace, volumes=gate.volumes, pod_patch={"hostNetwork": True})
     first = python(STAY, namespace, executor=executor).submit()
-    eventually(lambda: said(first) == ["begun"], "it runs")
+    eventually(lambda: log_lines(first) == ["begun"], "it runs")
     second = python(STAY, namespace, executor=executor).submit()
     eventually(lambda: "port" in replica_messages(second), "the reason of its wait is reported")
-    gate.tell("go")
+    gate.create("go")
     for trial in (first, second):
         trial.wait(timeout=2 * PATIENCE)
-        assert trial.state == "SUCCEEDED", (trial.message, said(trial))
+        assert trial.state == "SUCCEEDED", (trial.message, log_lines(trial))
 
 
 def take_labels(namespace: Namespace, name: str) -> None:
@@ -140,8 +145,8 @@ def test_a_tampered_pod_costs_one_attempt_and_no_other_runs_beside_it(
     [name] = pods_of(namespace)
     take(namespace, name)
     eventually(lambda: times_begun(gate, trial) > 1, "it runs again", patience=2 * PATIENCE)
-    gate.tell("go")
+    gate.create("go")
     trial.wait(timeout=PATIENCE)
-    assert trial.state == "SUCCEEDED", (trial.message, said(trial))
+    assert trial.state == "SUCCEEDED", (trial.message, log_lines(trial))
     assert (trial.restarts, times_begun(gate, trial)) == (1, 2)
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

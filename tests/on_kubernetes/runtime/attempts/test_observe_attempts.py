@@ -83,7 +83,7 @@ def test_unscheduled_pods_are_explained_without_a_request(
     with RequestLog("events") as event_requests, RequestLog("pods") as pod_requests:
         make_all(runtime, job)
         eventually(
-            lambda: are_told(runtime, job, "(planet=x)"),
+            lambda: are_reported(runtime, job, "(planet=x)"),
             "all waits are reported with their reasons",
         )
     assert event_requests.paths == []
@@ -102,7 +102,7 @@ def test_all_pending_pods_of_a_namespace_are_explained_by_one_request(
         make_all(runtime, job)
         message = f"There is no secret none in namespace {namespace.name}."
         eventually(
-            lambda: are_told(runtime, job, message), "all waits are reported with their reasons"
+            lambda: are_reported(runtime, job, message), "all waits are reported with their reasons"
         )
         # After the reports, the pods are checked again now and then.
         seen = len(event_requests.paths)
@@ -121,9 +121,9 @@ def make_all(runtime: KubernetesRuntime, job: Job) -> None:
         runtime.create(job, ReplicaId("main", index, 1), Assignment())
 
 
-def are_told(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
+def are_reported(runtime: KubernetesRuntime, job: Job, what: str) -> bool:
     seen = runtime.list(job)
-    return len(seen) == PODS and all(what in each.message for each in seen)
+    return len(seen) == PODS and all(what in replica.message for replica in seen)
 
 
 @pytest.mark.thorough
@@ -137,19 +137,21 @@ def test_a_pod_that_is_being_created_is_never_taken_for_a_lost_one(
 
     def look() -> None:
         while not is_over.is_set():
-            ends.extend(str(each) for each in runtime.list(job) if each.phase is not Phase.PENDING)
+            ends.extend(
+                str(replica) for replica in runtime.list(job) if replica.phase is not Phase.PENDING
+            )
 
     lookers = [threading.Thread(target=look) for _ in range(3)]
-    for each in lookers:
-        each.start()
+    for looker in lookers:
+        looker.start()
     try:
         for index in range(PODS):
             runtime.create(job, ReplicaId("main", index, 1), Assignment())
         eventually(lambda: bool(ends) or len(pods_of(namespace)) == PODS, "all are made")
     finally:
         is_over.set()
-        for each in lookers:
-            each.join()
+        for looker in lookers:
+            looker.join()
     assert ends == []
     runtime.release(job.uid)
     eventually(lambda: is_empty(namespace), "nothing is left in the cluster")

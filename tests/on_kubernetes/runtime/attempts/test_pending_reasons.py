@@ -104,18 +104,18 @@ def test_the_reason_why_a_trial_does_not_start_is_reported_soon_with_a_remedy(
     expected = {**TOLD, **FAILED, "quota": quota}
     took: dict[str, float] = {}
 
-    def are_told() -> bool:
+    def are_reported() -> bool:
         for name, (_, sentence, remedy) in expected.items():
             line = status_line(trials[name])
-            is_told = all(
+            is_reported = all(
                 part.format(namespace=namespace.name) in line for part in (sentence, remedy)
             )
-            if name not in took and is_told:
+            if name not in took and is_reported:
                 took[name] = time.time() - since[name]
         return set(took) == set(expected)
 
     try:
-        eventually(are_told, "each gets the reason and the next step")
+        eventually(are_reported, "each gets the reason and the next step")
     except AssertionError:
         left = {name: status_line(trials[name]) for name in expected if name not in took}
         pytest.fail(f"not told: {left}; told after {took}")
@@ -138,7 +138,7 @@ def status_line(trial: wl.Trial[Any]) -> str:
 
 def has_pod(trial: wl.Trial[Any]) -> bool:
     """Return whether a pod was created for it. The pod may be gone by now."""
-    return any(each.pod is not None for each in trial.refresh().replicas)
+    return any(replica.pod is not None for replica in trial.refresh().replicas)
 
 
 def have_quota(namespace: Namespace) -> None:
@@ -146,8 +146,8 @@ def have_quota(namespace: Namespace) -> None:
     namespace.core.create_namespaced_resource_quota(namespace.name, quota)
 
     def is_known() -> bool:
-        found = namespace.core.read_namespaced_resource_quota("team", namespace.name)
-        return bool(found.status.hard)
+        quota_object = namespace.core.read_namespaced_resource_quota("team", namespace.name)
+        return bool(quota_object.status.hard)
 
     eventually(is_known, "the quota is known")
 
@@ -163,13 +163,13 @@ def test_a_command_without_a_terminal_prints_the_reason_in_one_line(
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as command:
         try:
             assert command.stderr is not None
-            told = next(line for line in command.stderr if "The quota team" in line)
+            quota_line = next(line for line in command.stderr if "The quota team" in line)
             default_client().get_trial(1).stop(grace=0)
             assert command.wait(PATIENCE) != 0
         finally:
             command.kill()
-    assert "Trial 1 (true) starting: The quota team of the namespace is exceeded" in told
-    assert f"kubectl -n {namespace.name} describe resourcequota team" in told
+    assert "Trial 1 (true) starting: The quota team of the namespace is exceeded" in quota_line
+    assert f"kubectl -n {namespace.name} describe resourcequota team" in quota_line
 
 
 @pytest.mark.waits
@@ -197,18 +197,18 @@ def test_pods_are_created_and_ended_while_a_cluster_explains_others_slowly(
     home_with_cluster: Path, namespace: Namespace, tmp_path: Path
 ) -> None:
     folders = [tmp_path / f"held-{number}" for number in range(4)]
-    for each in folders:
-        each.mkdir()
-    with rigged(home_with_cluster, ";".join(f"hold:GET:events:{each}" for each in folders)):
+    for folder in folders:
+        folder.mkdir()
+    with rigged(home_with_cluster, ";".join(f"hold:GET:events:{folder}" for folder in folders)):
         executor = there(namespace, volumes={"/data": "secret:none"})
         waiting = [python("", namespace, executor=executor).submit() for _ in range(5)]
-        eventually(lambda: any((each / "held").exists() for each in folders), "it is asked")
+        eventually(lambda: any((folder / "held").exists() for folder in folders), "it is asked")
         trial = python("print('made')", namespace).submit().wait(timeout=PATIENCE)
         assert trial.state == "SUCCEEDED", trial.message
-        for each in waiting:
-            each.stop(grace=0)
+        for waiting_trial in waiting:
+            waiting_trial.stop(grace=0)
         eventually(lambda: is_empty(namespace), "all of them are ended")
-        assert not any((each / "done").exists() for each in folders), "there was no answer yet"
+        assert not any((folder / "done").exists() for folder in folders), "there was no answer yet"
         for folder in folders:
             (folder / "go").touch()
 

@@ -13,7 +13,7 @@ from harness import PATIENCE, eventually, kill_server
 from on_kubernetes.cluster_access import Cluster
 from on_kubernetes.gates import Gate
 from on_kubernetes.pods import Namespace
-from on_kubernetes.runtime.trials import is_empty, pods_of, python, said, there
+from on_kubernetes.runtime.trials import is_empty, log_lines, pods_of, python, there
 from windlass.client.client import default_client
 
 pytestmark = pytest.mark.usefixtures("home_with_cluster")
@@ -44,11 +44,11 @@ def test_node_pod_and_image_of_each_replica_are_shown_and_outlive_pods_and_serve
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)
     trial = python(PROGRAM, namespace, executor=executor, replicas=2).submit()
-    eventually(lambda: len(said(trial)) == 2, "both say which Python they have")
+    eventually(lambda: len(log_lines(trial)) == 2, "both say which Python they have")
     pods = pods_of(namespace)
-    versions = {line.split()[-1] for line in said(trial)}
+    versions = {line.split()[-1] for line in log_lines(trial)}
     kill_server(home_with_cluster)  # it must be stored, not only in memory
-    gate.tell("go")
+    gate.create("go")
     again = default_client().get_trial(trial.id)
     again.wait(timeout=PATIENCE)
     assert again.state == "SUCCEEDED"
@@ -62,13 +62,13 @@ def test_node_pod_and_image_of_each_replica_are_shown_and_outlive_pods_and_serve
         assert replica.pod.image_id == pods[replica.pod.name].status.container_statuses[0].image_id
         assert {replica.pod.python} == versions
         assert replica.node == pods[replica.pod.name].spec.node_name
-    assert [task.pod for task in again.list_tasks()] == [each.pod for each in again.replicas]
+    assert [task.pod for task in again.list_tasks()] == [replica.pod for replica in again.replicas]
 
-    told = json.loads(show(str(trial.id), "--json"))["pods"]
-    assert [(each["index"], each["name"]) for each in told] == [
-        (each.index, each.pod.name) for each in again.replicas if each.pod is not None
+    pod_records = json.loads(show(str(trial.id), "--json"))["pods"]
+    assert [(pod["index"], pod["name"]) for pod in pod_records] == [
+        (replica.index, replica.pod.name) for replica in again.replicas if replica.pod is not None
     ]
-    assert all(any(line.startswith("pip==") for line in each["packages"]) for each in told)
+    assert all(any(line.startswith("pip==") for line in pod["packages"]) for pod in pod_records)
 
 
 def test_the_page_of_a_trial_distinguishes_its_pod_from_its_submitter(
@@ -76,7 +76,7 @@ def test_the_page_of_a_trial_distinguishes_its_pod_from_its_submitter(
 ) -> None:
     trial = python("import sys; print(sys.version.split()[0])", namespace).submit()
     trial.wait(timeout=PATIENCE)
-    [version] = [line.split()[-1] for line in said(trial)]
+    [version] = [line.split()[-1] for line in log_lines(trial)]
     [replica] = trial.refresh().replicas
     assert replica.pod is not None
     where, submitted = show(str(trial.id)).split("\nWhere\n")[1].split("\nSubmitted from\n")
@@ -92,15 +92,15 @@ def test_a_shell_and_a_command_report_that_they_are_not_in_a_pod(
 ) -> None:
     executor = there(namespace, volumes=gate.volumes)
     trial = python(PROGRAM, namespace, executor=executor).submit()
-    eventually(lambda: len(said(trial)) == 1, "it runs")
+    eventually(lambda: len(log_lines(trial)) == 1, "it runs")
     [name] = pods_of(namespace)
     in_code = ("command", "--trial", str(trial.id), "true")
     for words in (("shell", str(trial.id), "--", "true"), in_code):
-        told = windlass(*words).stderr
-        assert "runs on the server's machine" in told
-        assert f"kubectl -n {namespace.name} exec -it {name} -c main -- sh" in told
-    gate.tell("go")
+        errors = windlass(*words).stderr
+        assert "runs on the server's machine" in errors
+        assert f"kubectl -n {namespace.name} exec -it {name} -c main -- sh" in errors
+    gate.create("go")
     trial.wait(timeout=PATIENCE)
-    told = windlass(*in_code).stderr
-    assert "runs on the server's machine" in told
-    assert "kubectl" not in told, "there is no pod any more"
+    errors = windlass(*in_code).stderr
+    assert "runs on the server's machine" in errors
+    assert "kubectl" not in errors, "there is no pod any more"

@@ -92,8 +92,8 @@ class World:
             on_pod=lambda _before, _after: None, on_login=lambda: None, notify=lambda _uid: None,
         )  # fmt: skip
         stack.callback(self.sight.close)
-        known = AttemptIndex(home)
-        self.reaching = AgentTunnels(around, self.tunnels, claims, known, self.errands, self.sight)
+        index = AttemptIndex(home)
+        self.reaching = AgentTunnels(around, self.tunnels, claims, index, self.errands, self.sight)
         assert self.sight.begin_watch("lab").synced.wait(PATIENCE)
 
     def pod(self, phase: str = "Running") -> dict[str, Any]:

@@ -58,13 +58,13 @@ def moment(seconds: float) -> str:
 
 
 def pod(
-    phase: str = "Running", *, gone_at: float | None = None, given: int = 0, **state: Any
+    phase: str = "Running", *, gone_at: float | None = None, grace: int = 0, **state: Any
 ) -> dict[str, Any]:
     """A pod whose container is in a state: `terminated={"exitCode": 1}`."""
     statuses = [{"name": "main", "state": state}] if state else []
     metadata: dict[str, Any] = {"name": "wl-7", "namespace": "lab", "uid": "pod-1"}
     if gone_at is not None:
-        leaving = {"deletionTimestamp": moment(gone_at), "deletionGracePeriodSeconds": given}
+        leaving = {"deletionTimestamp": moment(gone_at), "deletionGracePeriodSeconds": grace}
         metadata |= leaving
     return {
         "metadata": metadata,
@@ -74,24 +74,24 @@ def pod(
 
 
 def ended(code: int, reason: str = "Error", at: float = NOW - 60, **more: Any) -> dict[str, Any]:
-    told = {"exitCode": code, "reason": reason, "finishedAt": moment(at), **more}
-    return pod("Succeeded" if code == 0 else "Failed", terminated=told)
+    terminated = {"exitCode": code, "reason": reason, "finishedAt": moment(at), **more}
+    return pod("Succeeded" if code == 0 else "Failed", terminated=terminated)
 
 
 def test_a_running_attempt_explains_missing_news(world: World) -> None:
     world.begin()
     world.attempt.note_made(pod())
     away = "The Kubernetes API at https://lab:6443 cannot be reached"
-    for each, is_seen in ((pod(running={}), True), (None, False)):
-        seen = world.attempt.observe(each, is_seen=is_seen, waits_for="", now=NOW, unseen=away)
+    for observed, is_seen in ((pod(running={}), True), (None, False)):
+        seen = world.attempt.observe(observed, is_seen=is_seen, waits_for="", now=NOW, unseen=away)
         assert (seen.phase, seen.message) == (Phase.RUNNING, away)
     assert world.see(pod(running={})).message == ""
 
 
 def test_the_exit_record_takes_precedence_over_the_pod(world: World) -> None:
     world.write(paths.EXIT, {"exit_code": 0, "started": NOW - 9, "ended": NOW - 5})
-    for each in (None, pod(running={}), ended(137, "OOMKilled")):
-        seen = world.see(each)
+    for observed in (None, pod(running={}), ended(137, "OOMKilled")):
+        seen = world.see(observed)
         assert (seen.phase, seen.exit_code) == (Phase.SUCCEEDED, 0)
 
 
@@ -136,7 +136,7 @@ def test_earlier_abandoned_attempts_with_pods_are_listed(world: World) -> None:
     attempts[0].note_made(pod(running={}))
     attempts[0].give_up("its pods may go on")
     attempts[1].give_up("it never had one")
-    assert [each.replica.attempt for each in attempts[2].left_before()] == [1]
+    assert [attempt.replica.attempt for attempt in attempts[2].left_before()] == [1]
 
 
 def test_an_abandoned_attempt_without_a_pod_leaves_nothing(world: World) -> None:
@@ -208,7 +208,7 @@ def test_pods_that_ended_without_a_record_are_distinguished(
 
 def test_a_pod_on_a_lost_node_counts_as_gone_after_a_while(world: World) -> None:
     world.begin()
-    leaving = pod(running={}, gone_at=NOW + 30, given=30)
+    leaving = pod(running={}, gone_at=NOW + 30, grace=30)
     assert world.see(leaving).deleting
     world.passed += 30 + STUCK
     assert world.see(leaving).phase is Phase.RUNNING
@@ -222,7 +222,7 @@ def test_the_wait_for_a_leaving_pod_does_not_depend_on_the_time_of_day(
     world: World, skew: float
 ) -> None:
     world.begin()
-    leaving = pod(running={}, gone_at=NOW + 60, given=60)
+    leaving = pod(running={}, gone_at=NOW + 60, grace=60)
     assert world.see(leaving, now=NOW + skew).deleting
     world.passed += 60 + STUCK
     assert world.see(leaving, now=NOW + 60 + STUCK + skew).phase is Phase.RUNNING
@@ -232,17 +232,17 @@ def test_the_wait_for_a_leaving_pod_does_not_depend_on_the_time_of_day(
 
 def test_a_shorter_grace_period_shortens_the_wait(world: World) -> None:
     world.begin()
-    assert world.see(pod(running={}, gone_at=NOW + 600, given=600)).deleting
+    assert world.see(pod(running={}, gone_at=NOW + 600, grace=600)).deleting
     world.passed += STUCK + 1
-    assert world.see(pod(running={}, gone_at=NOW + 600, given=600)).phase is Phase.RUNNING
-    assert world.see(pod(running={}, gone_at=NOW, given=0)).reason == "Lost"
+    assert world.see(pod(running={}, gone_at=NOW + 600, grace=600)).phase is Phase.RUNNING
+    assert world.see(pod(running={}, gone_at=NOW, grace=0)).reason == "Lost"
 
 
 def test_an_end_without_an_agent_is_explained_by_the_container(
     world: World,
 ) -> None:
-    said = "standard_init_linux.go:219: exec user process caused: exec format error"
-    seen = world.see(ended(1, message=said))
+    message = "standard_init_linux.go:219: exec user process caused: exec format error"
+    seen = world.see(ended(1, message=message))
     assert "built for another processor architecture than that of its machine" in seen.message
     assert "docker buildx build" in seen.message
 

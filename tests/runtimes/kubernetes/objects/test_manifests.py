@@ -45,8 +45,8 @@ def built(options: KubernetesOptions | None = None, **of_role: Any) -> dict[str,
 
 
 def container(pod: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = pod["spec"]["containers"][0]
-    return found
+    container_object: dict[str, Any] = pod["spec"]["containers"][0]
+    return container_object
 
 
 def test_a_pod_runs_the_agent_and_is_owned_by_the_secret_of_its_job() -> None:
@@ -59,7 +59,7 @@ def test_a_pod_runs_the_agent_and_is_owned_by_the_secret_of_its_job() -> None:
     assert labels["windlass.dev/uid"] == UID and labels["windlass.dev/trial"] == "7"
     assert pod_names.replica_of(labels) == FIRST
     assert container(pod)["command"] == ["python3", "/windlass/worker.zip", "agent"]
-    env = {each["name"]: each["value"] for each in container(pod)["env"]}
+    env = {variable["name"]: variable["value"] for variable in container(pod)["env"]}
     assert (env["WINDLASS_AGENT_ROLE"], env["WINDLASS_AGENT_ATTEMPT"]) == ("main", "1")
     assert pod["spec"]["restartPolicy"] == "Never"
     assert pod["spec"]["automountServiceAccountToken"] is False
@@ -91,8 +91,8 @@ def test_an_image_of_the_user_keeps_its_user() -> None:
 
 
 def test_cpus_are_requested_and_memory_is_also_a_limit() -> None:
-    asked = Resources(cpus=0.5, memory=2**30, accelerator=Accelerator(kind="a100", count=2))
-    job = job_of(resources=asked, name="main")
+    resources = Resources(cpus=0.5, memory=2**30, accelerator=Accelerator(kind="a100", count=2))
+    job = job_of(resources=resources, name="main")
     where = Placement(
         resources={"nvidia.com/gpu": "2"},
         node_selector={"gpu": "a100"},
@@ -111,17 +111,21 @@ def test_cpus_are_requested_and_memory_is_also_a_limit() -> None:
 
 
 def test_the_machines_of_a_tpu_know_each_other_and_share_a_pool() -> None:
-    asked = Resources(accelerator=Accelerator(kind="v5e", count=16))
-    job = job_of(resources=asked, name="worker", replicas=4)
-    where = placement(asked.accelerator, 4, None)
+    resources = Resources(accelerator=Accelerator(kind="v5e", count=16))
+    job = job_of(resources=resources, name="worker", replicas=4)
+    where = placement(resources.accelerator, 4, None)
     pods = [
         build_pod(claim(job), job, ReplicaId("worker", index, attempt), "owner-1", placement=where)
         for index, attempt in ((0, 1), (3, 1), (3, 2))
     ]
     hosts = ",".join(f"wl-7-01234567-worker-{index}.lab" for index in range(4))
-    said = [{each["name"]: each["value"] for each in container(pod)["env"]} for pod in pods]
-    assert [each["TPU_WORKER_ID"] for each in said] == ["0", "3", "3"]
-    assert {each["TPU_WORKER_HOSTNAMES"] for each in said} == {hosts}, "over all attempts"
+    environments = [
+        {variable["name"]: variable["value"] for variable in container(pod)["env"]} for pod in pods
+    ]
+    assert [environment["TPU_WORKER_ID"] for environment in environments] == ["0", "3", "3"]
+    assert {environment["TPU_WORKER_HOSTNAMES"] for environment in environments} == {hosts}, (
+        "over all attempts"
+    )
     assert container(pods[0])["resources"]["limits"] == {TPU: "4"}
     service = manifests.build_service(claim(job), "worker", 3, "owner-1")
     assert f"{service['metadata']['name']}.lab" == hosts.split(",")[3]
@@ -138,12 +142,12 @@ def test_the_machines_of_a_tpu_know_each_other_and_share_a_pool() -> None:
 
 
 def test_a_tpu_of_one_machine_needs_no_topology() -> None:
-    asked = Resources(accelerator=Accelerator(kind="v5e", count=8))
-    job = job_of(resources=asked)
-    where = placement(asked.accelerator, 1, None)
+    resources = Resources(accelerator=Accelerator(kind="v5e", count=8))
+    job = job_of(resources=resources)
+    where = placement(resources.accelerator, 1, None)
     pod = build_pod(claim(job), job, FIRST, "owner-1", placement=where)
     assert "affinity" not in pod["spec"] and "windlass.dev/slice" not in pod["metadata"]["labels"]
-    assert not any(each["name"].startswith("TPU_") for each in container(pod)["env"])
+    assert not any(variable["name"].startswith("TPU_") for variable in container(pod)["env"])
 
 
 def test_options_of_an_executor_are_part_of_the_pod() -> None:
@@ -186,16 +190,16 @@ def test_each_kind_of_volume_is_mounted_at_its_path(
 
 def test_two_folders_of_one_claim_are_one_volume() -> None:
     pod = built(KubernetesOptions(volumes={"/a": "claim:d/a", "/b": "claim:d/b", "/c": "claim:e"}))
-    assert [each["name"] for each in pod["spec"]["volumes"][2:]] == ["volume-0", "volume-1"]
+    assert [volume["name"] for volume in pod["spec"]["volumes"][2:]] == ["volume-0", "volume-1"]
     mounts = container(pod)["volumeMounts"][2:]
-    assert [(each["name"], each["mountPath"]) for each in mounts] == [
+    assert [(mount["name"], mount["mountPath"]) for mount in mounts] == [
         ("volume-0", "/a"), ("volume-0", "/b"), ("volume-1", "/c"),
     ]  # fmt: skip
 
 
 def test_a_volume_for_packages_is_passed_to_the_agent() -> None:
     pod = built(KubernetesOptions(volumes={"/windlass-cache": "claim:cache"}))
-    env = {each["name"]: each["value"] for each in container(pod)["env"]}
+    env = {variable["name"]: variable["value"] for variable in container(pod)["env"]}
     assert env["WINDLASS_AGENT_CACHE"] == "/windlass-cache"
 
 
@@ -237,7 +241,11 @@ def test_a_patch_overrides_everything_except_managed_fields() -> None:
 def test_a_patch_of_the_spec_needs_no_spec_key() -> None:
     pod = built(KubernetesOptions(pod_patch={"hostNetwork": True, "volumes": [{"name": "v"}]}))
     assert pod["spec"]["hostNetwork"] is True
-    assert [each["name"] for each in pod["spec"]["volumes"]] == ["windlass", "windlass-home", "v"]
+    assert [volume["name"] for volume in pod["spec"]["volumes"]] == [
+        "windlass",
+        "windlass-home",
+        "v",
+    ]
 
 
 def test_an_invalid_patch_is_refused_by_the_builder() -> None:
@@ -259,8 +267,10 @@ def test_an_invalid_patch_is_refused_by_the_builder() -> None:
 )
 def test_an_agent_gets_the_grace_period_of_its_pod(patch: dict[str, Any], grace: str) -> None:
     env = container(built(KubernetesOptions(pod_patch=patch)))["env"]
-    told = [each["value"] for each in env if each["name"] == "WINDLASS_AGENT_GRACE"]
-    assert told == [grace]
+    grace_values = [
+        variable["value"] for variable in env if variable["name"] == "WINDLASS_AGENT_GRACE"
+    ]
+    assert grace_values == [grace]
 
 
 def test_a_pod_on_the_host_network_announces_the_port_of_its_agent() -> None:

@@ -19,7 +19,7 @@ def by_host(app: str) -> dict[str, Any]:
 
 
 def test_two_mounts_of_one_volume_stay_two() -> None:
-    parts = [{"name": "data", "mountPath": f"/{each}", "subPath": each} for each in ("a", "b")]
+    parts = [{"name": "data", "mountPath": f"/{part}", "subPath": part} for part in ("a", "b")]
     assert merged({"volumeMounts": [OURS]}, {"volumeMounts": parts}) == {
         "volumeMounts": [OURS, *parts]
     }
@@ -33,8 +33,10 @@ def test_a_mount_is_identified_by_its_path() -> None:
 
 def test_one_port_with_two_protocols_is_two_ports() -> None:
     tcp, udp = {"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}
-    found = merged({"ports": [tcp]}, {"ports": [udp, {"containerPort": 53, "name": "dns"}]})
-    assert found == {"ports": [{**tcp, "name": "dns"}, udp]}
+    merged_container = merged(
+        {"ports": [tcp]}, {"ports": [udp, {"containerPort": 53, "name": "dns"}]}
+    )
+    assert merged_container == {"ports": [{**tcp, "name": "dns"}, udp]}
 
 
 @pytest.mark.parametrize("field", ["requiredDuringSchedulingIgnoredDuringExecution", "tolerations"])

@@ -205,9 +205,9 @@ def test_concurrent_writers_lose_nothing_to_an_aggressive_collection(store: Stor
         chance = random.Random(seed)
         stored = 0
         while not stop.is_set():
-            asked = time.time()
+            request_time = time.time()
             tree = bring(chance.sample(contents, 3))
-            stored += store.database.write(partial(point, tree=tree, asked=asked))
+            stored += store.database.write(partial(point, tree=tree, request_time=request_time))
         return stored
 
     def bring(chosen: list[bytes]) -> str:
@@ -223,8 +223,8 @@ def test_concurrent_writers_lose_nothing_to_an_aggressive_collection(store: Stor
             uploads.close()
         return digest_of(manifest)
 
-    def point(connection: Connection, tree: str, asked: float) -> bool:
-        if not store.blobs.has(tree) or time.time() - asked > LATELY / 2:
+    def point(connection: Connection, tree: str, request_time: float) -> bool:
+        if not store.blobs.has(tree) or time.time() - request_time > LATELY / 2:
             return False  # to be uploaded again
         connection.run(
             "INSERT INTO experiments (project_id, name, created, notes) VALUES (1, 'x', 0, :tree)",
@@ -242,7 +242,7 @@ def test_concurrent_writers_lose_nothing_to_an_aggressive_collection(store: Stor
             store.database.write(forget)
             freed += store.garbage.collect(0).blobs
         stop.set()
-        assert min(each.result(60) for each in writing) > 0
+        assert min(future.result(60) for future in writing) > 0
     assert freed
     query = "SELECT notes FROM experiments"
     for row in store.database.read(lambda connection: connection.rows(query)):

@@ -37,14 +37,14 @@ class Written(NamedTuple):
 
 
 def put(home: Path, records: list[Written]) -> None:
-    for key, run in itertools.groupby(records, lambda each: each.key):
+    for key, run in itertools.groupby(records, lambda record: record.key):
         path = home / "trials" / "1" / f"{key[0]}-{key[1]}" / str(key[2]) / "log"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
-            for each in run:
-                encode = encode_lines if each.end else encode_open
-                text = each.text.encode() + (b"\n" if each.end else b"")
-                file.write(encode(each.time, each.stream, text))
+            for entry in run:
+                encode = encode_lines if entry.end else encode_open
+                text = entry.text.encode() + (b"\n" if entry.end else b"")
+                file.write(encode(entry.time, entry.stream, text))
 
 
 def seen(part: LogPart) -> Written:
@@ -52,27 +52,27 @@ def seen(part: LogPart) -> Written:
     return Written(key, part.time, part.stream, part.text, part.end)
 
 
-def replica_of(each: Written) -> tuple[str, int]:
-    return each.key[:2]
+def replica_of(record: Written) -> tuple[str, int]:
+    return record.key[:2]
 
 
 def read_all(
     store: FileLogStore, cursor: str | None, size: int, stream: str | None = None
 ) -> tuple[list[Written], str]:
-    found: list[Written] = []
+    records: list[Written] = []
     for _ in range(10_000):
         page = store.read(1, cursor, stream, size=size)
-        found += map(seen, page.parts)
+        records += map(seen, page.parts)
         cursor = page.cursor
         if not page.has_more:
-            return found, cursor
+            return records, cursor
     raise AssertionError("it never ends")
 
 
 @st.composite
 def replicas(draw: st.DrawFn, *, clocks_agree: bool, whole: bool = False) -> list[list[Written]]:
     """The records of some replicas over several attempts."""
-    found = []
+    records = []
     serial = itertools.count()
     names = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2), ("worker-a", 10)]
     least = 0 if clocks_agree else -30
@@ -86,8 +86,8 @@ def replicas(draw: st.DrawFn, *, clocks_agree: bool, whole: bool = False) -> lis
                 text = f"{next(serial)} " + "x" * draw(st.sampled_from([0, 0, 7, 300]))
                 end = whole or draw(st.booleans())
                 mine.append(Written((name, index, attempt), time, stream, text, end))
-        found.append(mine)
-    return found
+        records.append(mine)
+    return records
 
 
 def in_time(records: list[Written]) -> bool:
@@ -100,7 +100,7 @@ def by_replica(records: list[Written]) -> dict[tuple[str, int], list[Written]]:
 
 
 def flat(written: list[list[Written]]) -> list[Written]:
-    return [each for mine in written for each in mine]
+    return [record for mine in written for record in mine]
 
 
 sizes = st.sampled_from([1, 40, 100, 700, 100_000])
@@ -112,9 +112,9 @@ def test_pages_of_any_size_hold_every_line_once_and_in_the_order_of_time(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         put(Path(folder), flat(written))
-        found, _ = read_all(FileLogStore(Path(folder)), None, size)
-        assert by_replica(found) == by_replica(flat(written))
-        assert in_time(found)
+        records, _ = read_all(FileLogStore(Path(folder)), None, size)
+        assert by_replica(records) == by_replica(flat(written))
+        assert in_time(records)
 
 
 @given(replicas(clocks_agree=False), sizes)
@@ -125,7 +125,7 @@ def test_a_clock_set_back_keeps_the_order_of_each_replica(
         put(Path(folder), flat(written))
         store = FileLogStore(Path(folder))
         assert by_replica(read_all(store, None, size)[0]) == by_replica(flat(written))
-        stdout = [each for each in flat(written) if each.stream == STDOUT]
+        stdout = [record for record in flat(written) if record.stream == STDOUT]
         assert by_replica(read_all(store, None, size, STDOUT)[0]) == by_replica(stdout)
 
 
@@ -135,7 +135,7 @@ def test_lines_written_between_two_pages_are_neither_lost_nor_repeated(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = FileLogStore(Path(folder))
-        found: list[Written] = []
+        records: list[Written] = []
         cursor: str | None = None
         left = written
         for _ in range(3):
@@ -143,11 +143,11 @@ def test_lines_written_between_two_pages_are_neither_lost_nor_repeated(
             put(Path(folder), flat([mine[:cut] for mine, cut in zip(left, cuts, strict=True)]))
             left = [mine[cut:] for mine, cut in zip(left, cuts, strict=True)]
             page = store.read(1, cursor, size=size)  # one page, which may not be everything
-            found += map(seen, page.parts)
+            records += map(seen, page.parts)
             cursor = page.cursor
         put(Path(folder), flat(left))
-        found += read_all(store, cursor, size)[0]
-        assert by_replica(found) == by_replica(flat(written))
+        records += read_all(store, cursor, size)[0]
+        assert by_replica(records) == by_replica(flat(written))
 
 
 @given(replicas(clocks_agree=True, whole=True), st.integers(0, 50), st.integers(1, 20))
@@ -162,17 +162,17 @@ def test_the_tail_and_a_search_are_parts_of_the_whole_log(
         assert [seen(part) for part in tail.parts] == (whole[-count:] if count else [])
         assert read_all(store, tail.cursor, 100_000)[0] == []
         assert read_all(store, end, 100_000)[0] == []
-        found: list[Written] = []
+        records: list[Written] = []
         cursor: str | None = None
         for _ in range(1000):
             # Whole pages: a truncated page may change the order of lines with equal times.
             page = store.search(1, Pattern("1"), cursor, limit=limit, time=Slice(60))
             assert len(page.parts) <= limit
-            found += map(seen, page.parts)
+            records += map(seen, page.parts)
             cursor = page.cursor
             if not page.has_more:
                 break
-        assert found == [each for each in whole if "1" in each.text]
+        assert records == [record for record in whole if "1" in record.text]
 
 
 def test_only_the_selected_replicas_are_read(tmp_path: Path) -> None:

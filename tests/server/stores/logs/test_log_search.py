@@ -80,12 +80,12 @@ def lines_of(data: bytes) -> list[str]:
 
 
 def found_in(
-    store: FileLogStore, pattern: Pattern, limit: int, **asked: object
+    store: FileLogStore, pattern: Pattern, limit: int, **options: object
 ) -> Iterator[LogPart]:
     """All matches, in the smallest possible pages."""
     cursor: str | None = None
     for _ in range(300):
-        page = store.search(1, pattern, cursor, limit=limit, time=Slice(0), **asked)  # type: ignore[arg-type]
+        page = store.search(1, pattern, cursor, limit=limit, time=Slice(0), **options)  # type: ignore[arg-type]
         yield from page.parts
         cursor = page.cursor
         if not page.has_more:
@@ -105,8 +105,8 @@ def test_a_text_is_found_on_either_side_of_any_boundary(
         segment(Path(folder)).write_bytes(data)
         store = FileLogStore(Path(folder))
         expected = sorted(line for line in lines_of(data) if needle in line)
-        found = [part.text for part in found_in(store, Pattern(needle), limit)]
-        assert sorted(found) == expected
+        matching_texts = [part.text for part in found_in(store, Pattern(needle), limit)]
+        assert sorted(matching_texts) == expected
         assert store.count(1, Pattern(needle), None, time=Slice(60))[0] == len(expected)
 
 
@@ -119,8 +119,8 @@ def test_a_regular_expression_matches_only_the_texts_of_lines(
         segment(Path(folder)).write_bytes(data)
         python = expression.replace(r"\z", r"\Z").replace(r"\Qa\E", "a").replace("(?-m)", "")
         expected = sorted(line for line in lines_of(data) if re.search(python, line, re.ASCII))
-        found = found_in(FileLogStore(Path(folder)), Pattern(expression, is_regex=True), limit)
-        assert sorted(part.text for part in found) == expected
+        matches = found_in(FileLogStore(Path(folder)), Pattern(expression, is_regex=True), limit)
+        assert sorted(part.text for part in matches) == expected
 
 
 @given(records, st.lists(st.integers(0, 25), max_size=3), plain, st.integers(1, 3))
@@ -129,22 +129,22 @@ def test_a_follower_gets_each_line_once_and_whole(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, path = FileLogStore(Path(folder)), segment(Path(folder))
-        found: list[str] = []
+        matching_texts: list[str] = []
         cursor: str | None = None
         data = encoded(written)
         ends = [0, *(part[4] for part in read_parts(data))]
         for cut in sorted(min(cut, len(ends) - 1) for cut in cuts):
             path.write_bytes(data[: ends[cut]])
             page = store.search(1, Pattern(needle), cursor, limit=limit, is_followed=True)
-            found += [part.text for part in page.parts]
+            matching_texts += [part.text for part in page.parts]
             cursor = page.cursor
         path.write_bytes(data)
         has_more = True
         while has_more:
             page = store.search(1, Pattern(needle), cursor, limit=limit)
-            found += [part.text for part in page.parts]
+            matching_texts += [part.text for part in page.parts]
             cursor, has_more = page.cursor, page.has_more
-        assert sorted(found) == sorted(line for line in lines_of(data) if needle in line)
+        assert sorted(matching_texts) == sorted(line for line in lines_of(data) if needle in line)
 
 
 def test_an_incomplete_line_of_an_attempt_is_returned_when_the_next_one_starts(
@@ -224,8 +224,8 @@ def test_invalid_records_are_skipped(tmp_path: Path) -> None:
         + encode_lines(START + 1, STDOUT, b"two hit\n")
     )  # fmt: skip
     for pattern in (Pattern("hit"), Pattern("^.*hit$", is_regex=True)):
-        found = found_in(FileLogStore(tmp_path), pattern, 10)
-        assert [part.text for part in found] == ["one hit", "two hit"]
+        matches = found_in(FileLogStore(tmp_path), pattern, 10)
+        assert [part.text for part in matches] == ["one hit", "two hit"]
 
 
 @pytest.mark.parametrize(

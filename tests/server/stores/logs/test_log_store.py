@@ -110,8 +110,8 @@ def test_several_attempts_and_replicas_are_one_log_in_order_of_time(log: Log) ->
     log.write("c\n", STDERR, replica="main-0")
     log.write("d\n", replica="main-0", attempt=2)
     page = log.store.read(1, None)
-    told = [(part.text, part.role, part.index, part.attempt) for part in page.parts]
-    assert told == [
+    rows = [(part.text, part.role, part.index, part.attempt) for part in page.parts]
+    assert rows == [
         ("a", "main", 0, 1),
         ("b", "worker", 1, 1),
         ("c", "main", 0, 1),
@@ -161,16 +161,16 @@ def test_a_search_finds_a_text_that_was_written_in_pieces(log: Log) -> None:
 def test_a_search_continues_from_its_cursor(log: Log) -> None:
     for number in range(2500):
         log.write(f"hit {number}\nmiss\n")
-    found: list[str] = []
+    page_texts: list[str] = []
     cursor: str | None = None
     pages = 0
     while True:
         page = log.store.search(1, Pattern("hit"), cursor)
-        found += texts(page)
+        page_texts += texts(page)
         cursor, pages = page.cursor, pages + 1
         if not page.has_more:
             break
-    assert found == [f"hit {number}" for number in range(2500)]
+    assert page_texts == [f"hit {number}" for number in range(2500)]
     assert pages >= 3
 
 

@@ -39,11 +39,11 @@ def write(path: Path, *parts: bytes) -> Path:
 
 def read(path: Path) -> dict[str, list[tuple[int, float]]]:
     """All steps and values of a file, by metric."""
-    found: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
     for columns, _ in read_metrics(path, lambda _name: True):
         for name, column in columns.items():
-            found.setdefault(name, []).extend(zip(column.steps, column.values, strict=True))
-    return found
+            points.setdefault(name, []).extend(zip(column.steps, column.values, strict=True))
+    return points
 
 
 def test_records_of_both_kinds_can_be_mixed(tmp_path: Path) -> None:
@@ -61,12 +61,12 @@ def test_records_of_both_kinds_can_be_mixed(tmp_path: Path) -> None:
     assert end == path.stat().st_size
     assert reports.progress is not None
     assert reports.progress.share == 0.5
-    told = {name: list(zip(*column, strict=True)) for name, column in reports.columns.items()}
-    assert told["loss"][:3] == [(1, 1.0, 0.1), (2, 2.0, 0.2), (3, 3.0, 0.3)]
-    assert math.isnan(told["loss"][3][2])
-    assert told["norm"] == [(2, 2.0, 7.0)]
-    assert told["validation/loss"] == [(4, 4.0, 0.4)]
-    assert told["system/cpu"] == [(7, 7.0, 50.0)]
+    columns = {name: list(zip(*column, strict=True)) for name, column in reports.columns.items()}
+    assert columns["loss"][:3] == [(1, 1.0, 0.1), (2, 2.0, 0.2), (3, 3.0, 0.3)]
+    assert math.isnan(columns["loss"][3][2])
+    assert columns["norm"] == [(2, 2.0, 7.0)]
+    assert columns["validation/loss"] == [(4, 4.0, 0.4)]
+    assert columns["system/cpu"] == [(7, 7.0, 50.0)]
 
 
 @pytest.mark.parametrize("cut", range(1, 56))
@@ -124,9 +124,9 @@ def test_all_records_are_read_despite_any_bytes_between_them(
                 values = [1.0, 2.0] if part == "two" else [1.0]
                 data.append(FORMS[part].record(1.0, number, values))
     path = write(tmp_path_factory.mktemp("file") / "metrics", *data)
-    found = read(path)
-    told = [step for name in ("loss", "validation/loss") for step, _ in found.get(name, [])]
-    assert sorted(told) == steps
+    points = read(path)
+    loss_steps = [step for name in ("loss", "validation/loss") for step, _ in points.get(name, [])]
+    assert sorted(loss_steps) == steps
 
 
 def long_file(path: Path, count: int = 60_000) -> list[float]:
@@ -225,6 +225,6 @@ def test_two_concurrent_readers_create_each_chunk_once(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = sorted(list_chunks(path).values(), key=lambda each: each.start)
-    assert [each.start for each in found] == [0, *(each.end for each in found[:-1])]
-    assert len(os.listdir(path.with_name(FOLDER))) == len(found)
+    chunks = sorted(list_chunks(path).values(), key=lambda chunk: chunk.start)
+    assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks[:-1])]
+    assert len(os.listdir(path.with_name(FOLDER))) == len(chunks)

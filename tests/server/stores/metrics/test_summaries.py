@@ -50,8 +50,8 @@ class Counting:
 
     def piece(self, index: int, attempt: int, end: int) -> SummaryPiece:
         replica = ReplicaId("worker", index, attempt)
-        known = self.database.read(lambda c: read_counted(c, 1, replica))
-        start = known.positions.get(attempt, 0)
+        counted = self.database.read(lambda c: read_counted(c, 1, replica))
+        start = counted.positions.get(attempt, 0)
         column = make_column(self.reported[index, attempt][start:end])
 
         def reread(number: int, steps: Mapping[str, int], position: int) -> dict[str, Tally]:
@@ -60,7 +60,7 @@ class Counting:
 
         columns = {"loss": column} if column.values else {}
         return SummaryPiece(
-            "u", 1, replica, end, known, *shares_with(known, attempt, columns, reread)
+            "u", 1, replica, end, counted, *shares_with(counted, attempt, columns, reread)
         )
 
     def count(self, index: int, attempt: int, end: int) -> None:
@@ -69,8 +69,8 @@ class Counting:
 
     @property
     def summary(self) -> Summary | None:
-        found = self.database.read(lambda c: read_summaries(c, [1]))
-        return found.get(1, {}).get("loss")
+        summaries = self.database.read(lambda c: read_summaries(c, [1]))
+        return summaries.get(1, {}).get("loss")
 
     def expected(self) -> Rows:
         """The rule in another form: the points that count of all reported ones."""
@@ -113,9 +113,9 @@ def test_an_attempt_that_is_read_late_does_not_replace_a_later_one(counting: Cou
     counting.reported = {(0, 1): [(0, 1.0, 9.0), (1, 2.0, 9.0)], (0, 2): [(1, 3.0, 4.0)]}
     counting.count(0, 2, 1)
     counting.count(0, 1, 2)
-    found = counting.summary
-    assert found is not None
-    assert (found.count, found.min, found.max, found.last) == (2, 4.0, 9.0, 4.0)
+    summary = counting.summary
+    assert summary is not None
+    assert (summary.count, summary.min, summary.max, summary.last) == (2, 4.0, 9.0, 4.0)
 
 
 def test_the_same_step_reported_twice_by_one_attempt_counts_twice(counting: Counting) -> None:

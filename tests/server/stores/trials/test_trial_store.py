@@ -50,9 +50,9 @@ def test_a_trial_inherits_the_priority_of_its_experiment_unless_it_runs_in_a_clu
     store, experiments = TrialStore(database, TrialCache(3)), ExperimentStore(database)
 
     async def priorities() -> list[int]:
-        asked = CreateExperiment(key=uuid.uuid4().hex, name="mixed", priority=5)
-        experiment = await experiments.create(asked)
-        found = []
+        request = CreateExperiment(key=uuid.uuid4().hex, name="mixed", priority=5)
+        experiment = await experiments.create(request)
+        records = []
         for backend in ("local", "kubernetes"):
             trial = CreateTrial(
                 key=uuid.uuid4().hex,
@@ -63,8 +63,8 @@ def test_a_trial_inherits_the_priority_of_its_experiment_unless_it_runs_in_a_clu
             made = await store.create(
                 trial, before=lambda: None, begin=first_status, then=lambda: None
             )
-            found.append(made.spec.priority)
-        return found
+            records.append(made.spec.priority)
+        return records
 
     assert asyncio.run(priorities()) == [5, 0]
     database.close()
@@ -77,8 +77,10 @@ def test_the_cache_equals_the_stored_rows(tmp_path: Path, most: int) -> None:
     keys = [uuid.UUID(int=number).hex for number in range(TRIALS)]
 
     async def submit(key: str) -> int:
-        asked = CreateTrial(key=key, experiment="crowd", spec=SPEC)
-        made = await store.create(asked, before=lambda: None, begin=first_status, then=lambda: None)
+        request = CreateTrial(key=key, experiment="crowd", spec=SPEC)
+        made = await store.create(
+            request, before=lambda: None, begin=first_status, then=lambda: None
+        )
         return made.id
 
     async def work() -> list[int]:
@@ -87,17 +89,17 @@ def test_the_cache_equals_the_stored_rows(tmp_path: Path, most: int) -> None:
             threading.Thread(target=look_at, args=(store, keys, random.Random(seed)))
             for seed in range(3)
         ]
-        for each in workers:
-            each.start()
+        for worker in workers:
+            worker.start()
         for grace in range(LOOKS, 0, -1):
             chosen = random.Random(grace).sample(range(TRIALS), 3)
             # The same trial submitted again, another stop, and a read.
             again = submit(keys[chosen[0]])
             stop = store.request_stop(ids[chosen[1]], "", float(grace))
-            found, _, _ = await asyncio.gather(again, stop, store.record(ids[chosen[2]]))
-            assert found == ids[chosen[0]]
-        for each in workers:
-            await asyncio.to_thread(each.join)
+            record, _, _ = await asyncio.gather(again, stop, store.record(ids[chosen[2]]))
+            assert record == ids[chosen[0]]
+        for worker in workers:
+            await asyncio.to_thread(worker.join)
         return ids
 
     async def differing(ids: list[int]) -> list[int]:
@@ -123,8 +125,10 @@ def test_a_decision_from_before_a_change_of_the_spec_is_not_stored(tmp_path: Pat
     scaled = Event(time=1.0, reason="Scaled", message="main 1 -> 2")
 
     async def change() -> list[str | None]:
-        asked = CreateTrial(key=key, experiment="crowd", spec=SPEC)
-        made = await store.create(asked, before=lambda: None, begin=first_status, then=lambda: None)
+        request = CreateTrial(key=key, experiment="crowd", spec=SPEC)
+        made = await store.create(
+            request, before=lambda: None, begin=first_status, then=lambda: None
+        )
         loaded = store.load(key)
         assert loaded is not None
         _, old = loaded
@@ -134,9 +138,9 @@ def test_a_decision_from_before_a_change_of_the_spec_is_not_stored(tmp_path: Pat
         return uids
 
     assert asyncio.run(change()) == [key, None], "the second time it is so already"
-    for each in (store, TrialStore(database)):
-        loaded = each.load(key)
+    for trial_store in (store, TrialStore(database)):
+        loaded = trial_store.load(key)
         assert loaded is not None
         assert (loaded[0].spec, loaded[1].generation) == (more, 1)
-        assert asyncio.run(each.events(1)) == [scaled]
+        assert asyncio.run(trial_store.events(1)) == [scaled]
     database.close()

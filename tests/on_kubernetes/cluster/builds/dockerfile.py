@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[4]
 DOCKERFILE = PROJECT / "deploy" / "Dockerfile"
 
 _KNOWN = ("ARG", "FROM", "RUN", "COPY", "USER", "WORKDIR", "ENV", "CMD", "ENTRYPOINT")
@@ -32,11 +32,11 @@ class Stage:
     def settings(self, path: str) -> dict[str, object]:
         """The configuration of such an image; `path` is the search path of programs."""
         env = [f"PATH={path}", *(f"{name}={value}" for name, value in self.env.items())]
-        known = {
+        settings = {
             "Env": env, "User": self.user, "WorkingDir": self.folder,
             "Cmd": list(self.command), "Entrypoint": list(self.entry),
         }  # fmt: skip
-        return {name: value for name, value in known.items() if value}
+        return {name: value for name, value in settings.items() if value}
 
 
 def stages(text: str) -> dict[str, Stage]:
@@ -47,15 +47,15 @@ def stages(text: str) -> dict[str, Stage]:
     >>> two.base, two.user, two.env, two.steps
     ('one', '8', {'A': '1', 'B': '2'}, (('RUN', 'a  b'),))
     """
-    found: dict[str, Stage] = {}
+    stages_by_name: dict[str, Stage] = {}
     name = ""
     for word, rest in _instructions(text):
         if word == "ARG":
             continue
         if word == "FROM":
-            base, _, name = (each.strip() for each in re.split(r"(\sAS\s)", rest))
-            before = found.get(base)
-            found[name] = (
+            base, _, name = (word.strip() for word in re.split(r"(\sAS\s)", rest))
+            before = stages_by_name.get(base)
+            stages_by_name[name] = (
                 Stage(name, base, ())
                 if before is None
                 else Stage(
@@ -64,8 +64,8 @@ def stages(text: str) -> dict[str, Stage]:
                 )
             )  # fmt: skip
             continue
-        found[name] = _with(found[name], word, rest)
-    return found
+        stages_by_name[name] = _with(stages_by_name[name], word, rest)
+    return stages_by_name
 
 
 def _with(stage: Stage, word: str, rest: str) -> Stage:
@@ -75,7 +75,7 @@ def _with(stage: Stage, word: str, rest: str) -> Stage:
     if word in ("RUN", "COPY"):
         steps = (*steps, (word, rest))
     elif word == "ENV":
-        pairs = (each.partition("=") for each in shlex.split(rest))
+        pairs = (word.partition("=") for word in shlex.split(rest))
         env = {**env, **{key: value for key, _, value in pairs}}
     elif word == "USER":
         user = rest

@@ -39,7 +39,7 @@ def attempts_of(trial: wl.Trial[Any], replica: str) -> list[Attempt]:
 
 def exit_codes(trial: wl.Trial[Any], replica: str) -> list[int | None]:
     """The exit code of each attempt of a replica."""
-    return [each.exit_code for each in attempts_of(trial, replica)]
+    return [attempt.exit_code for attempt in attempts_of(trial, replica)]
 
 
 def reasons(trial: wl.Trial[Any]) -> list[str]:
@@ -59,12 +59,12 @@ def supervisor_of(trial: wl.Trial[Any], replica: str, attempt: int = 1) -> psuti
 
 def alive_in(trial: wl.Trial[Any]) -> set[str]:
     """The attempts that have a live process, as "worker-0.2"."""
-    found = set()
+    records = set()
     for path in Path(trial.directory).glob("*/*/state.json"):
         process = _read(path).get("process")
         if process and is_alive(process["pid"], process["identity"]):
-            found.add(f"{path.parts[-3]}.{path.parts[-2]}")
-    return found
+            records.add(f"{path.parts[-3]}.{path.parts[-2]}")
+    return records
 
 
 def left_of(trial: wl.Trial[Any]) -> list[str]:
@@ -72,7 +72,9 @@ def left_of(trial: wl.Trial[Any]) -> list[str]:
     supervised = [
         str(path) for path in Path(trial.directory).glob("*/*/lock") if is_locked(str(path))
     ]
-    return supervised + [str(each) for each in psutil.process_iter() if _is_of(each, trial)]
+    return supervised + [
+        str(process) for process in psutil.process_iter() if _is_of(process, trial)
+    ]
 
 
 def check_gone(trial: wl.Trial[Any]) -> None:
@@ -99,7 +101,7 @@ def _wait_for_state(trial: wl.Trial[Any], replica: str, attempt: int) -> dict[st
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(path.read_text())
+        record: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
-    return told
+    return record

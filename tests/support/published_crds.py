@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-FOLDER = Path(__file__).parents[2] / "shared" / "crds"
+FOLDER = Path(__file__).parents[3] / "shared" / "crds"
 needed = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published definitions are not at hand")
 
 

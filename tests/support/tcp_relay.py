@@ -46,10 +46,10 @@ class Way:
         """Break every open connection and return their number."""
         with self._lock:
             cut, self._open = self._open, set()
-        for each in cut:
+        for connection in cut:
             with contextlib.suppress(OSError):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            end(each)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            end(connection)
         self.cuts += len(cut) // 2
         return len(cut) // 2
 
@@ -93,10 +93,10 @@ def pipe_both(one: socket.socket, other: socket.socket) -> None:
     back.join()
 
 
-def end(each: socket.socket) -> None:
+def end(connection: socket.socket) -> None:
     """Shut both sides of a connection down."""
     with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _pipe(source: socket.socket, target: socket.socket) -> None:

@@ -125,14 +125,14 @@ class Project:
 
 def traces(home: Path, *values: str) -> list[str]:
     """Return the files of a home that contain one of the values."""
-    found = []
+    processes = []
     for folder, _, names in os.walk(home):
         for name in names:
             path = Path(folder, name)
             with contextlib.suppress(FileNotFoundError):  # code is removed when trials end
                 if path.is_file() and any(value.encode() in path.read_bytes() for value in values):
-                    found.append(str(path.relative_to(home)))
-    return sorted(found)
+                    processes.append(str(path.relative_to(home)))
+    return sorted(processes)
 
 
 def eventually(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:

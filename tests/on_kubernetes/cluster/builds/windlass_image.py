@@ -14,9 +14,9 @@ import tarfile
 from pathlib import Path
 
 from on_kubernetes.cluster import enclosure
+from on_kubernetes.cluster.builds.dockerfile import DOCKERFILE, PROJECT, Stage, stages
+from on_kubernetes.cluster.builds.images import IMAGES, PATH, write_archive
 from on_kubernetes.cluster.commands import run
-from on_kubernetes.cluster.dockerfile import DOCKERFILE, PROJECT, Stage, stages
-from on_kubernetes.cluster.images import IMAGES, PATH, write_archive
 from on_kubernetes.cluster.locations import CACHE, SOCKET, STATE
 from on_kubernetes.cluster.lock import locked
 from on_kubernetes.pod_mounts import Mounts, package_index
@@ -46,24 +46,24 @@ def have_windlass_image() -> str:
         archive = CACHE / "windlass-images" / f"{digest}.tar"
         if not archive.exists():
             _make(archive)
-        known = STATE / "windlass-image"
-        if not known.exists() or known.read_text() != digest:
+        imported = STATE / "windlass-image"
+        if not imported.exists() or imported.read_text() != digest:
             command = ("ctr", f"--address={SOCKET}", "--namespace=k8s.io", "images", "import")
             enclosure.run_inside(*command, archive)
-            known.write_text(digest)
+            imported.write_text(digest)
     return WINDLASS_IMAGE
 
 
 def _digest() -> str:
     """A digest of everything that the image is built from."""
-    found = hashlib.sha256(f"{IMAGES.name} {RECIPE} {__version__}".encode())
+    digest = hashlib.sha256(f"{IMAGES.name} {RECIPE} {__version__}".encode())
     for path in (DOCKERFILE, PROJECT / "pyproject.toml"):
-        found.update(path.read_bytes())
+        digest.update(path.read_bytes())
     for path in sorted((PROJECT / "src").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            found.update(f"{path.relative_to(PROJECT)}\0".encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(f"{path.relative_to(PROJECT)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _make(archive: Path) -> None:
@@ -125,10 +125,10 @@ def _run(command: str, root: Path, stage: Stage) -> None:
 
 def _make_place(path: Path, place: Path, root: Path, made: list[Path]) -> None:
     """Create a mount point, and record the created paths."""
-    missing = [each for each in (place, *place.parents) if each != root and not each.exists()]
-    for each in reversed([each for each in missing if root in each.parents]):
-        if each == place and not path.is_dir():
-            each.touch()
+    missing = [path for path in (place, *place.parents) if path != root and not path.exists()]
+    for mount_path in reversed([path for path in missing if root in path.parents]):
+        if mount_path == place and not path.is_dir():
+            mount_path.touch()
         else:
-            each.mkdir()
-        made.append(each)
+            mount_path.mkdir()
+        made.append(mount_path)

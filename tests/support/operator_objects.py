@@ -12,10 +12,10 @@ def replicas(kind: str, number: int | None = 1, **fields: Any) -> dict[str, Any]
     """The spec of one role; `container` has fields of its container."""
     container = {"name": CONTAINERS[kind], "image": "python:3.11", **fields.pop("container", {})}
     template = {"spec": {"containers": [container], **fields.pop("pod", {})}}
-    said: dict[str, Any] = {"template": template, **fields}
+    role: dict[str, Any] = {"template": template, **fields}
     if number is not None:
-        said["replicas"] = number
-    return said
+        role["replicas"] = number
+    return role
 
 
 def manifest(kind: str, name: str = "train", **roles: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def manifest(kind: str, name: str = "train", **roles: Any) -> dict[str, Any]:
         if field[0].islower() and field not in ("worker", "master", "chief", "ps", "evaluator"):
             spec[field] = roles.pop(field)
     spec[FIELDS[kind]] = {
-        role: replicas(kind, said) if isinstance(said, int) else said
-        for role, said in roles.items()
+        role: replicas(kind, role_object) if isinstance(role_object, int) else role_object
+        for role, role_object in roles.items()
     }
     return {
         "apiVersion": "kubeflow.org/v1",

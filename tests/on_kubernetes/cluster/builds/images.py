@@ -7,8 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
-from on_kubernetes.cluster import debian
-from on_kubernetes.cluster.build import PAUSE
+from on_kubernetes.cluster.builds import debian
+from on_kubernetes.cluster.builds.kubernetes import PAUSE
 from on_kubernetes.cluster.commands import run
 from on_kubernetes.cluster.locations import CACHE, PAUSE_IMAGE, WORKER_IMAGE
 
@@ -101,7 +101,7 @@ def _worker_root(work: Path) -> Path:
     authorities = sorted((root / "usr" / "share" / "ca-certificates").rglob("*.crt"))
     bundle = root / "etc" / "ssl" / "certs" / "ca-certificates.crt"
     bundle.parent.mkdir(parents=True, exist_ok=True)
-    bundle.write_text("".join(each.read_text() for each in authorities))
+    bundle.write_text("".join(authority.read_text() for authority in authorities))
     for name, target in {"python": "python3", "sh": "dash"}.items():
         link = root / "usr" / "bin" / name
         link.unlink(missing_ok=True)

@@ -141,8 +141,8 @@ def with_sources(text: str) -> str:
     """
     lines = []
     for line in text.splitlines():
-        if found := re.match(rf"deb\s+((?:\[.*?\]\s+)?\S+\s+{CODENAME}\S*\s.*)", line):
-            lines += [f"deb {found[1]}", f"deb-src {found[1]}"]
+        if match := re.match(rf"deb\s+((?:\[.*?\]\s+)?\S+\s+{CODENAME}\S*\s.*)", line):
+            lines += [f"deb {match[1]}", f"deb-src {match[1]}"]
     return "\n".join(lines)
 
 
@@ -155,5 +155,11 @@ def with_sources_822(text: str) -> str:
     Suites: bookworm
     """
     paragraphs = re.split(r"\n\s*\n", text.strip())
-    ours = [each for each in paragraphs if re.search(rf"(?mi)^Suites:.*\b{CODENAME}", each)]
-    return "\n\n".join(re.sub(r"(?mi)^Types:.*$", "Types: deb deb-src", each) for each in ours)
+    ours = [
+        paragraph
+        for paragraph in paragraphs
+        if re.search(rf"(?mi)^Suites:.*\b{CODENAME}", paragraph)
+    ]
+    return "\n\n".join(
+        re.sub(r"(?mi)^Types:.*$", "Types: deb deb-src", paragraph) for paragraph in ours
+    )

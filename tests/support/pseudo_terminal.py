@@ -111,9 +111,9 @@ class Terminal:
 
     def wait_for_number(self, before: str) -> int:
         """Wait for a number with a full stop behind it, after a text."""
-        while not (found := re.search(rf"{before} (\d+)\.", "\n".join(self.lines))):
+        while not (match := re.search(rf"{before} (\d+)\.", "\n".join(self.lines))):
             assert self._read(), f"it ended and {before!r} is not there: {self.lines}"
-        return int(found[1])
+        return int(match[1])
 
     def wait_for_redraws(self, count: int) -> None:
         """Wait until the program has drawn the status line this many times more."""
@@ -158,13 +158,13 @@ def stopped_by_ctrl_c(terminal: Terminal) -> wl.Trial[Any]:
     trial = next(wl.list_trials(sort_by="-id"))
     assert trial.state == "STOPPED"
     screen = "\n".join(terminal.lines)
-    told = [
+    expected = [
         f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
         "cleaning up",
         f"Trial {trial.id} (train) was stopped",
         "interrupted",
     ]
-    places = [screen.find(each) for each in told]
+    places = [screen.find(line) for line in expected]
     assert -1 not in places and places == sorted(places), screen
     assert not SPINNER.search(screen)
     return trial

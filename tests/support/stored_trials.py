@@ -59,8 +59,8 @@ def forget_blob(home: Path, data: bytes) -> None:
 def call(name: str = "main", **fields: Any) -> Role:
     """A role that does nothing and exits quickly."""
     argv = ("python", "-c", "pass")
-    given = {"executable": ProcessCall(argv=argv), "resources": Resources(cpus=0.01)}
-    return Role(name=name, **{**given, **fields})
+    request_fields = {"executable": ProcessCall(argv=argv), "resources": Resources(cpus=0.01)}
+    return Role(name=name, **{**request_fields, **fields})
 
 
 def submit(tree: str | None = None, *roles: Role, **fields: Any) -> Trial[Any]:

@@ -53,6 +53,6 @@ def request(*roles: Role, name: str = "mnist", **spec: Any) -> CreateTrial:
 def submit(*roles: Role, name: str = "mnist", **spec: Any) -> Trial[Any]:
     """Submit a trial with these roles."""
     transport = Client().transport
-    asked = request(*roles, name=name, **spec)
-    record = transport.ask("POST", "/trials", TrialRecord, body=asked)
+    job_request = request(*roles, name=name, **spec)
+    record = transport.ask("POST", "/trials", TrialRecord, body=job_request)
     return wl.get_trial(record.id)

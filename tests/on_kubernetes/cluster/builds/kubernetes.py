@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from on_kubernetes.cluster import debian
+from on_kubernetes.cluster.builds import debian
 from on_kubernetes.cluster.commands import ClusterError, run, run_logged
 from on_kubernetes.cluster.locations import CACHE
 
@@ -41,7 +41,7 @@ def build() -> None:
     tree = work / "source"
     if not tree.exists():
         _unpack_source(work).rename(tree)
-    command = ("nice", "make", "all", f"WHAT={' '.join(f'cmd/{each}' for each in PROGRAMS)}")
+    command = ("nice", "make", "all", f"WHAT={' '.join(f'cmd/{program}' for program in PROGRAMS)}")
     run_logged(command, log, cwd=tree, env=_build_environment())
 
     built = work / "binaries"

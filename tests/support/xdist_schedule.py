@@ -34,10 +34,10 @@ class Scheduling(LoadFileScheduling):
         on the cluster, if less than half of the processes use the cluster.
         """
         first, *_ = self.workqueue
-        busy = [scope for each in self.nodes if each is not node for scope in self._scopes_of(each)]
+        busy = [scope for peer in self.nodes if peer is not node for scope in self._scopes_of(peer)]
         if first == ALONE or ALONE in busy:
             return first
-        on_cluster = next((each for each in self.workqueue if each.startswith(KUBE)), first)
+        on_cluster = next((scope for scope in self.workqueue if scope.startswith(KUBE)), first)
         there = sum(scope.startswith(KUBE) for scope in busy)
         return on_cluster if there < len(self.nodes) // 2 else first
 

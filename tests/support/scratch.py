@@ -42,10 +42,10 @@ def give_back(folder: Path) -> None:
 
 def _room() -> int:
     try:
-        found = os.statvfs(_MEMORY)
+        file_system = os.statvfs(_MEMORY)
     except OSError:
         return 0
-    return found.f_bavail * found.f_frsize
+    return file_system.f_bavail * file_system.f_frsize
 
 
 def _available() -> int:

@@ -117,7 +117,7 @@ def die_in_cluster(step: int, *aside: str) -> None:
     write = rig.around(ask)
 
     def request(self: Connection, method: str, path: str, *more: Any, **options: Any) -> Any:
-        is_aside = any(each in path for each in aside)
+        is_aside = any(path_part in path for path_part in aside)
         act = ask if method == "GET" or is_aside else write
         return act(self, method, path, *more, **options)
 
