@@ -1,7 +1,7 @@
 """The check that no other user can change or replace a directory, as ssh checks its own files.
 
-Whoever can write to a home can run code as its owner: the owner's programs unpickle values from it,
-and send it the environment of trials. Windlass therefore checks the owner and the mode of the home
+A user who can write to a home can run code as its owner: the owner's programs unpickle values from
+it, and store the environment of trials there. Windlass therefore checks the owner and the mode of the home
 and of every directory above it before it reads or writes anything there.
 """
 
@@ -52,7 +52,7 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, step: str, status: os.stat_result) -> None:
-    """Check a directory or a link above: whoever can change it can replace the home."""
+    """Check a directory or a link above: a user who can change it can replace the home."""
     way_out = (
         "Or set WINDLASS_HOME to a directory below your own.\n"
         f"If only you can reach {step}, for example in a container: {TRUSTED_PARENT}={step}"
