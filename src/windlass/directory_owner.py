@@ -1,8 +1,8 @@
 """The check that no other user can change or replace a directory, as ssh checks its own files.
 
 A user who can write to a home can run code as its owner: the owner's programs unpickle values from
-it, and store the environment of trials there. Windlass therefore checks the owner and the mode of the home
-and of every directory above it before it reads or writes anything there.
+it, and store the environment of trials there. Windlass therefore checks the owner and the mode of
+the home and of every directory above it before it reads or writes anything there.
 """
 
 from __future__ import annotations

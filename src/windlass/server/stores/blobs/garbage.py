@@ -1,8 +1,8 @@
 """Garbage collection: deletes unused blobs and the folders of deleted trials.
 
-It is better to keep too much than to delete a needed file. A folder is deleted only if its trial was
-deleted: an older database that was restored does not know the newest trials. Any text that looks
-like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
+It is better to keep too much than to delete a needed file. A folder is deleted only if its trial
+was deleted: an older database that was restored does not know the newest trials. Any text that
+looks like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
 names. So a new table needs no code here. The collector also keeps blobs that are young or were
 requested recently, since a client may be about to refer to them, and blobs with a second hard link
 (see server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and
