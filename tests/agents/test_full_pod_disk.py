@@ -112,7 +112,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_file_that_cannot_be_written_is_not_downloaded_again() -> None:
-    answering = type("Answering", (Answering,), {"asked": []})
+    answering = type("Answering", (Answering,), {"requested_paths": []})
     with http.server.HTTPServer(("127.0.0.1", 0), answering) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         channel = Channel([f"http://127.0.0.1:{server.server_port}"], "any", None)
