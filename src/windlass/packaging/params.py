@@ -22,8 +22,8 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
-    >>> describe_params({"data": object})
-    {'data': "<class 'object'>"}
+    >>> describe_params({"data": object, "separator": "\\0"})
+    {'data': "<class 'object'>", 'separator': '␀'}
     """
     described = {str(name): _describe(value, _DEPTH) for name, value in arguments.items()}
     left = LARGEST_PARAMS
@@ -118,4 +118,5 @@ def _large(value: int) -> str:
 def _clean(text: str, limit: int) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    return text.encode("utf-8", "replace").decode("utf-8")
+    # Not every database stores NUL. The function gets the text as it is.
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "␀")

@@ -248,7 +248,7 @@ def operations() -> list[str]:
         f"POST {API}/shells/{{trial_id}}/size",
         *(f"{method} {API}/agents/{{uid}}/{{role}}/{{index}}/{{attempt}}/{what}"
           for method, what in _OF_AGENTS),
-        f"POST {API}/gc", f"GET {API}/kubernetes/check",
+        f"POST {API}/gc", f"POST {API}/server/adopt", f"GET {API}/kubernetes/check",
         f"POST {API}/kubernetes/manifests",
         f"DELETE {API}/trials/{{trial_id}}",
         f"DELETE {API}/experiments/{{experiment_id}}",

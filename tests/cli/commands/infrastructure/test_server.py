@@ -70,16 +70,16 @@ def test_trials_continue_while_the_server_is_stopped(own_shell: Shell) -> None:
     assert shell.trial(trial_id).state.value == "SUCCEEDED"
 
 
-def test_a_server_of_another_version_is_named_and_can_be_stopped(own_shell: Shell) -> None:
+def test_a_server_of_another_api_level_is_named_and_can_be_stopped(own_shell: Shell) -> None:
     shell = own_shell
     shell.good("server", "start")
     file = shell.home / "server.json"
     described = json.loads(file.read_text())
-    file.write_text(json.dumps({**described, "version": "9.8.7"}))
+    file.write_text(json.dumps({**described, "version": "9.8.7", "api_level": 0}))
 
     done = shell("ls")
     assert done.returncode == 1
-    assert "is version 9.8.7" in done.stderr
+    assert "The server is Windlass 9.8.7" in done.stderr
     assert "windlass server stop" in done.stderr
     status = shell("server", "status")
     assert status.returncode == 1
