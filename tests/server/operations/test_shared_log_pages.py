@@ -155,16 +155,20 @@ def test_the_followers_of_a_cancelled_one_still_get_the_page(tmp_path: Path, log
     store = CountedStore(tmp_path)
     store.gate.clear()
 
+    blocked: list[asyncio.Task[list[str]]] = []
+
     async def run() -> list[str]:
         pages = SharedLogPages(store)
-        # The two threads are busy, so the third read is shared by the last two followers.
-        tasks = [asyncio.create_task(follow(pages, 3)) for _ in range(4)]
-        while store.reads.total() < 2:
-            await asyncio.sleep(0)
-        tasks[2].cancel()
+        for number in (1, 2):  # each of the two threads is busy with a read
+            blocked.append(asyncio.create_task(follow(pages, 3)))
+            while store.reads.total() < number:
+                await asyncio.sleep(0)
+        cancelled, other = (asyncio.create_task(follow(pages, 3)) for _ in range(2))
+        await asyncio.sleep(0)  # both wait for one read
+        cancelled.cancel()
         await asyncio.sleep(0)
         store.gate.set()
-        return await tasks[3]
+        return await other
 
     assert asyncio.run(run()) == ["line 0", "line 1", "line 2"]
 
