@@ -187,6 +187,7 @@ def test_a_queued_job_may_shrink_and_a_larger_size_waits_for_capacity(
     assert waits.refresh().state == "QUEUED"
     waits.scale(worker=1)
     until(stage, "worker-0.1")
+    eventually(lambda: running(waits) == ["worker-0"], "the server knows that it runs")
     waits.scale(worker=2)
     grows = "grows when there is room: needs 0.5 CPUs more, 0 free; 1st in queue"
     eventually(lambda: waits.refresh().message == grows, "it says what the growth waits for")
