@@ -62,7 +62,7 @@ endif
 # make test-kube SHORT=yes leaves out tests marked thorough: 10 minutes on a cluster that is built.
 test-kube: $(DEV)
 	@test -n "$$WINDLASS_TEST_KUBECONFIG" || PYTHONPATH=tests $(BIN)/python -m on_kubernetes.cluster up
-	@$(PYTEST) tests/on_kubernetes $(if $(SHORT),$(QUICK))
+	@$(PYTEST) tests/on_kubernetes --timeout 600 $(if $(SHORT),$(QUICK))
 
 lint: $(DEV)
 	@$(BIN)/ruff check --no-cache .
