@@ -1,7 +1,7 @@
-"""The backends of jobs and the capabilities that the rest of the code may assume.
+"""The backends that can run jobs, and what each backend can do.
 
-The table is plain data, so that programs which only describe a job load it quickly. The code that
-runs the jobs of a backend is in `runtimes`.
+The table is plain data, so that it loads quickly in programs which only describe a job. The code
+that runs jobs is in `runtimes`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ LOCAL, KUBERNETES = "local", "kubernetes"
 
 
 class Capabilities(NamedTuple):
-    """The properties of a backend that authoring, client and server distinguish."""
+    """What a backend can do, as far as authoring, client and server need to know."""
 
-    # Processes run on the server's machine: with its files and interpreters, in its capacity.
+    # Processes run on the server's machine, use its files and interpreters, and share its capacity.
     runs_on_server: bool = False
     has_priority: bool = False  # the server's queue orders jobs by their priority
     executor: str = ""  # the class of `wl` that selects the backend
-    executor_options: tuple[str, ...] = ()  # beyond cpus, memory and accelerator
-    # Options of `@wl.run` without a meaning here, each with the reason and the remedy.
+    executor_options: tuple[str, ...] = ()  # options other than cpus, memory and accelerator
+    # Options of `@wl.run` that this backend refuses, each with the reason and the remedy.
     refused_options: Mapping[str, str] = {}
 
 
@@ -55,8 +55,8 @@ _UNKNOWN = Capabilities()
 def capabilities_of(backend: str) -> Capabilities:
     """Return the capabilities of a backend.
 
-    A newer server may have recorded a backend that this version does not have. Its jobs run
-    elsewhere, and nothing else is certain. A server refuses to run such a job.
+    A newer server may have recorded a backend that this version does not know. Windlass then
+    assumes only that the jobs run on another machine. A server refuses to run such jobs.
 
     >>> capabilities_of("local").runs_on_server, capabilities_of("moon").runs_on_server
     (True, False)

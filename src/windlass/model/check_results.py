@@ -1,4 +1,4 @@
-"""Findings of checks, each with a level and a remedy."""
+"""The results of checks such as `windlass kubernetes check`: findings with a level and a remedy."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A Kubernetes cluster as this process reaches it, and the findings about it."""
+    """The Kubernetes cluster that this process would use, and the findings about the cluster."""
 
     findings: tuple[Finding, ...]
-    server: str = ""  # address of its API; empty if no cluster could be chosen
-    source: str = ""  # the source of that address
+    server: str = ""  # address of the cluster's API; empty if no cluster could be chosen
+    source: str = ""  # the file or variable that supplied the address
     namespace: str = ""
-    account: str = ""  # as far as it is known without a request
+    account: str = ""  # the account, if it is known without a request
     username: str = ""  # the name that the cluster reports, if it was queried
     is_configured: bool = True  # False if no configuration selects a cluster
 
@@ -41,11 +41,11 @@ class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Request the objects that a job would create in a cluster, without creating them."""
 
     spec: JobSpec
-    namespace: Namespace = ""  # empty: the connection's namespace
+    namespace: Namespace = ""  # if empty, the connection's namespace
 
 
 class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that a job would create in a cluster."""
 
     objects: list[dict[str, Any]]
-    cluster: ClusterCheck  # the target cluster, not checked
+    cluster: ClusterCheck  # the target cluster, which was not checked

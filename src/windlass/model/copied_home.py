@@ -1,4 +1,4 @@
-"""Text about a home that is a copy of another one."""
+"""The message that a Windlass home is a copy of another home."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ ADOPT = "windlass server adopt"
 
 
 def describe_copy(path: str, original: str) -> tuple[str, str]:
-    """Return what a copied home does, and the remedy.
+    """Return a message that the home is a copy, and a hint how to use the copy.
 
     >>> describe_copy("/backup", "/home/ada/.windlass")[0]
     '/backup is a copy of the home /home/ada/.windlass. Its records can be read. ...'

@@ -1,20 +1,20 @@
 """The public errors of Windlass, one class hierarchy.
 
-An error states what happened, why, and what to do next: the first line is the problem, the indented
-lines below are the remedy. This file imports nothing at run time, so that raising an error never
-costs an import.
+An error states what happened, why, and what to do next. The first line is the problem, and the
+indented lines below are the remedy. This file imports nothing at run time, so that raising an error
+never costs an import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-_MOST_SHOWN = 200  # characters of a value
-_MOST_PROBLEMS = 100  # problems in one error
+_MOST_SHOWN = 200  # the longest text that an error shows of a value
+_MOST_PROBLEMS = 100  # the most problems that one error lists
 
 
 def shown(value: object, form: Callable[[object], str] = repr) -> str:
-    """Return a value as errors show it: at most 200 characters, even if its repr raises.
+    """Return a value's repr for an error message, cut to 200 characters. Never raises.
 
     >>> shown("4XB"), len(shown("x" * 1_000_000))
     ("'4XB'", 200)
@@ -93,7 +93,7 @@ class Unsupported(InvalidArgument):
 
 
 class ResourceError(InvalidArgument):
-    """The job can never fit on the available machines."""
+    """The job requests more resources than any available machine has."""
 
     code = "resources"
 
@@ -105,7 +105,7 @@ class SnapshotError(WindlassError):
 
 
 class SerializationError(WindlassError, TypeError):
-    """A function, an argument or a result cannot be serialized; the message names the part."""
+    """A function, an argument or a result cannot be serialized. The message names the part."""
 
     code = "serialization"
 
@@ -137,8 +137,9 @@ class Unauthorized(WindlassError):
 class KubernetesError(WindlassError):
     """A Kubernetes cluster could not be reached or refused a request.
 
-    `status` is the HTTP status of its answer, 0 without an answer or a request. `reason` names the
-    cause: `Forbidden`, `NotFound`, `AlreadyExists`, or the more specific `QuotaExceeded`.
+    `status` is the HTTP status of the cluster's answer. The status is 0 if the cluster did not
+    answer or no request was sent. `reason` names the cause: `Forbidden`, `NotFound`,
+    `AlreadyExists`, or the more specific `QuotaExceeded`.
     """
 
     code = "kubernetes"
@@ -164,17 +165,17 @@ class Conflict(WindlassError):
 
 
 class WaitTimeout(WindlassError, TimeoutError):
-    """The wait timed out before the trial finished; the trial continues."""
+    """The wait ended because of its timeout. The trial continues."""
 
     code = "wait_timeout"
 
 
 class TrialFailed(WindlassError):
-    """A trial ended without a value: its process died, was stopped, or ran out of time.
+    """A trial ended without a value because its process died, was stopped, or ran out of time.
 
-    `trial_id`, `exit_code`, `signal` and `log_tail` (its last lines of output) describe the end.
-    For a trial with several replicas, `role`, `index` and `attempt` identify the replica that
-    failed first; the exit code and the lines belong to that replica.
+    `exit_code`, `signal` and `log_tail` (the last lines of output) describe how the trial
+    `trial_id` ended. For a trial with several replicas, `role`, `index` and `attempt` identify the
+    replica that failed first. The exit code and the lines are then from that replica.
     """
 
     code = "trial_failed"
@@ -212,15 +213,15 @@ class TrialFailed(WindlassError):
 
 
 class TrialStopped(TrialFailed):
-    """The trial was stopped before it returned a value."""
+    """The trial was stopped before the function returned a value."""
 
     code = "trial_stopped"
 
 
 class ExperimentFailed(WindlassError):
-    """Some trials of an awaited experiment did not succeed.
+    """Some trials of an experiment that was waited for did not succeed.
 
-    `trial_ids` lists these trials; `experiment_id` is the experiment.
+    `experiment_id` is the experiment, and `trial_ids` lists the trials that did not succeed.
     """
 
     code = "experiment_failed"
@@ -241,7 +242,7 @@ class ExperimentFailed(WindlassError):
 class LaunchFailed(WindlassError):
     """A job could not be launched inside `with wl.create_experiment(...)`.
 
-    `errors` lists all errors; the first one is also the cause.
+    `errors` lists all errors. The first error is also the `__cause__` of the exception.
     """
 
     code = "launch_failed"
@@ -256,7 +257,7 @@ class LaunchFailed(WindlassError):
 class RemoteError(WindlassError):
     """The function raised an exception that could not be sent back unchanged.
 
-    `type_name`, `text` and `traceback` describe the original.
+    `type_name`, `text` and `traceback` describe the original exception.
     """
 
     code = "remote_error"

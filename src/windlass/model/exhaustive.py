@@ -6,5 +6,7 @@ from typing import NoReturn
 
 
 def assert_never(value: NoReturn) -> NoReturn:
-    """Fail for a value that no case covers; the type checker proves that no such value exists."""
+    """Raise an error for a value that no `case` handles. The type checker proves that this never
+    runs.
+    """
     raise AssertionError(f"no case covers {value!r}")

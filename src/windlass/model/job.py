@@ -1,4 +1,4 @@
-"""A job: the code to run, its roles and its policies."""
+"""A job's specification: the code to run, the roles, and the policies for restarts and cleanup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):
-    """The condition under which an ended replica restarts."""
+    """When a replica that has ended restarts."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -33,14 +33,14 @@ class RestartPolicy(str, Enum):
 
 
 class RestartScope(str, Enum):
-    """The replicas that restart when one replica does."""
+    """Whether a restart affects one replica or all replicas of the job."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class CleanPolicy(str, Enum):
-    """The replicas that are deleted when the job ends."""
+    """Which replicas are deleted when the job ends."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -48,7 +48,9 @@ class CleanPolicy(str, Enum):
 
 
 class SuccessPolicy(str, Enum):
-    """The replicas whose success decides the job's success, where it differs from the framework."""
+    """Which replicas must succeed for the job to succeed, if not the replicas that the framework
+    names.
+    """
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
@@ -56,11 +58,11 @@ class SuccessPolicy(str, Enum):
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
-    """A pickled function with its arguments; only the replica ever unpickles it."""
+    """A pickled function with its arguments. Only the replica unpickles the function."""
 
     payload: Digest
     qualname: ShortText = ""
-    changes: Digest | None = None  # pickled arguments by name that replace the original ones
+    changes: Digest | None = None  # pickled arguments, by name, that replace the original arguments
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
@@ -70,26 +72,27 @@ class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
 
 
 class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shell"):
-    """An interactive program, with its own terminal or with piped input."""
+    """An interactive program, which has a terminal or reads piped input."""
 
-    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # empty: $SHELL
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()  # if empty, $SHELL
     has_terminal: bool = True
     rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 24
     columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 80
 
 
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
-    """A function in the author's own process that adds the jobs of its trial, one by one.
+    """A generator: a function, run by the author's own process, that adds jobs to an experiment.
 
-    Windlass starts no process for it; the author's process reports when the function is done.
+    Windlass starts no process for a generator. The author's process reports when the function is
+    done.
     """
 
     qualname: ShortText = ""
-    holder: ShortText = ""  # the client that keeps the experiment open meanwhile
+    holder: ShortText = ""  # the client that keeps the experiment open while the function runs
 
 
 class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
-    """A process that Windlass did not start; it reports its own end."""
+    """A process that Windlass did not start. The process itself reports when it ends."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
 
@@ -98,20 +101,20 @@ Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCa
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The snapshot of a job's code, and the working directory in it."""
+    """The snapshot of a job's code, and the working directory inside the snapshot."""
 
     tree: Digest | None = None
-    root: PathText = ""  # original path of the tree on the author's machine
-    workdir: PathText = "."  # relative to the tree's root
-    import_paths: tuple[PathText, ...] = ()  # relative to the tree's root, in order
+    root: PathText = ""  # the path of the files on the author's machine
+    workdir: PathText = "."  # relative to the snapshot's root
+    import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The interpreter of a job."""
 
-    executable: PathText = ""  # empty: the machine's own interpreter
+    executable: PathText = ""  # if empty, the interpreter of the machine that runs the job
     version: ShortText = ""  # "3.11"
-    extra_paths: tuple[PathText, ...] = ()  # absolute, on the author's machine
+    extra_paths: tuple[PathText, ...] = ()  # absolute paths on the author's machine
     packages: tuple[ShortText, ...] = ()  # as the user wrote them
     lock: Digest | None = None  # the blob with the resolved versions of `packages`
 
@@ -124,7 +127,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A group of identical replicas."""
+    """Identical replicas with a common name, such as "worker"."""
 
     executable: Executable
     name: RoleName = "main"
@@ -133,22 +136,22 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[EnvName, LongText] = {}
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     service: bool = False
-    code: Code | None = None  # if it differs from the job's code
-    kubernetes: KubernetesOptions | None = None  # if the job's backend is a cluster
+    code: Code | None = None  # only if it differs from the job's code
+    kubernetes: KubernetesOptions | None = None  # only if the job's backend is a cluster
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The retention policy of a trial's checkpoints; the newest checkpoint always stays."""
+    """Which checkpoints of a trial are kept. The newest checkpoint is always kept."""
 
     last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     metric: ShortText = ""
     is_max: bool = False  # True if greater values of the metric are better
-    has_last: bool = False  # then `last` also covers checkpoints without the metric
+    has_last: bool = False  # if True, `last` also covers checkpoints without the metric
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The checkpoint of another trial that a job loads until it has saved its own."""
+    """Another trial's checkpoint, which the job loads until it has saved a checkpoint itself."""
 
     uid: ShortText
     name: PathText
@@ -158,7 +161,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The specification of a job, complete before it runs."""
+    """The complete specification of a job, fixed before the job runs."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=64)]
     code: Code = Code()
@@ -175,7 +178,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_policy: SuccessPolicy = SuccessPolicy.DEFAULT
     suspend: bool = False
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
-    keep: Keep | None = None  # None keeps all checkpoints
+    keep: Keep | None = None  # None if all checkpoints are kept
     begin: Begin | None = None
 
     @property
@@ -205,13 +208,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """The resources and addresses that a replica receives when it starts."""
 
-    devices: tuple[int, ...] = ()  # its accelerators
-    addresses: dict[str, str] = {}  # replicas of the job: "role-index" -> "host:port"
-    seconds: float | None = None  # left until the job's deadline
+    devices: tuple[int, ...] = ()  # the indices of the replica's accelerators
+    addresses: dict[str, str] = {}  # addresses of the job's replicas: "role-index" -> "host:port"
+    seconds: float | None = None  # seconds until the job's deadline
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with its identity, for the controller and the runtimes."""
+    """A job with its identity, as the controller and the runtimes use it."""
 
     uid: str
     trial_id: int

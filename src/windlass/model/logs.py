@@ -6,7 +6,9 @@ import msgspec
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of a replica's output: a whole line or, without `end`, the beginning of a line."""
+    """A piece of a replica's output. It is a whole line, or the beginning of a line if `end` is
+    False.
+    """
 
     time: float
     stream: str  # "stdout" | "stderr"
@@ -21,7 +23,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a log and the cursor to continue from."""
 
     items: tuple[LogPart, ...]
-    next: str | None = None  # None: the log is complete
+    next: str | None = None  # None if the log is complete
 
 
 class LogHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +35,13 @@ class LogHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogHits(msgspec.Struct, frozen=True, kw_only=True):
-    """Matching lines of many trials, their number, and the cursor to continue from.
+    """Matching lines from many trials, the number of matches, and the cursor to continue from.
 
-    An empty page with a cursor is not the end: the cursor marks the progress of the search.
+    An empty page with a cursor is not the end of the search. Continue from the cursor to search the
+    remaining trials.
     """
 
     items: tuple[LogHit, ...]
     count: int
     next: str | None = None
-    hint: str = ""  # why the result is empty, if a name is probably wrong
+    hint: str = ""  # why there is no match, if the query probably contains a wrong name

@@ -1,4 +1,4 @@
-"""Metrics on the wire: reported points, and packs of curves."""
+"""Metrics as the API transfers them: reported points, and packs of curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 
 
 def near_metric(name: str, names: Collection[str]) -> str | None:
-    """Suggest the metric that a name probably means: in a group, misspelt, or abbreviated.
+    """Suggest the metric that the user probably means if a name is misspelt, short, or lacks its
+    group.
 
     >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
     ('validation/accuracy', 'loss')
@@ -27,24 +28,25 @@ def near_metric(name: str, names: Collection[str]) -> str | None:
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Values of one metric from one attempt of one replica, in the order of reports."""
+    """Values of one metric that an attempt of a replica reported, in the order of the reports."""
 
     trial_id: int
     name: str
     role: str = "main"
     index: int = 0
     attempt: int = 1
-    start: int = 0  # the number of earlier points
+    start: int = 0  # the number of points that were reported before these
     steps: tuple[int, ...] = ()
     times: tuple[float, ...] = ()
-    values: tuple[float | str, ...] = ()  # "nan", "inf", "-inf" as text: not JSON numbers
+    # "nan", "inf" and "-inf" are strings, because JSON has no such numbers
+    values: tuple[float | str, ...] = ()
 
 
 class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request the points of metrics of trials in one pack of curves.
+    """Request metric points of some trials. The response is one pack of curves.
 
-    Names are the names of summaries. Without names, the request covers all metrics, or all metrics
-    of `group`.
+    `names` are metric names as in the trials' summaries. Without `names`, the response has all
+    metrics, or all metrics of `group`.
     """
 
     trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
@@ -53,16 +55,16 @@ class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     role: str | None = None
     index: int | None = None
     attempt: int | None = None
-    # The limit of points of each metric of each trial; spikes are kept.
+    # The most points to return per metric and trial. Thinned curves keep their spikes.
     max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
-    # The read position in the file of each attempt, from the previous response.
+    # Where to continue in each attempt's file, from the previous response.
     positions: Annotated[
         dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
     ] = {}
 
 
 class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header of one curve in a pack; the points follow separately."""
+    """The header of one curve in a pack. The points follow separately."""
 
     trial_id: int
     name: str
@@ -73,11 +75,13 @@ class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header of a pack of curves, after the eight bytes of its length.
+    """The header of a pack of curves. The eight bytes before the header are its length.
 
-    The steps, times and values of each curve follow: eight bytes a number, little-endian.
+    After the header come the steps, times and values of each curve. Each number has eight bytes in
+    little-endian order.
     """
 
     curves: tuple[CurveHead, ...]
     positions: dict[str, int] = {}
-    more: bool = False  # the response is incomplete; continue from `positions`
+    # True if the response is incomplete; the next request continues from `positions`
+    more: bool = False

@@ -1,4 +1,4 @@
-"""Models and their versions: named checkpoints for later use."""
+"""Models and their versions. A version is a checkpoint that is named for later use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATEST = "latest"
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named series of versions in a project."""
+    """A model in a project. Its versions are checkpoints."""
 
     id: int
     name: str
@@ -32,7 +32,7 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A checkpoint with a version number of its model."""
+    """A version of a model: a checkpoint with a number."""
 
     id: int
     model_id: int
@@ -52,7 +52,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a model. Repeated requests with the same key create one model."""
+    """Request a new model. Repeated requests with the same key create one model."""
 
     key: TrialKey
     name: Name
@@ -65,7 +65,7 @@ class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
-    """Change metadata; omitted fields stay unchanged."""
+    """Change a model's metadata. Omitted fields stay unchanged."""
 
     project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the target project
     archived: bool | msgspec.UnsetType = msgspec.UNSET
@@ -74,10 +74,11 @@ class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Register a checkpoint as a version; an existing version of it stays unchanged."""
+    """Register a checkpoint as a version. A version that already has it stays unchanged."""
 
-    checkpoint: Annotated[str, msgspec.Meta(max_length=100)]  # its id or uid
-    trial_id: int | None = None  # the requesting trial, which may just have saved it
+    checkpoint: Annotated[str, msgspec.Meta(max_length=100)]  # the checkpoint's id or uid
+    # the trial that sends the request; it may have saved the checkpoint just before
+    trial_id: int | None = None
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
     notes: Text = ""
     labels: Labels = ()
@@ -86,7 +87,7 @@ class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change metadata; omitted fields stay unchanged. A name may be empty."""
+    """Change a version's metadata. Omitted fields stay unchanged. A name may be empty."""
 
     name: Annotated[str, msgspec.Meta(max_length=200)] | msgspec.UnsetType = msgspec.UNSET
     notes: Text | msgspec.UnsetType = msgspec.UNSET
@@ -95,7 +96,7 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Point an alias to a version, replacing its previous target."""
+    """Let an alias name this version. An existing alias is moved."""
 
     version: int
 
@@ -115,7 +116,7 @@ class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alias_flaw(alias: object) -> str:
-    """Return why a value is not a valid alias; empty if it is valid.
+    """Return why a value is not a valid alias, or "" if it is valid.
 
     >>> alias_flaw("production"), alias_flaw("latest")
     ('', "'latest' always names the newest version; choose another alias")

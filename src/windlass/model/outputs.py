@@ -1,4 +1,4 @@
-"""Output files of a trial, as requests and responses list them."""
+"""The output files of a trial, in requests and responses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ MOST_OUTPUTS = 500
 
 
 class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An output file to download, the offset to start at, and its listed version."""
+    """An output file to download: its version from the file list, and the offset to start at."""
 
     name: Annotated[str, msgspec.Meta(max_length=20_000)]
     raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
     role: RoleName = "main"
     index: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
-    size: int = 0  # the listed size
+    size: int = 0  # the size in the file list
     modified: float = 0.0
 
 
 class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Request output files of a trial in one stream: see `server/api/artifacts.py`."""
+    """Request output files of a trial as one stream. `server/api/artifacts.py` describes the
+    format.
+    """
 
     files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]

@@ -1,4 +1,4 @@
-"""The queue of waiting trials, and the tasks of admitted trials."""
+"""The queue of waiting trials, and the tasks (attempts of replicas) of running trials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.status import Pod
 
 
 class SetPriority(msgspec.Struct, frozen=True, kw_only=True):
-    """Set the priority of a trial; trials with a higher priority are admitted first."""
+    """Set the priority of a trial. The queue admits trials with a higher priority first."""
 
     priority: Priority
 
@@ -27,8 +27,8 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The position of a trial that waits for capacity."""
 
     trial: TrialRecord
-    position: int  # from 1
-    why: str  # the needed and the free resources
+    position: int  # counts from 1
+    why: str  # names the needed and the free resources
     ahead: int | None = None  # the trial directly ahead
 
 
@@ -40,20 +40,20 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, with its resources and its outcome."""
+    """A task: one attempt of one replica, with its resources and its outcome."""
 
     trial_id: int
     role: str
     index: int
-    attempt: int = 0  # 0 before the first attempt
+    attempt: int = 0  # 0 until the first attempt starts
     state: str = "Queued"  # or Pending, Running, Succeeded, Failed, Unknown
     cpus: float = 0.0
     memory: int = 0  # bytes; 0 means unlimited
-    devices: tuple[int, ...] = ()  # indices of its accelerators
+    devices: tuple[int, ...] = ()  # indices of the task's accelerators
     node: str = ""
     address: str = ""
     pod: Pod | None = None  # only in a cluster
-    pid: int | None = None  # while its process runs
+    pid: int | None = None  # only while the process runs
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None

@@ -41,13 +41,13 @@ class TrialKind(str, Enum):
 
     @property
     def is_listed(self) -> bool:
-        """True if lists show trials of this kind and experiments count them."""
+        """Return True if lists show trials of this kind and experiments count them."""
         return self in (TrialKind.JOB, TrialKind.EXTERNAL)
 
 
 LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
 
-# The experiment id of commands and shells outside any experiment. No list shows it.
+# The experiment id of commands and shells that belong to no experiment. No list shows it.
 NO_EXPERIMENT = 0
 
 
@@ -77,7 +77,7 @@ def derive_state(status: JobStatus) -> TrialState:
 
 
 class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The commit, branch and dirty flag of the repository that held the code."""
+    """The commit and branch of the code's git repository, and whether files had been changed."""
 
     commit: str = ""
     branch: str = ""
@@ -95,13 +95,13 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     argv: tuple[str, ...] = ()
     windlass: str = ""
     git: Git | None = None
-    packages: Digest | None = None  # the blob that lists the installed packages
+    packages: Digest | None = None  # digest of the list of installed packages
     tree_files: int = 0
     tree_size: int = 0
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record of one attempt of one replica."""
+    """The record of one attempt of a replica. A replica that restarts begins a new attempt."""
 
     role: str
     index: int
@@ -118,7 +118,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The attempt that caused a trial to fail, its exit, and its last lines of output."""
+    """The attempt that made a trial fail, with its exit code, its signal and its last output."""
 
     role: str
     index: int
@@ -131,7 +131,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error as text; `pickle` is the blob of the pickled exception, if there is one."""
+    """An error as text. `pickle` is the digest of the pickled exception, if there is one."""
 
     type: str = ""
     message: str = ""
@@ -140,7 +140,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The blob that holds a result; `text` is a short preview."""
+    """The digest of a stored result. `text` is a short preview."""
 
     digest: str
     size: int
@@ -148,7 +148,7 @@ class ResultInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The suggestion of a search that a trial evaluates."""
+    """The values that a search suggested for a trial."""
 
     search: str  # the name of the search
     number: int  # counts from 0
@@ -156,16 +156,16 @@ class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Details of a trial's submission that are not part of its job."""
+    """Details of how a trial was submitted that are not part of its job."""
 
     identity: str = ""  # unique in the experiment if set
-    arguments: dict[str, Any] = {}  # by role: the mapping or list of arguments from the caller
-    origin_id: int | None = None  # the trial it repeats
-    checkpoint: str = ""  # uid of the start checkpoint, if the trial continues another trial
-    is_fork: bool = False  # True if the trial diverges from the trial it repeats
+    arguments: dict[str, Any] = {}  # role -> the caller's mapping or list of arguments
+    origin_id: int | None = None  # the trial that this trial repeats
+    checkpoint: str = ""  # uid of the checkpoint to start from, if the trial continues another
+    is_fork: bool = False  # True if the trial is a fork, which repeats a trial with changes
     search: SearchSuggestion | None = None
-    template: str = ""  # name of the template that supplied fields
-    code_of: int | None = None  # for a command or shell: the trial whose code it uses
+    template: str = ""  # name of the template that supplied some fields
+    code_of: int | None = None  # for a command or shell: the trial that supplied the code
 
 
 class Summary(
@@ -187,11 +187,11 @@ class Summary(
     max: float | None = None
     mean: float | None = None
     last: float | None = None
-    step: int | None = None  # the step of the last value
-    odd: dict[str, str] = {}  # values without a JSON number: "nan", "inf", "-inf"
+    step: int | None = None  # the step at which the last value was reported
+    odd: dict[str, str] = {}  # values that JSON numbers cannot express: "nan", "inf", "-inf"
 
     def __post_init__(self) -> None:
-        """Convert non-finite values both ways: floats in Python, text on the wire."""
+        """Convert values that are not finite: to floats in Python, to strings in JSON."""
         if self.odd:
             for name in _MAYBE_ODD & self.odd.keys():
                 msgspec.structs.force_setattr(self, name, float(self.odd[name]))
@@ -206,7 +206,7 @@ _MAYBE_ODD = frozenset({"min", "max", "mean", "last"})
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The complete record of a trial, except its logs and blobs."""
+    """The complete record of a trial, without logs, files and results."""
 
     id: int
     uid: str
@@ -215,7 +215,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     experiment_id: int
     project: str
     state: TrialState
-    message: str = ""  # the reason for waiting, or for the end
+    message: str = ""  # why the trial waits, or why it ended
     created: float = 0.0
     started: float | None = None
     ended: float | None = None
@@ -233,19 +233,19 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     provenance: Provenance = Provenance()
     directory: str = ""  # the trial's folder on the server's machine
     labels: tuple[str, ...] = ()
-    auxiliary: bool = False  # it stops with its experiment and does not count for its success
-    parent_id: int | None = None  # the trial whose generator added it
+    auxiliary: bool = False  # stops with the experiment and does not decide its success
+    parent_id: int | None = None  # the trial whose generator function added this trial
     recipe: Recipe = Recipe()
-    asked_to_stop: str = ""  # why the trial was asked to stop by itself, if it was
+    asked_to_stop: str = ""  # the reason, if `wl.should_stop` returns True in the trial
     metrics: dict[str, Summary] = {}
     kind: TrialKind = TrialKind.JOB
-    progress: float | None = None  # completed fraction from 0 to 1, if the trial reports it
+    progress: float | None = None  # completed fraction from 0 to 1, if the program reports it
     description: str = ""
     notes: str = ""
 
     @property
     def job(self) -> Job:
-        """The job of the trial, for the controller and the runtimes."""
+        """The trial's job, as the controller and the runtimes use it."""
         return Job(
             uid=self.uid,
             trial_id=self.id,
@@ -257,25 +257,26 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A complete set of files that a trial saved at one step."""
+    """The files that a trial saved together at one step."""
 
     id: int
     uid: str
     trial_id: int
-    number: int  # position among the checkpoints of its trial, from 1; the highest is newest
-    name: str  # the name of the saved file or folder
+    number: int  # counts the trial's checkpoints from 1; the highest number is the newest
+    name: str  # the name of the file or folder that was saved
     is_folder: bool = False
     step: int | None = None
     created: float = 0.0
-    role: str = ""  # the role that saved it; for shards, the last role to save
+    role: str = ""  # the role that saved the checkpoint, or the last role to save a shard
     index: int = 0
     attempt: int = 1
     shards: int = 0  # the number of ranks that saved a shard; 0 without shards
-    manifest: str = ""  # the blob that lists its files
+    manifest: str = ""  # digest of the list of the checkpoint's files
     files: int = 0
     size: int = 0  # total bytes of all files
     metadata: dict[str, Any] = {}
-    # Values reported at this step, or the latest before it. NaN and infinities are text.
+    # The values reported at this step, or else the latest earlier values. NaN and infinities are
+    # strings.
     metrics: dict[str, float | str] = {}
     models: dict[str, int] = {}  # model name -> version, for models that include this checkpoint
     continued_by: tuple[int, ...] = ()  # the trials that started from this checkpoint
@@ -285,12 +286,12 @@ _OF_THE_SYSTEM = "system/"  # prefix of metrics that the machine reports, not th
 
 
 def is_own_metric(name: str) -> bool:
-    """Return True if the program itself reported the metric."""
+    """Return True if the program itself reported the metric, and not the machine."""
     return not name.startswith(_OF_THE_SYSTEM)
 
 
 def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
-    """Return the metrics that the program itself reported; tables show these by default.
+    """Return the metrics that the program itself reported. Tables show only these by default.
 
     >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
     ['loss']
@@ -317,7 +318,8 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     r"""A file that a replica left in its output folder.
 
-    `name` is the path below that folder with non-UTF-8 bytes escaped; `path` is exact.
+    `name` is the path below the output folder, with escapes for bytes that are not UTF-8. `path` is
+    the exact path.
 
     >>> odd = OutputFile.of(b"caf\xe9.txt")
     >>> odd.name, odd.raw, odd.path
@@ -329,8 +331,8 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int = 0
     size: int = 0
     modified: float = 0.0
-    problem: str = ""  # why the file cannot be downloaded, if known
-    raw: str = ""  # the bytes of the name in hexadecimal, if they are not UTF-8
+    problem: str = ""  # why the file cannot be downloaded, if the server knows a reason
+    raw: str = ""  # the path as hexadecimal bytes, only if the path is not UTF-8
 
     @classmethod
     def of(cls, path: bytes, **rest: Any) -> OutputFile:
@@ -347,7 +349,7 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExperimentState(str, Enum):
-    """The state of an experiment; auxiliary trials do not count."""
+    """The state of an experiment, which depends on all trials except auxiliary trials."""
 
     EMPTY = "EMPTY"
     RUNNING = "RUNNING"
@@ -357,7 +359,7 @@ class ExperimentState(str, Enum):
 
 
 def experiment_state(states: dict[str, int], *, is_held: bool = False) -> ExperimentState:
-    """Derive the state of an experiment from the number of its trials in each state.
+    """Return the state of an experiment that has these numbers of trials in each state.
 
     >>> experiment_state({"SUCCEEDED": 3, "FAILED": 1})
     <ExperimentState.FAILED: 'FAILED'>
@@ -394,5 +396,5 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     links: tuple[Link, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     searches: dict[str, dict[str, Any]] = {}  # search name -> its settings
-    priority: int = 0  # for new trials without a priority of their own
+    priority: int = 0  # the priority of new trials that set no priority
     archived: bool = False

@@ -1,7 +1,7 @@
-"""Requests and responses of the HTTP API that are not records themselves.
+"""Requests and responses of the HTTP API. Records such as `TrialRecord` are in `records`.
 
-Requests and responses about a single noun are in its own file: `logs`, `metrics`, `queue`,
-`outputs`, `workspaces`, ...
+Requests and responses that concern one noun are in the file of that noun: `logs`, `metrics`,
+`queue`, `outputs`, `workspaces` and so on.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from windlass.model.records import (
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
 API_LEVEL_HEADER = "Windlass-Api-Level"
-CHALLENGE_HEADER = "Windlass-Challenge"  # on a request for /health
-PROOF_HEADER = "Windlass-Proof"  # on the response, from `prove`
+CHALLENGE_HEADER = "Windlass-Challenge"  # a header of requests for /health
+PROOF_HEADER = "Windlass-Proof"  # a header of the response; `prove` returns its value
 
-# The largest blob that is sent inside a request; larger blobs are uploaded first.
+# The most bytes of a blob (stored content) inside a request. Larger blobs are uploaded first.
 INLINE_LIMIT = 256 * 1024
 
-# In a pack of blobs, added to the length of a blob that is the list of the files of a tree.
+# In a pack of blobs, this bit of a length marks a blob that is the file list of a snapshot.
 MANIFEST_FLAG = 1 << 56
 
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-# Control characters, also those above ASCII, line separators, and characters that change the
-# direction of the text around them.
+# Control characters (also those above ASCII), line separators, and characters that change the text
+# direction.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"^[^{_CONTROLS}]+\Z")]
 
@@ -51,27 +51,30 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Confidential inputs of a trial, in an owner-only file that is deleted when the trial ends."""
+    """A trial's confidential inputs. They are in a file for the owner only, deleted when the trial
+    ends.
+    """
 
-    # The author's own environment, only on the same machine. The server checks for NUL in values
-    # when it accepts the trial: a pattern on hundreds of values takes longer than all other checks.
+    # The author's environment variables, sent only on the same machine. The server checks the
+    # values for NUL when it accepts the trial, because a pattern here would make decoding slow.
     environ: dict[str, Annotated[str, msgspec.Meta(max_length=1_000_000)]] = {}
     secrets: dict[EnvName, LongText] = {}
-    # The umask and the limit of open files of the author's process.
+    # The umask and the open-file limit of the author's process.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
     open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
 
 
-# Lists of trials have all parameters, so these bound the size of a page.
+# A list of trials contains all parameters, so these limits bound the size of a page.
 LARGEST_PARAM = 64 << 10  # bytes of JSON
-LARGEST_PARAMS = 256 << 10  # together
+LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a trial. Repeated requests with the same key create one trial."""
+    """Request a new trial. Repeated requests with the same key create one trial."""
 
     key: TrialKey
-    experiment: Name  # the newest with this name, created if missing; ignored if there is an id
+    # the newest experiment with this name, created if missing; ignored if an id is set
+    experiment: Name
     experiment_id: int | None = None
     spec: JobSpec
     name: Name | None = None
@@ -88,7 +91,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request an experiment. Repeated requests with the same key create one experiment."""
+    """Request a new experiment. Repeated requests with the same key create one experiment."""
 
     key: TrialKey
     name: Name
@@ -101,7 +104,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change labels: replace all, then add some, then remove some."""
+    """Change labels: first replace all labels, then add some, then remove some."""
 
     labels: Labels | msgspec.UnsetType = msgspec.UNSET
     add_labels: Labels = ()
@@ -109,7 +112,7 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change labels, name or texts; omitted fields stay unchanged."""
+    """Change labels, the name, the description or the notes. Omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -117,9 +120,10 @@ class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
-    """Change metadata; omitted fields stay unchanged.
+    """Change an experiment's metadata. Omitted fields stay unchanged.
 
-    Entries are put and removed by name, so that concurrent changes to other entries stay.
+    Links and artifacts are added and removed by name, so that concurrent changes of other entries
+    are kept.
     """
 
     project: Name | int | msgspec.UnsetType = msgspec.UNSET  # the target project
@@ -131,28 +135,30 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
     remove_links: tuple[Name, ...] = ()
     put_artifacts: dict[FileName, Digest] = {}  # digests of stored blobs
     remove_artifacts: tuple[FileName, ...] = ()
-    # An existing search keeps its settings; a request can only add trials to it.
+    # A search that already exists keeps its settings. A request can only add trials to the search.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial to stop by itself: its `should_stop` returns True."""
+    """Ask a trial's program to stop: `wl.should_stop` returns True there."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Report that the generator of a trial has finished: it added all its jobs, or raised."""
+    """Report that a trial's generator function has finished, and the error if it raised one."""
 
     error: ErrorInfo | None = None
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Stop a trial; `grace` seconds pass between asking its processes to stop and killing them."""
+    """Stop a trial. Its processes have `grace` seconds to end after a signal before they are
+    killed.
+    """
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    force: bool = False  # give up processes on unreachable machines
+    force: bool = False  # if True, do not wait for processes on unreachable machines
 
 
 class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,14 +170,14 @@ class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of a shell's terminal."""
+    """The number of rows and columns of a shell's terminal."""
 
     rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of typed bytes that a shell has accepted; 0 if it reads no input."""
+    """The number of typed bytes that a shell has accepted, or 0 if the shell reads no input."""
 
     taken: int
 
@@ -199,14 +205,14 @@ class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change metadata: put some entries, then remove some; other entries stay unchanged."""
+    """Change a checkpoint's metadata: put entries, then remove entries. Other entries are kept."""
 
     put_metadata: dict[Name, Any] = {}
     remove_metadata: tuple[Name, ...] = ()
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's stream, with a small result or exception inline."""
+    """The last event of a trial's event stream. A small result or exception is included."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -214,44 +220,46 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested blobs that the server lacks."""
+    """The digests of requested blobs that the server does not have."""
 
     missing: tuple[BlobDigest, ...] = ()
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The blobs of a tree that the server lacks; the tree is complete once none is missing."""
+    """The snapshot's blobs that the server lacks. If none is missing, the snapshot is complete."""
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
 
 
-# The limit of blobs in one request: the limit of files in a tree.
+# The most blobs in one request, which is also the most files in a snapshot.
 MOST_FETCHED = 20_000
 
 
 class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Request blobs in one pack, which omits missing blobs."""
+    """Request several blobs as one pack. Blobs that do not exist are left out."""
 
     digests: Annotated[tuple[BlobDigest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of the deleted trials."""
+    """The ids of the trials that were deleted."""
 
     trials: tuple[int, ...]
 
 
 class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Delete data that has been unused for `older_than` seconds, or only report it."""
+    """Delete data that was unused for `older_than` seconds. A dry run only reports the data."""
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False
-    set_aside: bool = False  # move folders of unknown trials out of the way
+    set_aside: bool = False  # move the folders of unknown trials into a separate folder
 
 
 class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder of a trial that the database does not know, such as a restored older database."""
+    """A trial's folder without a record in the database, for example after an older backup was
+    restored.
+    """
 
     name: str
     bytes: int
@@ -259,7 +267,7 @@ class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The data that was deleted, or would be in a dry run.
+    """The data that garbage collection deleted, or would delete without `dry_run`.
 
     ```python
     report = wl.gc(dry_run=True)
@@ -267,25 +275,25 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ```
     """
 
-    blobs: int = 0  # unreferenced contents
-    bytes: int = 0  # total size of these contents and folders
+    blobs: int = 0  # stored contents that nothing refers to
+    bytes: int = 0  # total size of the deleted contents and folders
     folders: int = 0  # folders of deleted trials
-    kept: int = 0  # contents that stay
-    young: int = 0  # kept contents that are unreferenced but recent or held
-    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000; they are never deleted
+    kept: int = 0  # contents that are kept
+    young: int = 0  # kept contents that nothing refers to, but that are recent or protected
+    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000 folders; they are never deleted
     unknown_count: int = 0
-    set_aside: str = ""  # the folder into which they were moved
+    set_aside: str = ""  # the folder that the unknown folders were moved into
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """A copied home that is a home of its own now."""
+    """The answer after a copied home has become an independent home."""
 
     original: str
-    unfinished: int  # trials that the next server continues or records as lost
+    unfinished: int  # trials that the next server either continues or records as lost
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The server, as `windlass server status` shows it."""
+    """Facts about the server, as `windlass server status` shows them."""
 
     version: str
     pid: int
@@ -293,7 +301,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: float
     url: str = ""
     host: str = ""
-    copy_of: str = ""  # the original home, if this home is a copy of it
+    copy_of: str = ""  # the original home, if the server's home is a copy
     python: str = ""
     trials_running: int = 0
     trials_queued: int = 0
@@ -301,8 +309,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
-    # The number of reconciliations by the controller, and the median and 99th percentile of their
-    # duration in seconds.
+    # How often the controller has reconciled jobs, and how long that took: the median and the 99th
+    # percentile in seconds.
     reconciles: int = 0
     reconcile_p50: float = 0.0
     reconcile_p99: float = 0.0
@@ -314,4 +322,4 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     message: str
     hint: str | None = None
-    missing: tuple[str, ...] = ()  # blobs to upload first, with the code "missing_blobs"
+    missing: tuple[str, ...] = ()  # with the code "missing_blobs": the blobs to upload first

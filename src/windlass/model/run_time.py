@@ -1,4 +1,4 @@
-"""Run times of trials."""
+"""How long trials ran."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from windlass.model.status import ConditionType
 
 
 def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
-    """Return the run time of a trial in seconds, up to `now` while it runs; None if unknown.
+    """Return how many seconds a trial has run, or None if unknown. A running trial counts up to
+    `now`.
 
-    For a suspended trial only the time counts during which one of its replicas ran.
+    If the trial was suspended, only the time counts in which at least one replica ran.
     """
     end = now if record.ended is None else record.ended
     if record.started is None or end is None:
@@ -25,7 +26,7 @@ def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """Return the total time that possibly overlapping spans cover.
+    """Return the total time that the spans cover. Overlaps count once.
 
     >>> _covered([(0.0, 2.0), (1.0, 3.0), (1.0, 1.5), (10.0, 11.0), (20.0, 19.0)])
     4.0

@@ -1,4 +1,4 @@
-"""The status of a job: replicas as runtimes report them, and the engine's conclusions."""
+"""The status of a job: what runtimes report about replicas, and what the engine concludes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from enum import Enum
 
 import msgspec
 
-GIVEN_UP = "GivenUp"  # reason of a replica that was stopped but whose end could not be confirmed
+# the reason of a replica that was stopped, but whose end could not be confirmed
+GIVEN_UP = "GivenUp"
 
 
 class Phase(str, Enum):
-    """The phase of one attempt of a replica, as a runtime reports it."""
+    """The phase of one attempt of a replica."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -35,7 +36,7 @@ class ReplicaId(msgspec.Struct, frozen=True, order=True):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The pod of an attempt: its name, image and interpreter.
+    """The pod that ran an attempt: its name, image and interpreter.
 
     >>> Pod(namespace="lab", name="wl-7-c0ffee-main-0-1", image="python:3.12-slim", python="3.12.4")
     <lab/wl-7-c0ffee-main-0-1, python:3.12-slim, Python 3.12.4>
@@ -43,11 +44,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     namespace: str
     name: str
-    image: str = ""  # as requested
-    image_id: str = ""  # as resolved, with its digest
+    image: str = ""  # the image that was requested
+    image_id: str = ""  # the image that ran, with its digest
     python: str = ""  # "3.12.4"; empty until the program is about to start
     platform: str = ""
-    packages: str | None = None  # the blob that lists the packages of its image
+    packages: str | None = None  # digest of the list of packages in the image
 
     def __repr__(self) -> str:
         python = f"Python {self.python}" if self.python else ""
@@ -56,15 +57,18 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, as a runtime reports it. Death by signal N is exit code 128+N."""
+    """One attempt of one replica, as a runtime reports it. If signal N killed it, `exit_code` is
+    128+N.
+    """
 
     id: ReplicaId
     phase: Phase
     exit_code: int | None = None
     reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | GIVEN_UP | ...
-    message: str = ""  # while Pending or Running: current activity; afterwards: cause of the end
+    message: str = ""  # while Pending or Running: the current activity; afterwards: why it ended
     started: float | None = None
-    ended: float | None = None  # while alive: the program has ended, its exit is not yet reported
+    # while alive: when the program ended; the exit code is not reported yet
+    ended: float | None = None
     node: str = ""
     address: str = ""
     deleting: bool = False
@@ -84,7 +88,7 @@ class ConditionType(str, Enum):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of a job, with its time and reason."""
+    """A condition of a job, such as Running, with its time and reason."""
 
     type: ConditionType
     status: bool
@@ -95,53 +99,57 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The stored history of a replica, which survives any process of Windlass."""
+    """The stored history of a replica. It is still there after a restart of the server."""
 
     role: str
     index: int
     attempt: int = 0  # the newest requested attempt; 0 before the first
-    restarts: int = 0  # total over the job's life
-    delays: int = 0  # restarts since the last long run; they determine the next delay
+    restarts: int = 0  # in total since the job was created
+    # restarts since the last long run; they determine the delay before the next restart
+    delays: int = 0
     not_before: float | None = None  # when the next attempt may start
     last_exit_code: int | None = None
-    phase: Phase | None = None  # last observed phase of that attempt; None before
+    phase: Phase | None = None  # the last observed phase of `attempt`; None before
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The conclusions of the engine so far: its complete memory."""
+    """Everything that the engine has concluded about a job. The engine remembers nothing else."""
 
     conditions: tuple[Condition, ...] = ()
     replicas: tuple[ReplicaHistory, ...] = ()  # in declared order, then by index
     restarts: int = 0
-    admitted: bool = False  # gang admission is all or nothing
+    admitted: bool = False  # with gang scheduling, all replicas are admitted together
     stop_requested: bool = False
     stop_reason: str = ""
-    stop_grace: float = 10.0  # seconds between asking its processes to stop and killing them
+    stop_grace: float = 10.0  # seconds between asking the job's processes to stop and killing them
     start_time: float | None = None
-    active_seconds: float = 0.0  # before the last suspension
+    active_seconds: float = 0.0  # time before the last suspension
     completion_time: float | None = None
     last_reconcile_time: float | None = None
-    devices: dict[str, tuple[int, ...]] = {}  # "role-index" -> indices of its accelerators
-    addresses: dict[str, str] = {}  # "role-index" -> "host:port" for its peers
-    sizes: dict[str, int] = {}  # role -> replicas that have capacity; set once admitted
-    # For a job whose replicas restart together: the sizes at their common start.
+    # "role-index" -> indices of the replica's accelerators
+    devices: dict[str, tuple[int, ...]] = {}
+    addresses: dict[str, str] = {}  # "role-index" -> "host:port" where peers reach the replica
+    sizes: dict[str, int] = {}  # role -> replicas that have capacity; set when the job is admitted
+    # role -> replicas at the last common start, for a job whose replicas restart together
     started_with: dict[str, int] = {}
-    # The position in the queue among jobs of the same priority if it was moved; else by id.
+    # The position among queued jobs of the same priority, if the job was moved. Otherwise jobs are
+    # in the order of their ids.
     queue_position: tuple[float, tuple[tuple[int, int], ...]] | None = None
     generation: int = 0  # increases with every change of the spec, so that no change is missed
-    failing_since: float | None = None  # time of an observed failure while reports of peers are due
+    # when a failure was observed, while the engine still waits for the reports of peers
+    failing_since: float | None = None
     decisive: ReplicaId | None = None  # the attempt whose end decided the job
     settled: bool = False  # finished, with no replica left to stop or delete
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """Return the condition of that type, or None if it was never set."""
+        """Return the condition of type `kind`, or None if it was never set."""
         for condition in self.conditions:
             if condition.type is kind:
                 return condition
         return None
 
     def holds(self, kind: ConditionType) -> bool:
-        """Return True if the job has this condition now."""
+        """Return True if the job currently has this condition."""
         condition = self.condition(kind)
         return condition is not None and condition.status
 
@@ -157,12 +165,12 @@ class EventKind(str, Enum):
     WARNING = "Warning"
 
 
-# The reason of the event that no checkpoint has a value of the `keep_best` metric.
+# The reason of the event "no checkpoint has a value of the `keep_best` metric".
 NOTHING_TO_JUDGE_BY = "NothingToJudgeBy"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An event in the life of a job, for people to read."""
+    """An event in the life of a job, as text for people."""
 
     time: float
     kind: EventKind = EventKind.NORMAL

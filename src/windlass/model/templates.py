@@ -1,4 +1,4 @@
-"""Templates: named sets of the fields of jobs."""
+"""Templates. A template is a named set of job fields that other jobs can reuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fields = dict[Name, Any]
 
 
 class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Job fields that are applied by the template's name."""
+    """A stored template. A job that names the template uses its fields."""
 
     id: int
     name: str
@@ -23,7 +23,7 @@ class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a template. Repeated requests with the same key create one template."""
+    """Request a new template. Repeated requests with the same key create one template."""
 
     key: TrialKey
     name: Name
@@ -33,7 +33,7 @@ class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ChangeTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Replace all fields of a template or rename it; existing trials stay unchanged."""
+    """Rename a template or replace all its fields. Existing trials stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET

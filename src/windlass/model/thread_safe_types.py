@@ -1,7 +1,7 @@
-"""Types that several threads may decode values of at the same time.
+"""Preparation of msgspec types whose values several threads decode at the same time.
 
-msgspec analyses a struct when a program first decodes a value of that type. Two threads that
-trigger this analysis for the same struct at the same time crash the process with SIGSEGV.
+msgspec analyses a struct when a program first decodes a value of that type. If two threads start
+this analysis for the same struct at the same time, the process crashes with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def learned(kind: object) -> Any: ...  # a union is not a type
 
 
 def learned(kind: Any) -> Any:
-    """Return `kind` after msgspec has analysed it; use the result wherever a value is decoded.
+    """Return `kind` after msgspec has analysed it. Use the result wherever a value is decoded.
 
     >>> class Point(msgspec.Struct):
     ...     x: int

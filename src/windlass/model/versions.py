@@ -1,16 +1,17 @@
-"""Compatibility of a client and a server. Each has a version, for people, and an API level.
+"""The check that a client and a server can work together.
 
-The API level is the number of the newest change of the HTTP API that an older client or an older
-server would notice: a new meaning of a field, a field that is required now, a route that is gone.
-A change that an older client can ignore, such as a new optional field, keeps the level.
+Each side has a version, which people read, and an API level, which is a number. The level rises
+with each change of the HTTP API that breaks older clients or servers: a field gets a new meaning or
+becomes required, or a route is removed. A change that an older client can ignore, such as a new
+optional field, keeps the level.
 """
 
 API_LEVEL = 1
-_OLDER = 2  # levels before its own that a server accepts
+_OLDER = 2  # how many older API levels a server accepts
 
 
 def oldest_accepted(server: int) -> int:
-    """Return the lowest API level of the clients that a server accepts.
+    """Return the lowest API level that a server accepts from its clients.
 
     >>> [oldest_accepted(server) for server in (1, 2, 3, 7)]
     [1, 1, 1, 5]
@@ -19,7 +20,7 @@ def oldest_accepted(server: int) -> int:
 
 
 def is_accepted(client: int, server: int) -> bool:
-    """Return whether a server accepts a client: of its own API level or of the two before.
+    """Return True if a server accepts a client, which may be up to two API levels older.
 
     >>> [is_accepted(client, server=7) for client in (4, 5, 6, 7, 8)]
     [False, True, True, True, False]
@@ -28,7 +29,7 @@ def is_accepted(client: int, server: int) -> bool:
 
 
 def read_level(text: str) -> int | None:
-    """Return the API level that a text states, or None.
+    """Return the API level in a text, or None if the text is not an API level.
 
     >>> read_level("3"), read_level("-1"), read_level("three"), read_level("9" * 100)
     (3, None, None, None)
@@ -37,7 +38,7 @@ def read_level(text: str) -> int | None:
 
 
 def mismatch(client: str, client_level: int | None, server: str, server_level: int | None) -> str:
-    """Return the message that two sides cannot work together.
+    """Return the message that a client and a server cannot work together.
 
     >>> mismatch("0.1.0", 1, "0.4.0", 4)
     'The server is Windlass 0.4.0 (API level 4), this client is Windlass 0.1.0 (API level 1). \

@@ -1,8 +1,8 @@
-"""Errors inside a trial's program: the public errors, which are also Python's built-in kinds.
+"""Errors of `wl.report` and similar calls that are also Python's built-in errors.
 
-`except wl.InvalidArgument` catches the errors of `wl.report` and `wl.save_checkpoint`, and so does
-the `except TypeError` of a program that does not know Windlass. Each class shows the name of its
-public base. Programs import this module only when an error occurs.
+A program may catch `wl.InvalidArgument`. A program that does not know Windlass may catch
+`TypeError`. Both catch the same error. Each class has the name of its public base class in
+messages. Programs import this module only when an error occurs.
 
 >>> error = WrongType("loss: 'low' is not a number.")
 >>> error, isinstance(error, TypeError)
@@ -17,7 +17,7 @@ _kinds: dict[str, type[_Refusal]] = {}
 
 
 class _Refusal(WindlassError):
-    """An error with the name of its public base, so that tracebacks show the name users know."""
+    """An error that shows the name of its public base class in tracebacks."""
 
     _own = ""
 
@@ -29,7 +29,7 @@ class _Refusal(WindlassError):
         cls.__module__ = public.__module__
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickle finds a class by its name and would find the public base here.
+        # Pickle looks up a class by name, and that name belongs to the public base class.
         return (_rebuild, (self._own, self.args, dict(self.__dict__)))
 
 

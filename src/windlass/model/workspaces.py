@@ -9,7 +9,7 @@ from windlass.model.text.names import join_place
 
 
 class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named set of projects."""
+    """A workspace, which contains projects."""
 
     id: int
     name: str
@@ -20,7 +20,7 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named set of experiments and models in a workspace."""
+    """A project in a workspace. It contains experiments and models."""
 
     id: int
     name: str
@@ -39,7 +39,7 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a workspace. Repeated requests with the same key create one workspace."""
+    """Request a new workspace. Repeated requests with the same key create one workspace."""
 
     key: TrialKey
     name: Name
@@ -48,7 +48,7 @@ class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a project. Repeated requests with the same key create one project."""
+    """Request a new project. Repeated requests with the same key create one project."""
 
     key: TrialKey
     name: Name
@@ -58,7 +58,7 @@ class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ChangeWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a workspace; omitted fields stay unchanged."""
+    """Change a workspace. Omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -66,7 +66,7 @@ class ChangeWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeProject(ChangeWorkspace, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a project or move it to another workspace; omitted fields stay unchanged."""
+    """Change a project or move it to another workspace. Omitted fields stay unchanged."""
 
     workspace: Name | msgspec.UnsetType = msgspec.UNSET  # the name of the target workspace
 

@@ -1,6 +1,7 @@
 """Accelerators and the notation for requesting them: `"a100"`, `"a100x2"`, `"v5e-8"`.
 
-This module imports only the standard library, because decorators check their options with it.
+This module imports only the standard library, because decorators use it to check their options when
+a program starts.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from windlass.model.hardware.tpus import TpuSize, tpu_sizes
 class AcceleratorKind(NamedTuple):
     """A kind of accelerator, as listed by [`wl.accelerators`](#wlaccelerators).
 
-    `name` is the name to request, `aliases` are alternative names; `family` is `"gpu"`, `"tpu"` or
-    `"cpu"`; `title` is the vendor's product name; `memory_gb` is the memory of one accelerator, 0
-    if it varies.
+    `name` is the name to request, and `aliases` are alternative names. `family` is `"gpu"`, `"tpu"`
+    or `"cpu"`. `title` is the vendor's product name. `memory_gb` is the memory of one accelerator,
+    or 0 if the memory varies.
     """
 
     name: str
@@ -29,7 +30,8 @@ class AcceleratorKind(NamedTuple):
 
     @property
     def sizes(self) -> tuple[TpuSize, ...]:
-        """The sizes of a TPU, smallest first: name, chips, topology, hosts, chips per host.
+        """The sizes of a TPU, smallest first. Each has a name, chips, topology, hosts, and chips
+        per host.
 
         ```python
         [v5e] = [kind for kind in wl.accelerators() if kind.name == "v5e"]
@@ -100,7 +102,7 @@ def accelerators() -> list[AcceleratorKind]:
 
 
 def is_tpu(kind: str) -> bool:
-    """Return True if `kind` is a TPU, for which the number in a request is a size.
+    """Return True if `kind` is a TPU. The number in a request for a TPU is a size, not a count.
 
     >>> is_tpu("v5e"), is_tpu("v100")
     (True, False)
@@ -109,7 +111,7 @@ def is_tpu(kind: str) -> bool:
 
 
 def parse_accelerator(text: str | None) -> tuple[str, int] | None:
-    """Parse `accelerator=` into a model and a count; return None for the CPU.
+    """Parse `accelerator=` into a model and a count. Return None for the CPU.
 
     >>> parse_accelerator("a100x2")
     ('a100', 2)
@@ -185,12 +187,14 @@ def kind_of_device(title: str) -> str:
 
 
 def _has(words: list[str], part: str) -> bool:
-    """Return True if a word is `part`, with or without more letters: A10G is an A10, A100 not."""
+    """Return True if a word is `part`, or `part` followed by letters. A10G counts as A10, A100 does
+    not.
+    """
     return any(re.match(rf"{re.escape(part)}(?!\d)", word) for word in words)
 
 
 def satisfies(device_kind: str, requested_kind: str) -> bool:
-    """Return True if a device of one kind satisfies a request for another kind."""
+    """Return True if a device of `device_kind` satisfies a request for `requested_kind`."""
     return requested_kind in ("gpu", device_kind) or (
         requested_kind == "a100" and device_kind == "a100-80gb"
     )

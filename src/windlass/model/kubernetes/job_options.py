@@ -45,10 +45,10 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The placement of a role's replicas in a cluster, and their image, volumes and pod patch."""
+    """How a cluster runs a role's replicas: the image, the nodes, the volumes and the pod patch."""
 
-    namespace: Namespace = ""  # empty: the server's own namespace
-    container_image: ImageName = ""  # empty: an image with the Python of the job
+    namespace: Namespace = ""  # if empty, the server's own namespace
+    container_image: ImageName = ""  # if empty, an image with the job's Python version
     node_selector: Annotated[dict[LabelKey, LabelValue], _MOST] = {}
     tolerations: Annotated[tuple[Toleration, ...], _MOST] = ()
     service_account: OptionalName = ""
@@ -60,11 +60,11 @@ class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class PodSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The source of a volume: an object of the cluster, by kind and name."""
+    """The source of a volume in a pod: the kind and the name of an object in the cluster."""
 
     kind: str  # "claim" | "config" | "secret" | "host" | "scratch" | "memory"
     name: str  # for "host": a path; for "scratch" and "memory": a size, or empty
-    inside: str = ""  # the mounted subfolder
+    inside: str = ""  # the mounted subfolder of the source
     is_read_only: bool = False
 
 
@@ -80,7 +80,7 @@ _NAME = re.compile(rf"{_DNS}(\.{_DNS})*", re.ASCII)
 
 
 def read_source(text: str) -> PodSource:
-    """Parse the source of a volume; a source that ends in `:ro` is read-only.
+    """Parse the source of a volume. A source that ends in `:ro` is read-only.
 
     >>> read_source("claim:datasets/imagenet:ro")
     PodSource(kind='claim', name='datasets', inside='imagenet', is_read_only=True)
@@ -116,7 +116,7 @@ scratch:SIZE, memory:SIZE
 
 
 def mount_flaw(path: str) -> str:
-    """Return why a path cannot be a mount path in a pod; empty if it can.
+    """Return why a path cannot be a mount path in a pod, or "" if it can.
 
     >>> mount_flaw("data")
     "'data' is not an absolute path; write the path in the pod, such as '/data'"
@@ -144,7 +144,7 @@ def mount_place(path: str) -> str:
 
 
 def mounts_flaw(paths: Iterable[str]) -> str:
-    """Return why paths cannot all be mount paths of one pod; empty if they can.
+    """Return why the paths cannot all be mount paths in one pod, or "" if they can.
 
     >>> mounts_flaw(["/data", "/models", "/data/"])
     "'/data' and '/data/' are the same path; mount it once"
@@ -158,7 +158,7 @@ def mounts_flaw(paths: Iterable[str]) -> str:
 
 
 def patch_flaw(patch: object) -> str:
-    """Return why a value cannot be a pod patch; empty if it can.
+    """Return why a value cannot be a pod patch, or "" if it can.
 
     >>> patch_flaw({"hostNetwork": True}), patch_flaw([1])
     ('', '[1] is not a mapping; write {"hostNetwork": True}')
@@ -179,7 +179,7 @@ def patch_flaw(patch: object) -> str:
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
-    """List problems of Kubernetes options that their types do not exclude, one sentence each."""
+    """List the problems of Kubernetes options that the types do not exclude, one sentence each."""
     problems = []
     for target, source in options.volumes.items():
         flaw = mount_flaw(target)
@@ -197,7 +197,7 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
 
 
 def _depth(value: object, most: int = _DEEPEST_PATCH + 1) -> int:
-    """Return the nesting depth, examined down to `most` levels."""
+    """Return how deeply a value is nested, counting at most `most` levels."""
     if most == 0 or not isinstance(value, (dict, list, tuple)):
         return 0
     inner = value.values() if isinstance(value, dict) else value

@@ -1,6 +1,6 @@
-"""Lists in a pod whose entries have a key field, as in the Kubernetes API.
+"""The lists in a pod whose entries are identified by a key field, as in the Kubernetes API.
 
-All other lists have only an order, so entries of two such lists cannot be matched.
+The entries of other lists have no key, so the entries of two such lists cannot be matched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shape of pod patches: fields that Windlass reads must have the expected type.
+"""A check that a pod patch has the expected types in the fields that Windlass reads.
 
 The cluster validates all other fields.
 """
@@ -19,7 +19,7 @@ _KINDS = {str: "string", int: "number"}
 
 
 def shape_flaw(patch: Mapping[str, Any]) -> str:
-    """Return the first field of a JSON patch with a wrong shape, and its path; else "".
+    """Return the path and the problem of the first field with a wrong type, or "" if there is none.
 
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
     "metadata.labels: ['a'] is not a mapping"
@@ -29,7 +29,8 @@ def shape_flaw(patch: Mapping[str, Any]) -> str:
     ''
     """
     whole = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
-    return next(_flaws(whole), "")  # later checks rely on the shape that earlier checks established
+    # the later checks rely on types that the earlier checks have confirmed
+    return next(_flaws(whole), "")
 
 
 def _flaws(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -51,7 +52,7 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flaws_of_lists(obj: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Check the lists of named entries in a pod or container; None removes a list."""
+    """Check the lists of named entries in a pod or container. A patch may set a list to None."""
     for name in names:
         objects = obj.get(name)
         if objects is None:

@@ -1,1 +1,1 @@
-"""Text for people: names, durations, sizes, times, and text for a terminal."""
+"""Text for people: names, durations, sizes, times, and terminal output."""

@@ -1,4 +1,4 @@
-"""Safe display of text from unknown sources: no control characters, correct screen widths."""
+"""Display of untrusted text in a terminal: control characters are escaped, widths are correct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 
 def clean(text: str) -> str:
-    r"""Return a text on one line with control characters escaped.
+    r"""Return the text as one line. Control characters are escaped.
 
     >>> clean("two\nlines, \x1b[31mred")
     'two lines, \\x1b[31mred'
@@ -18,7 +18,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    r"""Return a text of several lines with control characters escaped, except tabs.
+    r"""Return the text with its line breaks and tabs. Other control characters are escaped.
 
     >>> clean_lines("two\nlines, \x1b[31mred")
     'two\nlines, \\x1b[31mred'
@@ -32,7 +32,7 @@ def clean_lines(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut a text to a width and mark the cut with an ellipsis.
+    """Shorten a text to a width. An ellipsis marks the cut.
 
     >>> shorten("accuracy", 8), shorten("accuracy", 5)
     ('accuracy', 'accu…')
@@ -45,7 +45,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return the number of columns that a text takes on a screen.
+    """Return how many columns a text needs on a screen.
 
     >>> width_of("loss"), width_of("損失")
     (4, 4)

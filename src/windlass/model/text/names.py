@@ -1,8 +1,8 @@
-"""The rules for names: one check for every name, label and alias.
+"""The rules for names. Names, labels and aliases are all checked here.
 
 A name is one line of 1 to 200 printable characters that are not all spaces. Names of workspaces,
-projects, models and templates have no space at either end. Names of workspaces and projects contain
-no slash, because a slash joins the two: `lab/vision`.
+projects, models and templates neither start nor end with a space. Names of workspaces and projects
+contain no slash, because a full project name such as `lab/vision` joins the two with a slash.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from windlass.model.errors import InvalidArgument, shown
 
 LONGEST_NAME = 200
-DEFAULT = "default"  # the workspace that always exists, and its project
+DEFAULT = "default"  # the workspace that always exists, and the project in it
 
 
 def name_flaw(name: object, what: str = "name") -> str:
-    """Return why a value is not a valid name or label; empty if it is valid.
+    """Return why a value is not a valid name or label, or "" if it is valid.
 
     >>> name_flaw("vision 2 (β)"), name_flaw("two\\nlines", "label")
     ('', "'two\\\\nlines' is not a valid label; write a string on one line")
@@ -27,7 +27,7 @@ def name_flaw(name: object, what: str = "name") -> str:
 
 
 def proper_flaw(name: object, what: str) -> str:
-    """Return why a value is not a valid name of a workspace, project, model or template.
+    """Return why a value is not a valid name of a workspace, project, model or template, or "".
 
     >>> proper_flaw("a/b", "project"), proper_flaw(" a", "model")
     ("'a/b' is not a valid project name: it contains a slash", "' a' is not a valid model name; \
@@ -44,7 +44,7 @@ remove the spaces at the ends")
 
 
 def place_flaw(place: object) -> str:
-    """Return why a string does not name a project, alone or with its workspace; empty if it does.
+    """Return why a string does not name a project, or "" if it does. The workspace may be omitted.
 
     >>> place_flaw("vision"), place_flaw("lab/vision"), place_flaw("lab/")
     ('', '', "'lab/' does not name a project; write 'vision', or 'lab/vision' with its workspace")
@@ -59,7 +59,7 @@ def place_flaw(place: object) -> str:
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """Split a string into the names of a workspace and a project.
+    """Split a full project name into the names of the workspace and the project.
 
     >>> split_place("vision"), split_place("lab/vision")
     (('default', 'vision'), ('lab', 'vision'))
@@ -69,7 +69,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def join_place(workspace: str, project: str) -> str:
-    """Return the string that names a project; the default workspace is omitted.
+    """Return the full name of a project. The default workspace is omitted.
 
     >>> join_place("default", "vision"), join_place("lab", "vision")
     ('vision', 'lab/vision')
@@ -78,7 +78,7 @@ def join_place(workspace: str, project: str) -> str:
 
 
 def check(flaw: str, where: str = "") -> None:
-    """Raise InvalidArgument if there is a flaw."""
+    """Raise InvalidArgument if `flaw` is not empty."""
     if flaw:
         first, _, rest = flaw.partition("\n")
         raise InvalidArgument(f"{where}{first}.", hint=rest or None)

@@ -1,4 +1,4 @@
-"""Durations and sizes: the only parser and formatter of `"4h"` and `"16GB"`."""
+"""Durations and sizes. All strings such as `"4h"` and `"16GB"` are parsed and formatted here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _LARGEST_SIZE = 2**60
 
 
 def parse_duration(value: str | int | float) -> float:
-    """Parse seconds from a number or a text such as `"90s"`, `"4h"`, `"1h30m"`.
+    """Parse a duration into seconds. A duration is a number or a string such as `"90s"` or
+    `"1h30m"`.
 
     >>> parse_duration("1h30m")
     5400.0
@@ -86,7 +87,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Parse bytes from a number or a text such as `"512MiB"` or `"16GB"`.
+    """Parse a size into bytes. A size is a number or a string such as `"512MiB"` or `"16GB"`.
 
     `GB` is 10**9 bytes. `GiB` and `G` are 2**30, as in Kubernetes.
 

@@ -1,6 +1,6 @@
-"""Terminal output of a shell: replay for clients that attach later, restore after they detach.
+"""A shell's terminal output: replay it to a client that attaches later, reset modes on detaching.
 
-All functions are pure functions of the bytes that a shell wrote.
+All functions depend only on the bytes that a shell wrote.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 
 _MODE = re.compile(rb"\x1b\[\?([0-9;]{1,60})([hl])|\x1b([=>])|\x1bc|\x1b\[!p")
-# The modes that are on in a new terminal.
+# The modes that are on when a terminal starts.
 _ON_AT_FIRST = {7, 25}
-# The modes that a client sets when it attaches and resets when it detaches.
+# The modes that a client sets when it attaches, and resets when it detaches.
 _KEPT = frozenset({1, 7, 9, 25, 47, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004})
 _SECOND_SCREEN = (1049, 1047, 47)
 
-# Queries, which a terminal answers as keyboard input. A replayed query would send a second answer
-# to a program that did not ask.
+# Queries, which a terminal answers as keyboard input. A replayed query would send an answer that
+# the program does not expect.
 _QUESTION = re.compile(
     rb"\x1b\[[>=?]?[0-9;]*[cnx]"  # device attributes, status and cursor position
     rb"|\x1b\[\??[0-9;]*\$p"  # state of a mode
@@ -30,7 +30,7 @@ _STYLE_RESET = b"\x1b[m"
 
 
 class Modes:
-    """The modes of a terminal after the output of a shell.
+    """The terminal modes that a shell's output has set.
 
     >>> modes = Modes()
     >>> modes.feed(b"\\x1b[?1049h\\x1b[?25l a full screen")
@@ -43,15 +43,15 @@ class Modes:
     def __init__(self) -> None:
         self._changed: dict[int, bool] = {}
         self._keypad = False
-        self._rest = b""  # possibly the start of an incomplete sequence
+        self._rest = b""  # bytes that may be the start of an incomplete sequence
 
     @property
     def has_second_screen(self) -> bool:
-        """True if a program uses the alternate screen, as editors do."""
+        """Return True if a program uses the alternate screen, as editors do."""
         return any(self._changed.get(mode) for mode in _SECOND_SCREEN)
 
     def feed(self, data: bytes) -> None:
-        """Update the modes from more output."""
+        """Update the modes from further output."""
         data = self._rest + data
         for match in _MODE.finditer(data):
             if match[1] is not None:
@@ -65,14 +65,14 @@ class Modes:
         self._rest = tail[at:] if at >= 0 and not _MODE.match(tail, at) else b""
 
     def entered(self) -> bytes:
-        """Return the sequences that put another terminal into the same modes."""
+        """Return the sequences that put a new terminal into these modes."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"h" if on else b"l") for mode, on in self._changed.items()
         ]
         return b"".join(sequences) + (b"\x1b=" if self._keypad else b"")
 
     def left(self) -> bytes:
-        """Return the sequences that reset a terminal to its original modes."""
+        """Return the sequences that reset a terminal to the modes it started with."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"l" if on else b"h")
             for mode, on in reversed(self._changed.items())
@@ -91,7 +91,7 @@ class Modes:
 
 
 def without_questions(data: bytes) -> bytes:
-    """Remove queries that a terminal would answer, so that output can be shown again.
+    """Remove queries that a terminal would answer, so that the output can be shown again.
 
     >>> without_questions(b"hello\\x1b[6n\\x1b[1mworld\\x1b]11;?\\x07")
     b'hello\\x1b[1mworld'
@@ -100,10 +100,10 @@ def without_questions(data: bytes) -> bytes:
 
 
 def replay(kept: bytes, most: int) -> bytes:
-    """Return the part of the stored output that shows a new client roughly the current screen.
+    """Return the end of the stored output, for a new client to show roughly the current screen.
 
-    The result starts at a line, or where a program opened the alternate screen, in the modes that
-    hold there.
+    The result starts at the beginning of a line, or where a program opened the alternate screen. It
+    first sets the modes that were on at that position.
 
     >>> replay(b"one\\ntwo\\nthree", 7)
     b'\\x1b[mthree'

@@ -1,4 +1,4 @@
-"""Points in time as people write them: the only parser of `2026-11-16` and `2h`."""
+"""Points in time. All strings such as `2026-11-16` and `2h` (two hours ago) are parsed here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windlass.model.text.quantities import parse_duration
 
 
 def parse_time(value: Any, now: float | None = None) -> float:
-    """Parse a number, a date, or a duration before now into seconds since the epoch.
+    """Parse a number, a date, or a time ago such as `"2h"` into seconds since the epoch.
 
-    A date or time without an offset is in the time zone of this machine.
+    A date or time without a UTC offset is in this machine's time zone.
 
     >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
     (1794825000.0, 2800.0)
