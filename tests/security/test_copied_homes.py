@@ -199,6 +199,16 @@ def test_a_copy_on_another_file_system_is_recognized(tmp_path: Path, home: Path)
         shutil.rmtree(copy)
 
 
+def test_a_copy_of_hard_links_names_the_server_that_uses_its_files(live: LiveHome) -> None:
+    subprocess.run(["cp", "-al", live.path, live.copy], check=True)
+    listed = live.in_copy("ls")
+    shutil.rmtree(live.copy)
+    assert listed.returncode != 0
+    assert "are hard links to the files of another home" in listed.stderr
+    assert "cp -a HOME COPY" in listed.stderr
+    assert live.running.refresh().state == "RUNNING"
+
+
 def stop_server_only(home: Path) -> None:
     """Stop the server of a home. Its trials continue."""
     environ = {**os.environ, "WINDLASS_HOME": str(home)}

@@ -72,6 +72,7 @@ from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
 
 _LOCK_PATIENCE = 15
+_LINKED_LOCK_PATIENCE = 2  # the holder is probably the server of another home, which stays
 _START_PATIENCE = 5.0
 _HOME_CHECK = 5.0
 _OPEN_FILES = 16_384
@@ -98,8 +99,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     try:
         lock = _lock(home)
         if lock is None:
-            holder = describe_process(find_holder(home.server_lock))
-            ready.say(f"Another server uses this home directory and does not stop: {holder}.")
+            ready.say(_describe_lock(home))
             return 1
         SpaceReserve(home.path).release_if_full()
         asyncio.run(_serve(home, ready, lock, launchers, OpenConnections(most_files)))
@@ -380,15 +380,30 @@ def _announce(home: Home, services: Services, own_socket: OwnSocket) -> None:
     )
 
 
+def _describe_lock(home: Home) -> str:
+    """Return a message that names the process that holds the lock of the home."""
+    holder = describe_process(find_holder(home.server_lock))
+    if _is_hard_link(home.server_lock):
+        return (
+            f"The files of {home.path} are hard links to the files of another home, which {holder} "
+            "uses. Make a copy without hard links: cp -a HOME COPY"
+        )
+    return f"Another server uses this home directory and does not stop: {holder}."
+
+
+def _is_hard_link(path: Path) -> bool:
+    return os.stat(path).st_nlink > 1
+
+
 def _lock(home: Home) -> int | None:
-    """Lock the home, waiting up to `_LOCK_PATIENCE` seconds for an old server to exit."""
+    """Lock the home. Wait for an old server to exit, and return None if the server stays."""
     fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def give_up(*_: object) -> None:
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(_LOCK_PATIENCE)
+    signal.alarm(_LINKED_LOCK_PATIENCE if _is_hard_link(home.server_lock) else _LOCK_PATIENCE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
     except TimeoutError:

@@ -54,6 +54,12 @@ def shorten_waits(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(start_waits, "PATIENCE", 0.6)
 
 
+def test_a_process_is_described_by_its_command_line(tmp_path: Path) -> None:
+    with holding(tmp_path / "lock") as holder:
+        described = describe_process(holder.pid)
+    assert described.startswith(f"process {holder.pid} ({sys.executable} -c ")
+
+
 @pytest.mark.finding("A13")
 def test_a_client_that_waits_for_the_lock_of_the_start_names_its_holder_and_gives_up(
     fresh_home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -40,7 +40,7 @@ def describe_process(pid: int | None) -> str:
         return "another process"
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read(4096).replace(b"\\0", b" ").decode("utf-8", "replace").strip()
+            command = file.read(4096).replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:
         command = ""
     if not command:
