@@ -1,1 +1,3 @@
-"""The side of the user's process: the call, its value or failure, `wl.report`, checkpoints."""
+"""Code that runs in the user's process: calling the function, storing the result or the failure,
+metrics and checkpoints.
+"""

@@ -1,4 +1,6 @@
-"""Calls a function in its own process: loads it, calls it, stores its value or its exception."""
+"""Run a user's function in its own process: load the function, call it, and store the result or the
+exception.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ _LONG_TEXT = 100_000
 
 
 def run_call(attempt_dir: str) -> None:
-    """Run the call of the launch file, and exit as Python programs do."""
+    """Call the function that the launch file names, then exit as a Python program would."""
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
         sys.exit("windlass: the launch file is gone")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
-    # Read now: user code may change its environment.
+    # Read the secrets before user code runs, which may change the environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
@@ -49,17 +51,17 @@ def run_call(attempt_dir: str) -> None:
     except SystemExit:
         raise
     except KeyboardInterrupt as error:
-        sys.last_value = error  # as Python does for an uncaught exception: exit handlers read it
+        sys.last_value = error  # exit handlers read this variable after an uncaught exception
         failure.show(error)
         sys.exit(130)
-    except BaseException as error:  # noqa: BLE001  # whatever user code raises is its outcome
+    except BaseException as error:  # noqa: BLE001  # every exception of user code is recorded
         sys.last_value = error
         failure.attempt_dir = moved_dir(attempt_dir, supervisor)
         failure.show(error)
         failure.record(error, dumps_exception)
         sys.exit(1)
     if not launch.get("keeps_value", True):
-        return  # the result of another replica is the result of the job
+        return  # the job's result is the result of another replica
     failure.attempt_dir = moved_dir(attempt_dir, supervisor)
     try:
         store_result(failure.attempt_dir, value, secrets)
@@ -69,16 +71,16 @@ def run_call(attempt_dir: str) -> None:
 
 
 def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The function, its positional and its named arguments."""
+    """Read a pickled function, its positional arguments and its keyword arguments from a file."""
     with open(path, "rb") as file:
         raw = file.read()
     payload = None
     try:
-        payload = pickle.loads(raw)  # noqa: S301  # the author's own, in the author's own process
+        payload = pickle.loads(raw)  # noqa: S301  # the author's code, in the author's process
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
-    if payload is None:  # outside of the handler: a later error was not caused by this one
+    if payload is None:  # outside of the handler, so that later errors do not name this error
         load_cloudpickle()
         payload = pickle.loads(raw)  # noqa: S301  # as above
     kind, *where = payload["function"]
@@ -89,15 +91,15 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a repeated call, with the changed values."""
+    """Return the arguments for a repetition of a call with the changed values in `path`."""
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # in order: a repetition of a changed repetition
+    with open(path, "rb") as file:  # a repetition of a repetition has several sets of changes
         while file.peek(1):
-            changes.update(pickle.load(file))  # noqa: S301  # the author's own, as the call is
+            changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
-    bound.apply_defaults()  # else the values after an omitted one would be lost
+    bound.apply_defaults()  # otherwise the values after an omitted argument would be lost
     parameters = bound.signature.parameters
     for name in changes.keys() & parameters.keys():
         is_rest = parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
@@ -137,7 +139,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
 
 
 def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
-    """The repr of a value in a line of at most 200 characters, with secrets masked.
+    """Return a value's repr as a line of at most 200 characters, with secrets masked.
 
     >>> short_repr([1, 2])
     '[1, 2]'
@@ -147,23 +149,25 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
     True
     """
     try:
-        # A secret that the limit cuts in the middle would not be found.
+        # Mask secrets in a longer text, since half a secret at the cut would not be recognized.
         text = _Glance(_LONG_TEXT if secrets else TEXT_LIMIT).repr(value)
-    except Exception as error:  # noqa: BLE001  # a repr of user code may do anything
+    except Exception as error:  # noqa: BLE001  # a repr of user code may raise any error
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     text = " ".join(mask_text(text, secrets).split())
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
 
 
 def _set_import_paths(launch: Mapping[str, Any]) -> None:
-    """Make the same modules importable as where the function was called."""
+    """Make the modules importable that were importable for the caller of the function."""
     ours = import_paths(launch)
     sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
     sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """Set `__file__` of a function that was pickled by value to its file in the restored tree."""
+    """Set `__file__` of a function that was pickled by value to the restored copy of the function's
+    file.
+    """
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):
@@ -182,7 +186,7 @@ def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
 
 
 class _Glance(reprlib.Repr):
-    """A repr that looks at the beginning of large containers only."""
+    """Computes a repr that contains only the beginning of large containers."""
 
     def __init__(self, longest: int) -> None:
         super().__init__()
@@ -200,6 +204,6 @@ class _Glance(reprlib.Repr):
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         if level <= 0 or len(x) > self.maxdict:
             return super().repr_dict(x, level)
-        # In its own order; the base class sorts.
+        # Keep the order of the dictionary. The base class sorts the keys.
         items = (f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items())
         return "{" + ", ".join(items) + "}"

@@ -1,4 +1,4 @@
-"""Functions that a program calls inside a trial. Outside of a trial they also work."""
+"""Functions that a program calls inside a trial. The functions also work outside of a trial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_METADATA = 64 << 10
 
 
 def rank() -> int:
-    """Return the rank of this replica, from 0; 0 outside of a trial.
+    """Return the rank of this replica, counted from 0. Outside of a trial, return 0.
 
     Replicas of service roles, such as TensorFlow's `ps`, have the rank -1.
 
@@ -37,7 +37,7 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """Return the number of replicas that have a rank; 1 outside of a trial.
+    """Return the number of replicas that have a rank. Outside of a trial, return 1.
 
     ```python
     mine = range(1000)[wl.rank() :: wl.world_size()]  # this replica's share of the work
@@ -55,15 +55,16 @@ def save_checkpoint(
     metadata: Mapping[str, Any] | None = None,
     shard: bool | tuple[int, int] = False,
 ) -> str | None:
-    """Save a file or a folder as the trial's newest checkpoint, and return its uid.
+    """Save a file or a folder as the trial's newest checkpoint, and return the checkpoint's uid.
 
-    A checkpoint is stored completely or not at all. It outlives the attempt and the trial:
-    `latest_checkpoint` finds it after a restart, `wl.get_checkpoint(uid)` finds it from anywhere.
-    `path` stays unchanged. Files that are the same as in the last checkpoint are stored once. If
-    the files change during the save, the function raises an error and stores nothing.
+    A checkpoint is stored completely or not at all. The checkpoint outlives the attempt and the
+    trial: `latest_checkpoint` finds it after a restart, and `wl.get_checkpoint(uid)` finds it on
+    any machine. Saving does not change `path`. Files that are equal to files of the previous
+    checkpoint are not stored again. If files change during the save, the function raises an error
+    and stores nothing.
 
-    Every replica may call it; only rank 0 saves. In other ranks, outside of a trial, and after the
-    end of the trial, it does nothing and returns None.
+    Every replica may call the function, but only rank 0 saves. In other ranks, outside of a trial,
+    and after the end of the trial, the function does nothing and returns None.
 
     ```python
     import json
@@ -74,13 +75,14 @@ def save_checkpoint(
     ```
 
     Args:
-        path: the file or folder.
-        step: the training step. The checkpoint has the metrics of this step, or of the last step
-            before it.
-        metadata: notes by name, with values that JSON can represent.
-        shard: True if every rank saves its own files (with the same `step` in all ranks). Together
-            they are one checkpoint, which exists once the last rank has saved. The files need
-            different names. A pair is the number of the part and of all parts: `shard=(0, 4)`.
+        path: the file or folder to save.
+        step: the training step. The checkpoint has the metrics that were reported at this step or
+            at the last step before it.
+        metadata: values by name. JSON must be able to represent the values.
+        shard: True if every rank saves its own files. Each rank then passes the same `step` and
+            uses different file names. The files of all ranks form one checkpoint, which exists
+            once the last rank has saved. A pair is a part's number, counted from 0, and the number
+            of parts: `shard=(0, 4)`.
     """
     number = None if step is None else _step(step)
     noted = _metadata(metadata)
@@ -101,7 +103,7 @@ def save_checkpoint(
             from windlass.worker.checkpoints import shards
 
             uid = shards.save(saver, source, number, noted, *part)
-    except (OSError, RuntimeError):  # files of the store that vanish look like a changed source
+    except (OSError, RuntimeError):  # deleted files of the store look like a changed source
         if not _is_over():
             raise
         return None  # the trial is over, and the server has deleted its unfinished files
@@ -110,11 +112,13 @@ def save_checkpoint(
 
 
 def latest_checkpoint() -> str | None:
-    """Return the path of the trial's newest checkpoint, a file or a folder as it was saved.
+    """Return the path to a copy of the trial's newest checkpoint, or None if there is no
+    checkpoint.
 
-    Returns None if there is no checkpoint yet, and outside of a trial. A trial that continues
-    another trial starts with the checkpoint of that trial. The path is a copy, which you may
-    change. It exists until the attempt ends or the next call returns a newer checkpoint.
+    The copy is a file or a folder, as the program saved it. The program may change the copy. The
+    copy exists until the attempt ends or a later call returns a newer checkpoint. A trial that
+    continues another trial starts with the other trial's checkpoint. Outside of a trial, the
+    function returns None.
 
     ```python
     saved = wl.latest_checkpoint()
@@ -139,10 +143,11 @@ def latest_checkpoint() -> str | None:
 
 
 def should_stop() -> bool:
-    """Return whether the program should save its state and end. Takes a few microseconds.
+    """Return whether the program should save its state and end. A call takes a few microseconds.
 
-    True after `trial.ask_to_stop()`, after a search stopped the trial early, and while this attempt
-    is being stopped, for programs that ignore SIGTERM. False outside of a trial.
+    The function returns True after `trial.ask_to_stop()` and after a search stopped the trial
+    early. It also returns True while Windlass stops the attempt, which helps programs that ignore
+    SIGTERM. Outside of a trial, the function returns False.
 
     ```python
     for step in range(1000):
@@ -162,11 +167,11 @@ def should_stop() -> bool:
     return os.access(signs[0], os.F_OK) or os.access(signs[1], os.F_OK)
 
 
-_stop_signs: dict[str, tuple[str, str]] = {}  # the files to look for, by replica
+_stop_signs: dict[str, tuple[str, str]] = {}  # files that request a stop, by replica
 
 
 def _step(step: SupportsIndex) -> int:
-    """Convert a whole number to an int, since JSON does not take those of NumPy and PyTorch."""
+    """Convert a whole number to an int, because JSON cannot encode NumPy integers."""
     try:
         number = index(step)
     except TypeError:
@@ -193,7 +198,9 @@ def _path(path: str | os.PathLike[str]) -> str:
 
 
 def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The metadata of a checkpoint as JSON values; refuse metadata that JSON cannot represent."""
+    """Return the metadata of a checkpoint as JSON values. Raise an error if JSON cannot represent
+    them.
+    """
     try:
         noted: dict[Any, Any] = dict(metadata or {})
     except (TypeError, ValueError):
@@ -206,8 +213,8 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     import json
 
     try:
-        # Values that are not JSON numbers become strings. Numbers of NumPy and PyTorch become their
-        # values.
+        # NaN and infinities, which JSON lacks, become strings. Numbers of NumPy and PyTorch become
+        # plain numbers.
         plain = json.dumps(noted, default=_item, ensure_ascii=False)
         kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
         text = json.dumps(kept, ensure_ascii=False).encode()
@@ -239,7 +246,10 @@ def _item(value: Any) -> Any:
 
 
 def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
-    """The part and the number of parts; a launcher like `torchrun` may set them."""
+    """Return a part's number and the number of parts, or None if one replica saves everything.
+
+    A launcher such as `torchrun` may set both numbers.
+    """
     if shard is False:
         return None
     if shard is True:
@@ -266,7 +276,7 @@ def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
 
 
 def _saver() -> checkpoint_records.Saver | None:
-    """The identity of this attempt for its checkpoints; None outside of a trial."""
+    """Return this attempt's identity as a saver of checkpoints, or None outside of a trial."""
     folder = os.environ.get("WINDLASS_CHECKPOINTS")
     if "WINDLASS_TRIAL_ID" not in os.environ or folder is None:
         return None
@@ -281,7 +291,7 @@ def _saver() -> checkpoint_records.Saver | None:
 def _is_over() -> bool:
     """Return whether this attempt has ended although this process still runs.
 
-    This happens to a process that Windlass did not start, when its trial is stopped or deleted.
+    A process that Windlass did not start continues when its trial is stopped or deleted.
     """
     attempt = attempt_dir()
     if attempt is None:
@@ -290,7 +300,10 @@ def _is_over() -> bool:
 
 
 def _tell(saver: checkpoint_records.Saver) -> None:
-    """Nudge the server. If the nudge is lost, the server reads the files at the attempt's end."""
+    """Notify the server of a new checkpoint.
+
+    If the notification is lost, the server reads the checkpoint's files when the attempt ends.
+    """
     own, trial = replica(), trial_dir()
     if own is None or trial is None:
         return
@@ -305,8 +318,9 @@ def _tell(saver: checkpoint_records.Saver) -> None:
 
 
 def _is_keeper() -> bool:
-    """Return whether this is rank 0, and the first of the processes of a launcher like `torchrun`.
+    """Return whether this process saves the checkpoints of the trial.
 
-    `torchrun` gives each of them its number on this machine.
+    Only rank 0 does. A launcher such as `torchrun` starts several processes for rank 0 and gives
+    each process a number on the machine. Only the process with number 0 saves.
     """
     return rank() == 0 and os.environ.get("LOCAL_RANK", "0") == "0"

@@ -1,4 +1,4 @@
-"""The current trial of a program, read from the files of its attempt."""
+"""The trial of the running program, read from the files of the attempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CurrentTrial:
-    """The trial of this program, with its own replica and attempt.
+    """The trial of the running program, and the replica and attempt that this process belongs to.
 
     ```python
     trial = wl.current_trial()
@@ -26,7 +26,7 @@ class CurrentTrial:
     def __init__(
         self,
         *,
-        id: int,  # noqa: A002 -- what it is called everywhere
+        id: int,  # noqa: A002 -- the field's name in every other interface
         uid: str,
         name: str,
         experiment: str,
@@ -54,10 +54,11 @@ class CurrentTrial:
 
 
 def current_trial() -> CurrentTrial | None:
-    """The trial of this program; None outside of a trial.
+    """Return the trial of the running program, or None outside of a trial.
 
-    Its `id`, `name`, `experiment`, `params` and `directory`, and of this replica `role`, `index`,
-    `attempt` and `rank`. It sends no request: all values were known when the process started.
+    `id`, `name`, `experiment`, `params` and `directory` describe the trial. `role`, `index`,
+    `attempt` and `rank` describe the replica that runs this program. The function sends no request,
+    because the values were written to a file before the process started.
 
     ```python
     trial = wl.current_trial()

@@ -1,9 +1,10 @@
-"""External trials: a process that Windlass did not start registers itself as a trial.
+"""External trials. An external trial is a process that Windlass did not start and that registers
+itself as a trial.
 
-The process does the work of a supervisor: it takes the lock of its attempt, so that no other
-process can be that attempt, writes its identity to `state.json`, and leaves an exit record. The
-trial runs for as long as the kernel has that process. There is no heartbeat, so a busy or stopped
-process still counts as running.
+The process does the work of a supervisor. It takes the lock of the attempt, so that no other
+process can be the same attempt. It writes its process identity to `state.json`, and an exit record
+when the trial ends. The trial is running for as long as the kernel lists the process. There is no
+heartbeat, so a busy or paused process still counts as running.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-EXTERNAL = "WINDLASS_EXTERNAL"  # set where trials do not reserve capacity
+EXTERNAL = "WINDLASS_EXTERNAL"  # set in external trials, which reserve no capacity
 
-_LOCK_PATIENCE = 2.0  # seconds; `is_locked` takes a lock for an instant
+_LOCK_PATIENCE = 2.0  # seconds to wait for the lock, which `is_locked` takes for an instant
 
 _here: Presence | None = None
 
 
 class Presence:
-    """This process, while it is a trial."""
+    """Registers the current process as a trial until `end` is called."""
 
     def __init__(self, attempt_dir: str) -> None:
         launch = read_json(os.path.join(attempt_dir, "launch.json"))
@@ -51,11 +52,13 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Return whether this is the registered process, and not a fork of it."""
+        """Return whether the current process is the registered process. A fork of that process is
+        not.
+        """
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
-        """Register this process as the trial until `end`, with the environment of a trial."""
+        """Register this process as the trial, and set the environment variables of a trial."""
         global _here
         self._lock = _take(os.path.join(self._dir, "lock"))
         me = {"pid": self.owner, "identity": process_identity(self.owner)}
@@ -74,7 +77,7 @@ class Presence:
         self._nudge()
 
     def end(self, error: BaseException | None) -> None:
-        """Write the exit record once, and end the registration."""
+        """Write the exit record and end the registration. Repeated calls do nothing."""
         global _here
         if not self.is_here:
             return
@@ -93,8 +96,8 @@ class Presence:
             when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
         except FileNotFoundError:
             if os.path.isdir(self._dir):
-                raise  # else the trial was stopped and then deleted: the user need not know
-        finally:  # without it the trial is lost, but the program continues
+                raise  # otherwise the trial was stopped and deleted, which is no error
+        finally:  # if the record cannot be written, the trial is lost, but the program continues
             self._leave()
             _here = None
             self._nudge()
@@ -136,7 +139,7 @@ class Presence:
         self.let_go()
 
     def let_go(self) -> None:
-        """Release the lock in a fork. The parent process keeps it."""
+        """Release the lock in a fork of the registered process. The parent keeps the lock."""
         if self._lock is not None:
             if _is_at(self._lock, os.path.join(self._dir, "lock")):
                 os.close(self._lock)
@@ -157,11 +160,14 @@ def _take(path: str) -> int:
             return lock
         if time.monotonic() > give_up:
             raise TimeoutError(f"another process holds {path}")
-        time.sleep(0.002)  # flock has no wait with an end
+        time.sleep(0.002)  # flock has no timeout
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Return whether a descriptor still refers to that file: the program may have closed it."""
+    """Return whether a descriptor still refers to the file at `path`.
+
+    The program may have closed the descriptor, and another file may have the number now.
+    """
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
@@ -169,7 +175,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _of_exit(error: SystemExit) -> dict[str, Any]:
-    """The exit record of a program that calls `sys.exit`.
+    """Return the exit record of a program that calls `sys.exit`.
 
     >>> [_of_exit(SystemExit(code))["exit_code"] for code in (None, 0, 3, "no data")]
     [0, 0, 3, 1]

@@ -1,4 +1,4 @@
-"""Failures of user code: print the exception as Python would, and store it for the author."""
+"""Report exceptions of user code: print the traceback as Python would, and store it in files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Failure:
-    """Reports the exceptions of one call on stderr and in files."""
+    """Prints the exception of a call to stderr and stores the exception in files."""
 
     def __init__(self, attempt_dir: str, launch: Mapping[str, Any], secrets: Sequence[str]) -> None:
         self.attempt_dir = attempt_dir
@@ -29,31 +29,31 @@ class Failure:
         self._text = ""
 
     def show(self, error: BaseException) -> None:
-        """Print the traceback to stderr."""
+        """Print the traceback of an exception to stderr, and remember the text for `record`."""
         self._text = self._format(error)
         try:
             sys.stderr.write(self._text)
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
-            pass  # user code may have closed it
+            pass  # user code may have closed stderr
 
     def note(self, error: BaseException) -> None:
-        """Store the traceback without printing it."""
+        """Remember the traceback of an exception for `record` without printing it."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
-        """Write the error files, with the pickled exception if it can be pickled."""
+        """Write the error files. Include the pickled exception if the exception can be pickled."""
         try:
             data = dumps(error)
             path = os.path.join(self.attempt_dir, "error.pkl")
             when_there_is_space(lambda: write_bytes(path, data), "the exception")
             pickled = True
-        except Exception:  # noqa: BLE001  # pickling runs user code; the text will have to do
+        except Exception:  # noqa: BLE001  # pickling runs user code; store only the text
             pickled = False
         self._write(type_name(type(error)), error_message(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:
-        """Write the error files for a result that cannot be pickled."""
+        """Write the error files after a result that cannot be pickled."""
         name = "windlass.SerializationError"
         self._text = f"{name}: {message}\n"
         sys.stderr.write(mask_text(self._text, self._secrets))
@@ -73,7 +73,7 @@ class Failure:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """The traceback without the frames of Windlass."""
+        """Return the traceback of an exception without the frames of Windlass."""
         import traceback
 
         _leave_out_own_frames(error)
@@ -85,7 +85,9 @@ class Failure:
         return text
 
     def _show_restored_sources(self, error: BaseException) -> None:
-        """Show lines of the restored file for functions that were pickled by value."""
+        """Let tracebacks show source lines from the restored files for functions that were pickled
+        by value.
+        """
         import linecache
 
         root = self._root.rstrip("/") + "/"
@@ -101,7 +103,7 @@ class Failure:
 
 
 def type_name(kind: type) -> str:
-    """The name of a type as tracebacks write it.
+    """Return the name of a type as tracebacks print it.
 
     >>> type_name(ValueError), type_name(os.DirEntry)
     ('ValueError', 'posix.DirEntry')
@@ -112,7 +114,7 @@ def type_name(kind: type) -> str:
 
 
 def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
-    """A text without its middle, if it is too long to be recorded whole.
+    """Return a text of at most about `limit` characters. Remove the middle of a longer text.
 
     >>> shorten("x" * 20 + "y" * 70, 60)
     'xxxxxxxxxx [70 characters left out] yyyyyyyyyy'
@@ -125,15 +127,15 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """The message of an exception."""
+    """Return the text of an exception, or a placeholder if `__str__` raises an error."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # a __str__ of user code may do anything
+    except Exception:  # noqa: BLE001  # a __str__ of user code may raise any error
         return "<its text cannot be shown>"
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An exception and its causes."""
+    """List an exception and its direct and indirect causes, each exception once."""
     chain: list[BaseException] = []
     to_visit: list[BaseException | None] = [error]
     while to_visit:

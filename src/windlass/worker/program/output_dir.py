@@ -1,7 +1,7 @@
-"""Output directory of a program: a folder of its replica, the same in every attempt.
+"""The output directory of a program. A replica has the same output directory in every attempt.
 
-The files are artifacts from the moment they are written. Nothing is copied when the trial ends, so
-a kill at that time loses nothing.
+A file in the output directory is an artifact as soon as it is written. Windlass copies no files
+when the trial ends, so a program that is killed at that time loses no files.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from pathlib import Path
 from windlass.worker.common.atomic_files import make_folder
 from windlass.worker.common.own_attempt import OUTPUTS, replica, trial_dir
 
-TENSORBOARD = "tensorboard"  # below the outputs
+TENSORBOARD = "tensorboard"  # a folder in the output directory
 _ON_ITS_OWN = "windlass-outputs"
 
-# By process: the folder outside of a trial, even if the process changes its directory.
+# The output directory of a process outside of a trial, by process id. The directory stays the same
+# if the process changes its working directory.
 _own: dict[int, str] = {}
 
 
 def output_dir() -> Path:
-    """Return a folder of this replica, whose files become artifacts of the trial.
+    """Create and return this replica's output directory. The files in it become artifacts of the
+    trial.
 
-    The folder exists and is the same in every attempt, so the files survive a restart. List
-    and download the files during the trial or later, with `trial.list_artifacts()` and
-    `trial.download_artifacts(folder)`.
+    Every attempt of the replica has the same directory, so the files survive a restart.
+    `trial.list_artifacts()` lists the files, and `trial.download_artifacts(folder)` downloads them,
+    during the trial or later.
 
-    Outside of a trial it is `windlass-outputs` in the current directory, which Windlass does not
-    package and git ignores, or a temporary folder if that cannot be created.
+    Outside of a trial, the directory is `windlass-outputs` in the current directory. Windlass does
+    not package `windlass-outputs`, and git ignores it. If `windlass-outputs` cannot be created, the
+    function creates a temporary directory.
 
     ```python
     (wl.output_dir() / "report.txt").write_text("accuracy 0.93")
@@ -45,10 +48,10 @@ def output_dir() -> Path:
 def tensorboard_dir() -> Path:
     """Create and return the folder for TensorBoard's files: `tensorboard` in `wl.output_dir()`.
 
-    `windlass tensorboard 7` shows the files of every replica, also while they are written.
+    `windlass tensorboard 7` shows the files of every replica of trial 7, even while the trial runs.
 
     ```python
-    print("to be given to SummaryWriter:", wl.tensorboard_dir())
+    print("Pass this folder to SummaryWriter:", wl.tensorboard_dir())
     ```
     """
     folder = output_dir() / TENSORBOARD

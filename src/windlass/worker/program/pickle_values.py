@@ -1,4 +1,4 @@
-"""Pickle values and exceptions of user code, and restore them unchanged."""
+"""Pickle results and exceptions of user code in a way that restores them unchanged."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 
 
 class SerializationFault(Exception):
-    """A result that cannot be pickled; the message names the part."""
+    """Raised if a result cannot be pickled. The message names the part that cannot be pickled."""
 
 
 def dump_value(value: object, file: BinaryIO) -> None:
-    """Pickle into a file. Plain pickle first: it suffices for most values and needs no import."""
+    """Pickle a value into a file. Use cloudpickle only if plain pickle, which needs no import,
+    fails.
+    """
     try:
         pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
         return
     except OSError:
         raise
-    except Exception:  # noqa: BLE001  # cloudpickle is asked next, and its answer counts
+    except Exception:  # noqa: BLE001  # cloudpickle is tried next
         file.seek(0)
         file.truncate()
     cloudpickle = load_cloudpickle()
 
     # cloudpickle has no types.
     class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Fixes the state of classes with `__slots__` that cloudpickle pickled by value."""
+        """Keeps the attributes of objects whose class has `__slots__` and was pickled by value."""
 
         def reducer_override(self, obj: object) -> object:
             if "__slots__" in type(obj).__dict__ and hasattr(obj, "__dict__"):
@@ -45,14 +47,15 @@ def dump_value(value: object, file: BinaryIO) -> None:
         ValuePickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     except OSError:
         raise
-    except Exception as error:  # user classes may have any
+    except Exception as error:  # user code may raise any error
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
 
 
 def _slotted(obj: object, state: object) -> object:
-    """Convert the state for a class that really has its slots.
+    """Convert the state of an object so that a class with real slots can restore the state.
 
-    A class that was pickled by value has them in name only: its instances use `__dict__`.
+    A class that was pickled by value only lists slots. The instances store their values in
+    `__dict__`.
     """
     if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], dict):
         return state
@@ -65,7 +68,7 @@ def _slotted(obj: object, state: object) -> object:
 
 
 def _names(slots: object) -> list[str]:
-    # A string or several strings: Python refuses other slots.
+    # Python allows a string or several strings as slots, and nothing else.
     return [slots] if isinstance(slots, str) else list(slots)  # type: ignore[call-overload]
 
 
@@ -78,32 +81,32 @@ def _name_the_part(value: object, dumps: Callable[[object], bytes], error: Excep
 
 
 def dumps_exception(error: BaseException) -> bytes:
-    """An exception pickled with its causes. Raises the error if it cannot be pickled."""
+    """Pickle an exception and its causes. Raise an error if the exception cannot be pickled."""
     cloudpickle = load_cloudpickle()
 
     # cloudpickle has no types.
     class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Keeps `__cause__`, which pickled exceptions lack."""
+        """Pickles `__cause__` too, which Python leaves out of pickled exceptions."""
 
-        is_made_anew = True  # by calling the class with `args`, as pickles of exceptions do
+        is_made_anew = True  # unpickling calls the class with `args`, as usual for exceptions
 
         def reducer_override(self, obj: object) -> object:
             if isinstance(obj, BaseException) and type(obj).__setstate__ is _set_state:
                 reduced = obj.__reduce_ex__(4)
                 if isinstance(reduced, tuple):
-                    # BaseException takes its state by setting each as an attribute.
+                    # BaseException restores its state by setting attributes.
                     state = dict((reduced[2] if len(reduced) > 2 else None) or {})
                     if obj.__cause__ is not None:
                         state["__cause__"] = obj.__cause__
                     made = reduced[:2]
                     if not self.is_made_anew:
-                        # Typeshed lacks it.
+                        # Typeshed does not declare `__newobj__`.
                         made = (copyreg.__newobj__, (type(obj), *obj.args))  # type: ignore[attr-defined]
                     return (*made, state)
             return super().reducer_override(obj)
 
     class PatientPickler(ExceptionPickler):
-        """For exception classes whose `__init__` needs other arguments than those in `args`."""
+        """Pickles exceptions whose `__init__` needs other arguments than `args`."""
 
         is_made_anew = False
 
@@ -112,8 +115,8 @@ def dumps_exception(error: BaseException) -> bytes:
         file = io.BytesIO()
         try:
             pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(error)
-            again = pickle.loads(file.getvalue())  # noqa: S301  # our own, a moment ago
-        except Exception as fault:  # noqa: BLE001  # the next may do better
+            again = pickle.loads(file.getvalue())  # noqa: S301  # pickled just above
+        except Exception as fault:  # noqa: BLE001  # the next pickler may succeed
             failure = fault
             continue
         if type(again) is type(error) and _text_of(again) == _text_of(error):
@@ -124,7 +127,7 @@ def dumps_exception(error: BaseException) -> bytes:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # a text of user code may do anything
+    except Exception:  # noqa: BLE001  # a __str__ of user code may raise any error
         return ""
 
 
@@ -132,14 +135,14 @@ _set_state = BaseException.__setstate__
 
 
 def load_cloudpickle() -> Any:
-    """cloudpickle of the interpreter, or else of the launcher."""
+    """Import cloudpickle from the interpreter's packages, or else from the launcher's packages."""
     try:
         import cloudpickle
     except ModuleNotFoundError:
         folder = os.environ.get("WINDLASS_CLOUDPICKLE")
         if not folder:
             raise
-        # For this import only: other packages of that folder do not belong to the job.
+        # Add the folder for this import only. The job must not see its other packages.
         sys.path.append(folder)
         try:
             import cloudpickle

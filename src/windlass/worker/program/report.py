@@ -1,4 +1,4 @@
-"""Reports of a program: each call appends one record to the attempt's `metrics` file."""
+"""Report metrics and progress. Each call appends one record to the attempt's `metrics` file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ LONGEST_NAME = 200
 MOST_NAMES = 1000
 LONGEST_RECORD = 256 * 1024
 
-_MOST_FORMS = 256  # names that are reported together; values that differ from step to step are JSON
+_MOST_FORMS = 256  # the most combinations of names; reports with further combinations are JSON
 _LAST_STEP = 2**63 - 1
-# The dictionary inside `os.environ`. Access through `os.environ` is slower than all steps of a
-# report except the write.
+# The dictionary inside `os.environ`. Reading through `os.environ` takes longer than every other
+# step of a report except the write.
 _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
 
 
 def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) -> None:
-    """Record values of metrics at a step, from any replica. Outside of a trial it does nothing.
+    """Record values of metrics at a step. Every replica may report. Outside of a trial, do nothing.
 
-    A value is any number, also NumPy's or PyTorch's; NaN and infinities are kept. A step is a
-    whole number from 0. In another group than "training", the name of a metric has both, as
-    `validation/loss`.
+    A value is any number, including numbers of NumPy and PyTorch, NaN and infinities. A step is a
+    whole number from 0. In every group except "training", the name of the metric starts with the
+    group, as in `validation/loss`.
 
     ```python
     for step in range(3):
@@ -59,7 +59,7 @@ def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) ->
     if form is not None and type(step) is int and 0 <= step <= _LAST_STEP:
         try:
             record = form.record(time.time(), step, metrics.values())
-        except Exception:  # noqa: BLE001 -- which of the values is wrong is found now
+        except Exception:  # noqa: BLE001 -- `_encode` finds the value that is wrong
             record = _encode(sink, step, group, metrics)
     else:
         record = _encode(sink, step, group, metrics)
@@ -67,9 +67,9 @@ def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) ->
 
 
 def report_progress(progress: SupportsFloat) -> None:
-    """Report the progress of the program, from 0 to 1. Outside of a trial it does nothing.
+    """Report the progress of the program, from 0 to 1. Outside of a trial, do nothing.
 
-    It appears as `trial.progress` and in `windlass ls` and `windlass show`.
+    `trial.progress`, `windlass ls` and `windlass show` show the progress.
 
     ```python
     for epoch in range(10):
@@ -84,13 +84,13 @@ def report_progress(progress: SupportsFloat) -> None:
     if not 0 <= share <= 1:
         raise invalid(
             f"progress: {shown(progress)} is not between 0 and 1.",
-            "It is a share: wl.report_progress(done / total).",
+            "Report the share of the work that is done: wl.report_progress(done / total).",
         )
     sink.put(progress_record(time.time(), share))
 
 
 class _Sink(Sink):
-    """The `metrics` file and the forms of earlier reports."""
+    """The `metrics` file of an attempt, and the record formats of earlier reports."""
 
     def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
         super().__init__(own, folder)
@@ -108,7 +108,9 @@ def _new_sink(marker: object) -> _Sink | None:
 
 
 def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
-    """Encode a report as a record; raise an error that names an invalid part."""
+    """Encode a report as a record. Raise an error that names the wrong argument if an argument is
+    invalid.
+    """
     now, number = time.time(), _step(step, group)
     if not metrics:
         detail = "" if _is_default(group) else f" {shown(group)} is in the place of the group."
@@ -160,7 +162,7 @@ def _is_default(group: object) -> bool:
 
 
 def _written(step: int, arguments: object) -> str:
-    """The call that the user probably meant.
+    """Return the call of `report` that the user probably meant.
 
     >>> _written(1, {"loss": 0.25}), _written(1, None)
     ('wl.report(1, loss=0.25)', 'wl.report(1, loss=0.5)')
@@ -191,7 +193,7 @@ def _number(name: str, value: Any) -> float:
         TypeError,
         ValueError,
         RuntimeError,
-    ):  # PyTorch raises it for a tensor with many elements
+    ):  # PyTorch raises RuntimeError for a tensor with many elements
         only = _only_element(value)
         if only is not None:
             return only
@@ -199,16 +201,18 @@ def _number(name: str, value: Any) -> float:
 
 
 def _only_element(array: Any) -> float | None:
-    """Return the number in an array or tensor with one element, which `float` may refuse."""
+    """Return the number in an array or tensor with one element. `float` refuses some of these
+    arrays.
+    """
     try:
         count = array.numel() if hasattr(array, "numel") else array.size
         element = array.item() if count == 1 else None
         return None if element is None or isinstance(element, (str, bytes)) else float(element)
-    except Exception:  # noqa: BLE001 -- whatever it is, it is not a number
+    except Exception:  # noqa: BLE001 -- an object that is not a number may raise any error
         return None
 
 
-# The reported names by group, in their encoded form, checked once. None has the groups.
+# The checked names of each group, encoded as JSON. The key None holds the name of the group itself.
 _names: dict[str, dict[str | None, str]] = {}
 
 

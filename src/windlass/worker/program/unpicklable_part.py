@@ -1,6 +1,7 @@
 """Find the part of a value that cannot be pickled.
 
-Standard library only, for Python 3.9 and newer: the user's process and the replica's both use it.
+The module uses only the standard library and runs in Python 3.9 and newer, because the user's
+process and the replica's process both import it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ Dumps = Callable[[Any], Any]
 
 
 def find_unpicklable(value: Any, dumps: Dumps, name: str) -> str:
-    """The deepest part of a value that `dumps` refuses, as a path from `name`, and why.
+    """Return the path and the kind of the most deeply nested part that `dumps` refuses, with the
+    reason.
+
+    `name` is the name of the whole value and starts the path.
 
     >>> import pickle, threading
     >>> find_unpicklable({"model": [1, threading.Lock()]}, pickle.dumps, "result")
@@ -43,18 +47,18 @@ def find_unpicklable(value: Any, dumps: Dumps, name: str) -> str:
 
 
 def refusal(value: Any, dumps: Dumps) -> BaseException | None:
-    """The exception that `dumps` raises for a value; None if the value can be pickled."""
+    """Return the exception that `dumps` raises for a value, or None if the value can be pickled."""
     try:
         dumps(value)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - pickling runs whatever code the value brings
+    except BaseException as error:  # noqa: BLE001 - pickling runs the code of the value
         return error
     return None
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of a value in words.
+    """Describe the type of a value in words.
 
     >>> describe_kind(1.5), describe_kind(describe_kind)
     ('a float', "the function 'describe_kind'")
@@ -72,7 +76,7 @@ def describe_kind(value: Any) -> str:
 
 
 def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The parts of a value, each with its path."""
+    """Yield the values inside a value, each with its path."""
     if isinstance(value, dict):
         for key, part in list(value.items())[:_ITEMS]:
             yield f"{name}[{_short(key)}]", part
@@ -109,12 +113,14 @@ def _attributes(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else tuple(slots)[:_ITEMS]:
-            if hasattr(value, slot):  # else it was never set
+            if hasattr(value, slot):  # otherwise the slot was never set
                 yield f"{name}.{slot}", getattr(value, slot)
 
 
 def function_parts(function: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The parts of a pickled function: defaults, closure variables and the globals it uses."""
+    """Yield the values that are pickled with a function: defaults, closure variables and used
+    globals.
+    """
     code = function.__code__
     for variable, cell in zip(code.co_freevars, function.__closure__ or ()):  # noqa: B905 - 3.9
         yield f"the closure variable {variable!r} of {name}", _content(cell)
@@ -133,7 +139,7 @@ def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        return None  # not bound yet
+        return None  # the variable has no value yet
 
 
 def _global_names(code: Any) -> set[str]:
@@ -147,7 +153,7 @@ def _global_names(code: Any) -> set[str]:
 def _short(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever its repr does
+    except Exception:  # noqa: BLE001 - a repr of user code may raise any error
         return f"<{type(value).__qualname__}>"
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -155,7 +161,7 @@ def _short(value: Any) -> str:
 def _first_line(error: BaseException) -> str:
     try:
         text = str(error).strip()
-    except Exception:  # noqa: BLE001 - whatever its str does
+    except Exception:  # noqa: BLE001 - a __str__ of user code may raise any error
         text = ""
     line = text.partition("\n")[0][:300]
     return line or type(error).__name__
