@@ -1,4 +1,4 @@
-"""Carries out decisions through a runtime and records failures as events."""
+"""Carries out the engine's decisions through a runtime, and records failures as events."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 class _Outcome(Enum):
-    """The outcome of one action of a runtime."""
+    """The outcome of one request to a runtime."""
 
-    DONE = "done"  # or a notification will follow
-    LATER = "later"
+    DONE = "done"  # the runtime accepted the request, or will wake the job
+    LATER = "later"  # the controller must send the request again
     FAILED = "failed"
 
 
 class Actions:
-    """Stops and starts attempts until `is_over`: then another instance may act."""
+    """Stops and starts attempts through a runtime.
+
+    Once `is_over` returns True, this instance sends no more requests, because another instance may
+    have taken over.
+    """
 
     def __init__(
         self,
@@ -53,8 +57,8 @@ class Actions:
         self._clock = clock
         self._grace = grace
         self._is_over = is_over
-        # Only one worker at a time reconciles a job.
-        self._graces: dict[str, float] = {}  # the last grace period that was passed on
+        # This dict needs no lock, because only one worker at a time reconciles a job.
+        self._graces: dict[str, float] = {}  # the last grace period that the runtime got, by job
 
     def act(
         self,
@@ -64,7 +68,7 @@ class Actions:
         replicas: Sequence[Replica],
         now: float,
     ) -> bool:
-        """Carry out a decision. Return True if the runtime accepted all actions."""
+        """Carry out a decision. Return True if the runtime accepted all requests."""
         self._expectations.expect(
             job.uid, creates=decision.create, deletes=decision.delete, now=now
         )
@@ -79,11 +83,11 @@ class Actions:
         if all_done:
             self._failures.forget(job.uid)
         if events and not self._store.save(job.uid, status, status, events, replicas):
-            self._failures.forget(job.uid)  # the next attempt records them again
+            self._failures.forget(job.uid)  # the next reconciliation records the events again
         return all_done
 
     def forget(self, uid: str) -> None:
-        """Discard the state of a job."""
+        """Discard the data about a job."""
         self._graces.pop(uid, None)
 
     def _create(
@@ -96,8 +100,9 @@ class Actions:
     ) -> bool:
         """Create attempts. Return True if the runtime accepted all of them.
 
-        A failure ends this reconciliation: the other attempts would most likely fail, too, and each
-        may take long. The next reconciliation begins with the attempts that never failed.
+        After the first failure, the remaining attempts are not tried. They would most likely fail
+        as well, and each may take long. The next reconciliation starts with the attempts that
+        failed least often.
         """
         in_order = self._failures.rarest_first(job.uid, replicas)
         all_done = True
@@ -122,7 +127,7 @@ class Actions:
     def _to_terminate_sooner(
         self, uid: str, status: JobStatus, replicas: Sequence[Replica]
     ) -> list[ReplicaId]:
-        """Return the stopping attempts whose grace period became shorter."""
+        """Return the stopping attempts whose runtime must learn of a shorter grace period."""
         if not status.stop_requested or status.stop_grace >= self._graces.get(uid, math.inf):
             return []
         self._graces[uid] = status.stop_grace
@@ -136,13 +141,13 @@ class Actions:
         reason: str,
         events: list[Event],
     ) -> _Outcome:
-        """Run an action. A failure is recorded when it is new, and once more when it persists."""
-        if self._is_over():  # another instance may act by now, and carries out the stored decision
+        """Run an action. Record a failure when it is new, and once more when it persists."""
+        if self._is_over():  # another instance may have taken over and act on the stored decision
             self._expectations.withdraw(uid, replica)
             return _Outcome.LATER
         try:
             act()
-        except NotYet as waits:  # a notification, if one follows, wakes the job
+        except NotYet as waits:  # if `is_notified`, the runtime wakes the job later
             _log.debug("job %s: %s waits: %s", uid, name_of(replica), waits)
             self._expectations.withdraw(uid, replica)
             return _Outcome.DONE if waits.is_notified else _Outcome.LATER

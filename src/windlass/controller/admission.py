@@ -1,4 +1,4 @@
-"""The admission queue: jobs that wait for capacity and jobs that hold it."""
+"""The admission queue, which holds waiting jobs and the capacity of admitted jobs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from windlass.model.job import JobSpec
 
 
 class QueuedJob(NamedTuple):
-    """A waiting job: its position, the reason it waits, and the job ahead."""
+    """A waiting job with its position in the queue and the reason why the job waits."""
 
     uid: str
     position: int
     why: str
-    ahead: str | None
+    ahead: str | None  # the job directly ahead
     order: Order
 
 
 class AdmissionQueue:
-    """Jobs that wait for capacity of a machine and jobs that hold it. Thread-safe.
+    """The jobs that wait for capacity on a machine, and the admitted jobs. Thread-safe.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
@@ -59,11 +59,11 @@ class AdmissionQueue:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._waiting: dict[str, WaitingJob] = {}
-        self._line: list[Order] = []  # of waiting jobs, sorted
-        self._shapes: Counter[Shape] = Counter()  # of waiting jobs
+        self._line: list[Order] = []  # the sorted positions of the waiting jobs
+        self._shapes: Counter[Shape] = Counter()  # the number of waiting jobs per shape
         self._running: dict[str, Allocation] = {}
-        self._is_stale = False  # True if a pass could admit a job
-        self._passes = 0  # passes that admitted a job: shows which jobs were overtaken
+        self._is_stale = False  # True if a pass might admit a job
+        self._passes = 0  # the number of passes that admitted a job
 
     @property
     def capacity(self) -> Capacity:
@@ -74,14 +74,14 @@ class AdmissionQueue:
     ) -> None:
         """Add a job to the queue, or move a waiting job to its new position.
 
-        A job that holds capacity waits for the part that it requests beyond that.
+        A job that already holds capacity waits only for the additional capacity that it requests.
         """
         with self._lock:
             old = self._waiting.get(uid)
             requested_in = self._passes if old is None else old.since_pass
             order = (-priority, created, moves, uid)
             if old is not None and old.order != order:
-                requested_in = self._passes  # no running job has overtaken it at its new position
+                requested_in = self._passes  # no job has passed this job since it moved
             new = _waiting_entry(uid, spec, order, self._running.get(uid), requested_in)
             if new == old:
                 return
@@ -102,7 +102,7 @@ class AdmissionQueue:
         devices: Mapping[ReplicaKey, tuple[int, ...]],
         moves: Moves = (),
     ) -> None:
-        """Restore the capacity and devices that a job held before this process started."""
+        """Give a job the capacity and devices that it held before this process started."""
         with self._lock:
             self._withdraw(uid)
             self._running[uid] = Allocation(
@@ -115,7 +115,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def shrink(self, uid: str, spec: JobSpec, most: Mapping[str, int]) -> None:
-        """Release the capacity of a job beyond a number of replicas of each role."""
+        """Release the capacity of surplus replicas. `most` is the number to keep per role."""
         with self._lock:
             held = self._running.get(uid)
             if held is None:
@@ -131,7 +131,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def withdraw(self, uid: str) -> None:
-        """Remove a job from the queue. It keeps the capacity that it holds."""
+        """Remove a job from the queue. The job keeps the capacity that it holds."""
         with self._lock:
             self._withdraw(uid)
 
@@ -143,7 +143,10 @@ class AdmissionQueue:
                 self._is_stale = True
 
     def admit_waiting(self) -> list[str]:
-        """Admit all jobs that may start now and return them in order. Free if nothing changed."""
+        """Admit all jobs that may start now, and return them in order.
+
+        If nothing changed since the last call, the call returns [] at once.
+        """
         with self._lock:
             if not self._is_stale:
                 return []
@@ -175,18 +178,21 @@ class AdmissionQueue:
             return uid in self._waiting
 
     def allocation_of(self, uid: str) -> Allocation | None:
-        """Return the capacity that a job holds, if any."""
+        """Return the capacity that a job holds, or None if the job holds none."""
         with self._lock:
             return self._running.get(uid)
 
     def devices(self, uid: str) -> dict[ReplicaKey, tuple[int, ...]]:
-        """Return the accelerators of each replica of a job, by role and index."""
+        """Return the accelerators that each replica of a job holds, by role and index."""
         with self._lock:
             allocation = self._running.get(uid)
             return dict(allocation.devices) if allocation is not None else {}
 
     def explain(self, uid: str) -> tuple[str, int] | None:
-        """Return why a job waits and its position from 1, or None if it does not wait."""
+        """Return the reason why a job waits, and its position in the queue, counted from 1.
+
+        Returns None if the job does not wait.
+        """
         with self._lock:
             waiting = self._waiting.get(uid)
             if waiting is None:
@@ -197,7 +203,7 @@ class AdmissionQueue:
         return explain(waiting.demand, position, running, self._capacity, own), position
 
     def line(self, after: Order | None, limit: int) -> list[QueuedJob]:
-        """Return at most `limit` waiting jobs in order, starting after a position."""
+        """Return at most `limit` waiting jobs in order, starting behind the position `after`."""
         with self._lock:
             first = 0 if after is None else bisect.bisect_right(self._line, after)
             last = min(first + limit, len(self._line))
@@ -219,7 +225,7 @@ class AdmissionQueue:
         ]
 
     def reorder(self, uid: str, priority: int, created: float, moves: Moves) -> None:
-        """Move a waiting job to another position; do nothing if it no longer waits."""
+        """Move a waiting job to another position. Do nothing if the job no longer waits."""
         with self._lock:
             old = self._waiting.get(uid)
             if old is None:
@@ -234,7 +240,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def order_ahead_of(self, uid: str, number: int, other: str) -> tuple[int, float, Moves] | None:
-        """Return the priority, age and moves that put a job directly ahead of another.
+        """Return the priority, age and moves that put the job `uid` directly ahead of `other`.
 
         Returns None if either job does not wait.
         """
@@ -254,7 +260,7 @@ class AdmissionQueue:
             return order_ahead(target.order, before, number)
 
     def free(self) -> Capacity:
-        """Return the free capacity."""
+        """Return the capacity that no admitted job holds."""
         with self._lock:
             capacity = FreeCapacity(self._capacity, self._running.values())
         return Capacity(
@@ -282,7 +288,10 @@ class AdmissionQueue:
 def _waiting_entry(
     uid: str, spec: JobSpec, order: Order, held: Allocation | None, requested_in: int
 ) -> WaitingJob | None:
-    """Return the queue entry for the capacity that a job requests beyond its own, if any."""
+    """Return the queue entry of a job, or None if the job holds all the capacity it requests.
+
+    If the job holds some capacity, the entry requests only the additional capacity.
+    """
     sizes = sizes_of(spec)
     has: dict[str, int] = {}
     if held is not None:

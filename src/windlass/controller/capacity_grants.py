@@ -1,7 +1,8 @@
-"""Keeps the capacity of each job equal in its status and in the admission queue.
+"""Keeps the capacity in each job's status equal to the capacity in the admission queue.
 
-Granted capacity is in the status before the job uses it, and released capacity is out of the status
-before another job gets it. If the process dies in between, the status is still true.
+The status records granted capacity before the job uses that capacity. The status also stops listing
+released capacity before another job gets that capacity. The status is therefore true even if the
+process dies between the two steps.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from windlass.model.status import ConditionType, JobStatus, Replica
 
 
 class CapacityGrants:
-    """Grants capacity to jobs, reclaims it, and wakes admitted jobs.
+    """Grants capacity to jobs, reclaims capacity, and wakes jobs that were admitted.
 
-    Without an admission queue, and for jobs of other backends, every job is admitted. The scheduler
-    of the other backend decides which job waits.
+    A job of another backend is always admitted, because that backend's own scheduler decides which
+    jobs wait. If there is no admission queue, every job is admitted.
     """
 
     def __init__(
@@ -36,7 +37,10 @@ class CapacityGrants:
         self._on_queue_moved = on_queue_moved
 
     def restore(self, job: Job, status: JobStatus) -> None:
-        """Restore the capacity of a job. All jobs are restored before the first reconciliation."""
+        """Give a job the capacity or queue position that its stored status records.
+
+        The controller calls this for all jobs before the first reconciliation.
+        """
         if self._admission is None or not job.spec.capabilities.runs_on_server:
             return
         priority, (created, moves) = job.spec.priority, _queue_position(job, status)
@@ -48,7 +52,7 @@ class CapacityGrants:
             self._admission.submit(job.uid, job.spec, priority, created, moves)
 
     def grant(self, job: Job, status: JobStatus) -> JobStatus:
-        """Return the status with as much of the requested capacity as is free."""
+        """Return the status of a job after the admission queue granted capacity, if any is free."""
         if status.admitted and has_all(job.spec, status.sizes):
             self._withdraw_growth(job, status)
             return status
@@ -75,7 +79,7 @@ class CapacityGrants:
     def without_scaled_away(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica]
     ) -> JobStatus:
-        """Return the status without the capacity of ended replicas that were scaled away."""
+        """Return the status after removed replicas that have ended gave up their capacity."""
         left = sizes_left(job.spec, status.sizes, replicas)
         if left is status.sizes or not wants_capacity(job, status):
             return status
@@ -87,7 +91,7 @@ class CapacityGrants:
         return msgspec.structs.replace(status, sizes=left, devices=devices)
 
     def reclaim(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> None:
-        """Release the capacity that a job no longer needs according to its stored status."""
+        """Release the capacity that the stored status of a job no longer lists."""
         if self._admission is None:
             return
         is_over = status.is_finished and not any(is_alive(replica) for replica in replicas)
@@ -100,7 +104,7 @@ class CapacityGrants:
         allocation = self._admission.allocation_of(job.uid)
         if allocation is None or allocation.sizes == status.sizes:
             return
-        # Keep capacity that was granted just now and is not in the status yet.
+        # Keep capacity that was granted just now, because the status does not list it yet.
         most = {
             role.name: max(role.replicas, status.sizes.get(role.name, 0)) for role in job.spec.roles
         }
@@ -114,7 +118,7 @@ class CapacityGrants:
             self._admit()
 
     def _withdraw_growth(self, job: Job, status: JobStatus) -> None:
-        """Withdraw the request of an admitted job for more capacity."""
+        """Withdraw an admitted job's request for more capacity."""
         if self._admission is not None and status.admitted and status.generation:
             self._admission.withdraw(job.uid)
 
@@ -129,17 +133,17 @@ class CapacityGrants:
 
 
 def wants_capacity(job: Job, status: JobStatus) -> bool:
-    """Return True if a job would use capacity if it had it."""
+    """Return True if a job is unfinished, not suspended, and not stopping."""
     return not (status.is_finished or job.spec.suspend or status.stop_requested)
 
 
 def device_key(role: str, index: int) -> str:
-    """Return the key of a replica's devices and address in a status."""
+    """Return the key under which a status stores a replica's devices and address."""
     return f"{role}-{index}"
 
 
 def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
-    """Return the queue position of a job: its age, unless it was moved."""
+    """Return the age and moves of a job. If the job was never moved, its trial ID is the age."""
     return status.queue_position or (float(job.trial_id), ())
 
 
@@ -151,7 +155,10 @@ def _slot(key: str) -> tuple[str, int]:
 def _at_most(
     wanted: Mapping[str, int], has: Mapping[str, int], granted: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the sizes that a job has, plus the granted sizes that it still requests."""
+    """Return the number of replicas per role that a job may have.
+
+    A job keeps the sizes that it has, and gains the granted sizes up to the wanted sizes.
+    """
     return {
         role: max(has.get(role, 0), min(granted.get(role, 0), size))
         for role, size in wanted.items()

@@ -1,4 +1,4 @@
-"""The clock of the controller: wall time, monotonic time, and waiting."""
+"""The clock of the controller, which tests replace by a clock that they set."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """A clock to read and to wait on."""
+    """A clock that returns wall time and monotonic time, and can wait."""
 
     def now(self) -> float:
-        """Return seconds since the epoch, for records."""
+        """Return the seconds since the epoch. Records store this time."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never jump or decrease, for delays."""
+        """Return the seconds of a clock that never jumps or decreases. Delays use this time."""
         ...
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
-        """Wait on a held condition until it is notified or the timeout in seconds passes."""
+        """Wait until the condition is notified, for at most `timeout` seconds.
+
+        The caller must hold the condition's lock.
+        """
         ...
 
 
 class SystemClock:
-    """The machine's own clock.
+    """The system clock of this machine.
 
     >>> SystemClock().now() > 1_700_000_000
     True

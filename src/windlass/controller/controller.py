@@ -1,8 +1,9 @@
-"""The reconcile loop: one reconciliation at a time for each job that may have changed.
+"""The controller, which reconciles each job that may have changed.
 
 A reconciliation loads the job, lists its replicas, lets the engine decide, stores the status, and
-only then lets the runtime act. An attempt is therefore stored before it exists. If the process dies
-in between, the next reconciliation completes the decision, and no attempt is created twice.
+only then lets the runtime act. An attempt is therefore stored before the runtime creates it. If the
+process dies between the two steps, the next reconciliation completes the decision, and no attempt
+is created twice.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ _log = logging.getLogger(__name__)
 
 
 class StatusKeepsChanging(RuntimeError):
-    """A status could not be stored because others kept changing it."""
+    """A status could not be stored because other threads or processes kept changing it."""
 
 
 class Controller:
-    """Reconciles jobs in worker threads; see `start`, `wake` and `stop`.
+    """Reconciles jobs in worker threads.
 
-    Without an admission queue every job is admitted at once.
+    Call `start` to start the workers, `wake` to schedule a job, and `stop` to stop the workers. If
+    there is no admission queue, every job is admitted at once.
     """
 
     def __init__(
@@ -84,12 +86,12 @@ class Controller:
         )
         self._threads: list[threading.Thread] = []
         self._unconfirmed: set[str] = set()  # prepared jobs that are not stored yet
-        # Only one worker at a time reconciles a job.
-        self._saved: dict[str, tuple[Replica, ...]] = {}
-        self._epochs: dict[str, float] = {}  # by job: wall time at `monotonic` 0
+        # These dicts need no lock, because only one worker at a time reconciles a job.
+        self._saved: dict[str, tuple[Replica, ...]] = {}  # the replicas last stored, by job
+        self._epochs: dict[str, float] = {}  # the wall time when `monotonic` was 0, by job
 
     def start(self) -> None:
-        """Recover all jobs that are not settled, and start the workers."""
+        """Schedule all jobs that are not settled, and start the workers."""
         self.recover()
         for number in range(self._workers):
             thread = threading.Thread(
@@ -99,7 +101,10 @@ class Controller:
             self._threads.append(thread)
 
     def recover(self) -> None:
-        """Load the unfinished jobs. They keep their capacity or their position in the queue."""
+        """Schedule all jobs that are not settled.
+
+        Each job first gets back its capacity or its position in the admission queue.
+        """
         self._runtime.watch(self.wake)
         uids = list(self._store.unfinished())
         if self.admission is not None:
@@ -111,14 +116,14 @@ class Controller:
 
     @property
     def has_died(self) -> bool:
-        """True if a worker ended without `stop`."""
+        """True if a worker thread ended although `stop` was not called."""
         is_one_gone = any(not thread.is_alive() for thread in self._threads)
         return is_one_gone and not self.queue.is_shut
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop the workers after the action that each is carrying out.
+        """Stop each worker after its current action.
 
-        Replicas keep running, and the next controller carries out the rest of the stored decisions.
+        Replicas keep running. The next controller carries out the rest of the stored decisions.
         """
         self.queue.shutdown()
         for thread in self._threads:
@@ -132,8 +137,9 @@ class Controller:
     def prepare(self, job: Job) -> tuple[JobStatus, Sequence[Event]]:
         """Return the first status and events of a job that is about to be stored.
 
-        The job is admitted if there is capacity, and its status contains its replicas, which the
-        first reconciliation creates. Call `confirm` once it is stored, or `abandon` if that failed.
+        If there is enough free capacity, the job is admitted. The status lists the replicas that
+        the first reconciliation will create. Call `confirm` once the job is stored, or `abandon` if
+        the job could not be stored.
         """
         self._unconfirmed.add(job.uid)
         now = self._clock.now()
@@ -147,10 +153,13 @@ class Controller:
         return status, decision.events
 
     def confirm(self, uid: str) -> None:
-        """Schedule a prepared job that was stored, unless it waits for capacity."""
+        """Schedule a prepared job that was stored.
+
+        A job that waits for capacity is scheduled for later, because admission wakes the job.
+        """
         self._unconfirmed.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):
-            self.queue.add_after(uid, LONGEST_RESYNC)  # woken when there is capacity
+            self.queue.add_after(uid, LONGEST_RESYNC)
         else:
             self.wake(uid)
 
@@ -170,11 +179,11 @@ class Controller:
                 self.queue.forget(uid)
             else:
                 self.queue.add_rate_limited(uid)
-        except WindlassError as error:  # expected: the cluster is unreachable or busy
-            _log.warning("job %s: will be looked at again: %s", uid, error.message)
+        except WindlassError as error:  # the cluster may be unreachable or busy
+            _log.warning("job %s: the reconciliation will be retried: %s", uid, error.message)
             self.queue.add_rate_limited(uid)
         except Exception:  # noqa: BLE001  # an error of one job must not affect the others
-            _log.exception("job %s: will be looked at again", uid)
+            _log.exception("job %s: the reconciliation failed and will be retried", uid)
             self.queue.add_rate_limited(uid)
         finally:
             self.latency.add(time.perf_counter() - began)
@@ -184,10 +193,10 @@ class Controller:
     def reconcile(self, uid: str) -> bool:
         """Reconcile a job once. Return False if an action failed and must be retried."""
         for _ in range(_SAVE_TRIES):
-            is_unconfirmed = uid in self._unconfirmed  # read first: the job may be stored meanwhile
+            is_unconfirmed = uid in self._unconfirmed  # `submit` may store the job while this runs
             loaded = self._store.load(uid)
             if loaded is None:
-                if not is_unconfirmed:  # else it keeps the capacity of its admission
+                if not is_unconfirmed:  # an unconfirmed job keeps the capacity that it was granted
                     self._forget(uid)
                 return True
             job, stored = loaded
@@ -225,19 +234,20 @@ class Controller:
             pass
 
     def _now(self, uid: str, status: JobStatus) -> float:
-        """Return the time of a reconciliation, which is monotonic for a started job.
+        """Return the time of a reconciliation. This time never decreases for a started job.
 
-        A change of the system clock must not move its deadline or the pause before an attempt.
+        If the system clock changes, the deadline of a job and the delays before its restarts must
+        not change.
         """
         if status.start_time is None and uid not in self._epochs:
-            return self._clock.now()  # never started; a suspended job keeps its own time
+            return self._clock.now()  # the job never started in this process
         passed = self._clock.monotonic()
         return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
     def _addressed(self, job: Job, status: JobStatus) -> JobStatus:
         """Return the status with the address of every replica.
 
-        A single replica without a framework needs no address.
+        A job without a framework that has only one replica needs no address.
         """
         spec = job.spec
         if not spec.framework and len(spec.roles) == 1 and spec.roles[0].replicas <= 1:
@@ -262,7 +272,7 @@ class Controller:
         replicas: tuple[Replica, ...],
         now: float,
     ) -> JobStatus | None:
-        """Return the status as stored, or None if it had changed in the store."""
+        """Store the decided status and return it, or return None if the stored status changed."""
         is_news = replicas != self._saved.get(uid, ()) and not stored.settled
         if decision.status == stored and not is_news and not decision.events:
             return stored
@@ -279,12 +289,12 @@ class Controller:
         now = self._clock.now()
         events = self._failures.record(uid, _ADDRESSES, "AddressesFailed", what, error, now)
         if events and not self._store.save(uid, status, status, events, replicas):
-            self._failures.forget(uid)  # the next attempt records it again
+            self._failures.forget(uid)  # the next reconciliation records the event again
 
     def _settle(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica], now: float
     ) -> JobStatus:
-        """Settle a finished job after its last replicas were deleted."""
+        """Mark a finished job as settled if its last replicas were deleted."""
         settled = settle(job.spec, status, replicas, now)
         if settled is status:
             return status
@@ -317,6 +327,9 @@ class Controller:
 
 
 def _effective(job: Job, status: JobStatus) -> Job:
-    """Return the job at its admitted size: a growing job waits for capacity."""
+    """Return the job with only the replicas that have capacity.
+
+    The other replicas of a growing job still wait for capacity.
+    """
     spec = effective_spec(job.spec, status.sizes)
     return job if spec is job.spec else msgspec.structs.replace(job, spec=spec)

@@ -1,4 +1,4 @@
-"""Expectations: requested creations and deletions that were not observed yet."""
+"""Remembers the creations and deletions that a runtime accepted but does not report yet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ class _Expected(msgspec.Struct):
 
 
 class Expectations:
-    """Requested creations and deletions by job, so that no decision uses an outdated observation.
+    """The requested creations and deletions of each job that were not observed yet.
 
-    A creation is observed when the runtime accepted or reports it; a deletion when the replica is
-    gone, has ended, or is reported as stopping. Expectations expire after five minutes.
+    A job is not decided again before its expectations are met, so that no decision uses an outdated
+    observation. A creation is observed once the runtime accepted it or reports the replica. A
+    deletion is observed once the replica is gone, has ended, or is reported as stopping.
+    Expectations expire after five minutes.
 
     >>> worker = ReplicaId("worker", 0, 1)
     >>> expectations = Expectations()
@@ -52,7 +54,7 @@ class Expectations:
             expected.until = now + self._patience
 
     def created(self, uid: str, replica: ReplicaId) -> None:
-        """Mark a creation as observed: if the replica is missing from now on, it has vanished."""
+        """Mark a creation as observed. If the replica is missing later, it has vanished."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
@@ -67,7 +69,10 @@ class Expectations:
                 expected.deletes.difference_update(replicas)
 
     def outstanding(self, uid: str, replicas: Sequence[Replica], now: float) -> float:
-        """Return for how many seconds to wait at most, given these replicas; 0 to proceed."""
+        """Return for how many seconds at most to wait before the job is reconciled.
+
+        Returns 0 if `replicas` meets all expectations of the job, or if the expectations expired.
+        """
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is None:
@@ -80,13 +85,13 @@ class Expectations:
             }
             expected.creates -= seen
             expected.deletes &= staying
-            # Both kinds must be met. An observed creation stays observed if the replica vanishes.
+            # A creation that was observed once stays observed, even if the replica then vanishes.
             if (expected.creates or expected.deletes) and now < expected.until:
                 return expected.until - now
             del self._jobs[uid]
             return 0.0
 
     def forget(self, uid: str) -> None:
-        """Discard the expectations of a job."""
+        """Discard all expectations of a job."""
         with self._lock:
             self._jobs.pop(uid, None)

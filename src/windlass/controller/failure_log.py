@@ -1,4 +1,4 @@
-"""Counts failures of each job, and decides which of them become events."""
+"""Counts the failures of each job's actions, and decides which failures become events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.model.status import Event, EventKind, ReplicaId
 
-REPORT_AGAIN_AFTER = 5  # a failure that repeats this often is reported a second time
+REPORT_AGAIN_AFTER = 5  # a failure that occurred this many times is reported a second time
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ class _Failure(msgspec.Struct, frozen=True):
 class FailureLog:
     """The failures of each job since all its actions last succeeded.
 
-    A failure is reported when it is new, and once more when it persists. The same
-    failure of several replicas counts as one.
+    A failure is reported when it is new, and once more when it persists. The same failure of
+    several replicas counts as one failure.
 
     >>> failures, error = FailureLog(), OSError("no room")
     >>> first, second = ReplicaId("worker", 0, 1), ReplicaId("worker", 1, 1)
@@ -35,7 +35,7 @@ class FailureLog:
     """
 
     def __init__(self) -> None:
-        # Only one worker at a time reconciles a job.
+        # This dict needs no lock, because only one worker at a time reconciles a job.
         self._jobs: dict[str, dict[ReplicaId | str, _Failure]] = {}
 
     def record(
@@ -47,7 +47,7 @@ class FailureLog:
         error: Exception,
         now: float,
     ) -> list[Event]:
-        """Return the events of a failure: none if it was reported before."""
+        """Count a failure. Return an event, or no event if the failure was already reported."""
         text = str(error) or type(error).__name__
         if self._count(uid, about, reason, text) not in (1, REPORT_AGAIN_AFTER):
             return []
@@ -56,22 +56,22 @@ class FailureLog:
         return [Event(time=now, kind=EventKind.WARNING, reason=reason, message=message)]
 
     def rarest_first(self, uid: str, replicas: Iterable[ReplicaId]) -> list[ReplicaId]:
-        """Sort replicas by their failures: a failing replica must not block the others."""
+        """Sort replicas by their number of failures, so that a failing replica blocks no other."""
         failures = self._jobs.get(uid, {})
         return sorted(
             replicas, key=lambda replica: failures[replica].count if replica in failures else 0
         )
 
     def discard(self, uid: str, about: ReplicaId | str) -> None:
-        """Discard the failures of one replica, which succeeded."""
+        """Discard the failures of one replica after its action succeeded."""
         self._jobs.get(uid, {}).pop(about, None)
 
     def forget(self, uid: str) -> None:
-        """Discard all failures of a job: the next failure is new."""
+        """Discard all failures of a job. The next failure then counts as new."""
         self._jobs.pop(uid, None)
 
     def _count(self, uid: str, about: ReplicaId | str, reason: str, text: str) -> int:
-        """Count a failure, and return how often it occurred for all replicas."""
+        """Count a failure. Return how many times the same failure occurred, over all replicas."""
         failures = self._jobs.setdefault(uid, {})
         last = failures.get(about)
         is_same = last is not None and (last.reason, last.text) == (reason, text)

@@ -1,4 +1,4 @@
-"""Durations of reconciliations, in a histogram of bounded size."""
+"""A histogram of the durations of reconciliations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _STEP = 1.05  # ratio of adjacent bucket limits, which bounds the relative error
 
 
 class LatencyHistogram:
-    """A histogram of durations with exponential buckets. Thread-safe.
+    """A histogram of durations. Thread-safe.
+
+    Adjacent bucket limits differ by 5 %, so that the histogram stays small and precise.
 
     >>> timing = LatencyHistogram()
     >>> for milliseconds in range(1, 101):
@@ -27,7 +29,7 @@ class LatencyHistogram:
         self.total = 0.0  # total seconds
 
     def add(self, seconds: float) -> None:
-        """Add a duration."""
+        """Add a duration in seconds."""
         number = math.ceil(math.log(max(seconds, _SHORTEST) / _SHORTEST, _STEP))
         with self._lock:
             self._classes[number] += 1
@@ -35,7 +37,10 @@ class LatencyHistogram:
             self.total += seconds
 
     def quantile(self, share: float) -> float:
-        """Return the quantile of all durations; 0 if there are none."""
+        """Return a quantile of the durations in seconds. `quantile(0.5)` is the median.
+
+        Returns 0 if there are no durations.
+        """
         with self._lock:
             left = share * self.count
             for number in sorted(self._classes):

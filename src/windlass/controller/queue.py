@@ -1,4 +1,4 @@
-"""The work queue: keys that are due, each once and never with two workers at a time."""
+"""The work queue, which hands each key to one worker at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from windlass.controller.clock import Clock, SystemClock
 
 FIRST_RETRY = 0.005
 LONGEST_RETRY = 60.0
-LONGEST_DELAY = 86_400.0  # longer delays are cut: no wait on a lock may be endless
+LONGEST_DELAY = 86_400.0  # longer delays are cut, because a wait on a lock has a largest timeout
 
 
 class WorkQueue:
-    """A queue of keys. A key that is added while a worker has it becomes ready again afterwards.
+    """A queue of keys, such as job IDs, that workers process.
+
+    The queue holds each key at most once. If a key is added while a worker processes that key, the
+    key becomes ready again when the worker is done.
 
     >>> queue = WorkQueue()
     >>> queue.add("a"), queue.add("a"), len(queue)
@@ -28,10 +31,10 @@ class WorkQueue:
         self._clock = clock or SystemClock()
         self._condition = threading.Condition()
         self._ready: deque[str] = deque()
-        self._wanted: set[str] = set()  # ready, or to be made ready when its work is done
+        self._wanted: set[str] = set()  # keys that are ready, or become ready when a worker is done
         self._working: set[str] = set()
-        self._timers: list[tuple[float, str]] = []  # a heap; may hold outdated entries
-        self._due: dict[str, float] = {}  # the valid entry of each key
+        self._timers: list[tuple[float, str]] = []  # a heap, which may contain outdated entries
+        self._due: dict[str, float] = {}  # the time of the valid entry of each key in `_timers`
         self._failures: dict[str, int] = {}
         self._is_shut = False
 
@@ -43,7 +46,7 @@ class WorkQueue:
 
     @property
     def is_quiet(self) -> bool:
-        """True if no key is ready or in work. Delayed keys may exist."""
+        """True if no key is ready and no worker processes a key. Delayed keys may exist."""
         with self._condition:
             self._fire_timers()
             return not self._ready and not self._working
@@ -54,14 +57,15 @@ class WorkQueue:
         return self._is_shut
 
     def add(self, key: str) -> None:
-        """Make a key ready."""
+        """Make a key ready for the next worker."""
         with self._condition:
             self._add(key)
 
     def add_after(self, key: str, delay: float) -> None:
-        """Make a key ready after a delay in seconds. The earliest of several delays counts.
+        """Make a key ready after a delay in seconds.
 
-        A delay is cut to one day; the worker can add the key again.
+        If a key has several delays, the one that ends first counts. A delay of more than one day is
+        cut to one day. The worker that gets the key can then delay the key again.
         """
         with self._condition:
             if self._is_shut:
@@ -77,14 +81,14 @@ class WorkQueue:
             self._condition.notify()
 
     def add_rate_limited(self, key: str) -> None:
-        """Make a failed key ready again after an exponential delay."""
+        """Make a failed key ready again after a delay that doubles with each failure."""
         with self._condition:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
         self.add_after(key, min(FIRST_RETRY * 2.0 ** min(failures, 32), LONGEST_RETRY))
 
     def forget(self, key: str) -> None:
-        """Reset the failures of a key."""
+        """Reset the number of failures of a key to zero."""
         with self._condition:
             self._failures.pop(key, None)
 
@@ -94,7 +98,10 @@ class WorkQueue:
             self._due.pop(key, None)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Return the next key, to be finished with `done`; None after the timeout or shutdown."""
+        """Wait for a key and return it. The worker must call `done` when the work is done.
+
+        Returns None after `timeout` seconds or after a shutdown.
+        """
         with self._condition:
             end = None if timeout is None else self._clock.monotonic() + timeout
             while not self._is_shut:
@@ -109,7 +116,7 @@ class WorkQueue:
             return None
 
     def done(self, key: str) -> None:
-        """Finish the work on a key. It is ready again if it was added meanwhile."""
+        """Mark the work on a key as done. A key that was added meanwhile becomes ready again."""
         with self._condition:
             self._working.discard(key)
             if key in self._wanted:
@@ -135,7 +142,7 @@ class WorkQueue:
         self._wanted.discard(key)
         self._working.add(key)
         if self._ready or self._timers:
-            # The worker that was woken for the next timer may be this one, which leaves with a key.
+            # This worker may be the only one that was woken. Wake another for the remaining keys.
             self._condition.notify()
         return key
 

@@ -1,4 +1,4 @@
-"""Periodic reconciliation of jobs without a notification of a change."""
+"""Schedules periodic reconciliations, in case a notification of a change was lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class _LastReconcile(msgspec.Struct, frozen=True):
 
 
 class Resyncs:
-    """The next periodic reconciliation of each job: soon after a change, then at growing intervals.
+    """Schedules the next periodic reconciliation of each job.
 
-    Results are compared with the last reconciliation, not with the store, which need not keep every
-    detail, such as a pending replica.
+    A job that changed is reconciled again soon. The interval doubles with each reconciliation that
+    finds no change. A result is compared with the result of the last reconciliation, because the
+    store may omit details, such as a pending replica.
 
     >>> resyncs, status = Resyncs(), JobStatus(admitted=True)
     >>> [resyncs.after("job", status, ()) for _ in range(3)]
@@ -34,12 +35,12 @@ class Resyncs:
     def __init__(self) -> None:
         self._last: dict[
             str, _LastReconcile
-        ] = {}  # only one worker at a time uses the entry of a job
+        ] = {}  # needs no lock, because only one worker at a time reconciles a job
 
     def after(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> float:
-        """Return the seconds until the next reconciliation, from the result of the last."""
+        """Return the seconds until the next reconciliation, given the result of the last one."""
         if not status.admitted:
-            return LONGEST_RESYNC  # no replica runs whose change could be missed
+            return LONGEST_RESYNC  # no replica runs, so no notification can be lost
         timeless = msgspec.structs.replace(status, last_reconcile_time=None)
         last = self._last.get(uid)
         delay = FIRST_RESYNC
@@ -49,5 +50,5 @@ class Resyncs:
         return delay
 
     def forget(self, uid: str) -> None:
-        """Discard the state of a job."""
+        """Discard the data about a job."""
         self._last.pop(uid, None)

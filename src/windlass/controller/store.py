@@ -26,13 +26,14 @@ class JobStore(Protocol):
     ) -> bool:
         """Replace the status `old` by `new`, and store the events and the attempts.
 
-        Returns False and stores nothing if the status is not `old`. The caller then loads it again.
+        Returns False and stores nothing if the stored status differs from `old`. The caller then
+        loads the job again.
         """
         ...
 
     def unfinished(self) -> Iterable[str]:
-        """Yield the jobs whose status is not `settled`, the oldest first.
+        """Yield the UIDs of all jobs that are not `settled`, the oldest job first.
 
-        These are unfinished jobs, and finished jobs with replicas that may still run.
+        These are unfinished jobs, and finished jobs whose replicas may still run.
         """
         ...

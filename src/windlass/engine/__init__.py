@@ -1,8 +1,9 @@
-"""Decisions: pure functions from specification, status and observed replicas to the next actions.
+"""Pure functions that decide the next actions for a job and which waiting jobs may start.
 
-`decide` serves one job at a time, `admit` the queue of all jobs; every other file is named after
-the rule it contains. May import `model` only. Never reads a clock, does I/O, draws a random number
-or depends on the order of a map: the same input gives the same decision.
+`decide` handles one job at a time, and `admit` handles the queue of all jobs. Every other file is
+named after the rule that the file contains. The engine may import only `model`. The engine never
+reads a clock, does I/O, draws a random number, or depends on the order of a map. The same input
+therefore always gives the same decision.
 """
 
 from windlass.engine.admission import Admission, Allocation, Demand, WaitingJob, admit, demand_of

@@ -1,14 +1,18 @@
-"""Admission of waiting jobs: each job starts as a whole, and no job is overtaken.
+"""Selects the waiting jobs that may start.
 
-Jobs are considered by priority, then first come first served. A job starts when all its replicas
-fit together into the free capacity. The first job that does not fit is the head. A job behind the
-head may start now only if every job it passes would still fit beside it, and beside all other jobs
-that have passed the head, on the machine with everything else gone. Run times are unknown, so this
-is the strongest guarantee: a passing job takes only capacity that the passed jobs would leave
-unused, and the head never waits for a job that came after it.
-A job too big for the whole machine keeps its position and delays no other job.
-A running job that wants to grow waits like any other, at its own position, for all the capacity
-that it gains, and keeps the capacity that it has.
+A job starts only when all its replicas fit into the free capacity. Jobs are considered by priority,
+and jobs of equal priority in the order of submission. The first job that does not fit is the head
+of the queue.
+
+A job behind the head may pass the jobs ahead only if none of them is delayed. To check this, the
+engine imagines a machine that runs only the job and all jobs that have already passed the head.
+Each job that would be passed must fit on that machine. Windlass does not know run times, so no
+stronger guarantee is possible: the passing job takes only capacity that the passed jobs would leave
+unused, and the head never waits for a job that was submitted later.
+
+A job that is too big for the whole machine keeps its position and delays no other job. A running
+job that wants to grow keeps its capacity and waits at its own position, until all the additional
+capacity is free.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import JobSpec
 
 ReplicaKey = tuple[str, int]  # role and index of a replica
-# The position of a moved job: behind the job of that age, in steps. Each step has the number of the
-# trial that it was created for.
+# The position of a job that a user moved, among the jobs of the same age. Each pair is a number of
+# steps backward and the number of the moved trial.
 Moves = tuple[tuple[int, int], ...]
 Order = tuple[int, float, Moves, str]
 Shape = tuple["Demand", str]
@@ -40,7 +44,10 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The total demand of all replicas of a job; CPUs in thousandths, so that sums are exact."""
+    """The total resources that all replicas of a job request.
+
+    CPUs are counted in thousandths, so that sums are exact.
+    """
 
     millicpus: int
     memory: int = 0
@@ -55,26 +62,34 @@ class WaitingJob(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     created: float = 0.0
     moves: Moves = ()
-    sizes: dict[str, int] = {}  # role -> replicas, after admission
-    grows: bool = False  # True if the job already has capacity and keeps it
-    since_pass: int = 0  # the first admission pass after the job began to wait
+    sizes: dict[str, int] = {}  # replicas per role after admission
+    grows: bool = False  # True if the job already has capacity and keeps that capacity
+    since_pass: int = 0  # the number of the first admission pass after the job began to wait
 
     @property
     def order(self) -> Order:
-        """The position in the queue: by priority, then by age, unless the job was moved."""
+        """The sort key of the job's position in the queue.
+
+        Jobs sort by priority, then by age. A job that a user moved also has `moves`, which put the
+        job at its new position.
+        """
         return (-self.priority, self.created, self.moves, self.key)
 
     @property
     def shape(self) -> Shape:
-        """The key for whether a job fits: all jobs of one shape fit, or none does."""
+        """The key of jobs that fit under the same conditions.
+
+        If one job does not fit, no other job of the same shape fits.
+        """
         return (self.demand, self.key if self.grows else "")
 
 
 def order_ahead(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
-    """Return priority, age and moves that put trial `number` directly ahead of `order`.
+    """Return the priority, age and moves that put trial `number` directly ahead of `order`.
 
-    `before` is the last other job that is already ahead of `order`, if any. There is always a
-    position in between, and no two trials get the same position.
+    `before` is the order of the last other job ahead of `order`, or None if no other job is ahead.
+    A free position between `before` and `order` always exists, and no two trials get the same
+    position.
 
     >>> order_ahead((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
     (0, 4.0, ((0, 9),))
@@ -108,15 +123,15 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     demand: Demand
     order: Order
     devices: dict[ReplicaKey, tuple[int, ...]] = {}
-    sizes: dict[str, int] = {}  # role -> replicas
-    in_pass: int = 0  # the pass that admitted the job
+    sizes: dict[str, int] = {}  # replicas per role
+    in_pass: int = 0  # the number of the pass that admitted the job
 
     @property
     def all_devices(self) -> tuple[int, ...]:
         return tuple(index for some in self.devices.values() for index in some)
 
     def has_passed(self, waiting: WaitingJob) -> bool:
-        """Return True if this job was admitted before a job that already waited ahead of it."""
+        """Return True if this job was behind `waiting` in the queue and was admitted first."""
         return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
     def joined(self, more: Allocation) -> Allocation:
@@ -136,13 +151,15 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs that may start."""
+    """The result of an admission pass, with the jobs that may start."""
 
     admitted: tuple[Allocation, ...] = ()
 
 
 def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
-    """Return the demand of a job, without the replicas that already have capacity.
+    """Return the demand of the replicas of a job that have no capacity yet.
+
+    `beyond` is the number of replicas per role that already have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.hardware.resources import Resources
@@ -173,10 +190,10 @@ def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
 def assign_devices(
     needs: Sequence[Need], devices: Mapping[int, Device]
 ) -> dict[ReplicaKey, tuple[int, ...]] | None:
-    """Assign devices to every need, or return None if there are too few.
+    """Assign devices to every need, or return None if the devices do not suffice.
 
-    Needs that few devices satisfy choose first, and each need takes the least capable devices that
-    satisfy it.
+    The need that the fewest devices can satisfy chooses first. Each need takes the devices of
+    exactly the requested kind first, and then the devices with the least memory.
 
     >>> gpus = {
     ...     0: Device(index=0, kind="a100", memory=40),
@@ -211,7 +228,7 @@ def assign_devices(
 
 
 class FreeCapacity:
-    """The free capacity of a machine while jobs are assigned to it.
+    """The free capacity of a machine, which decreases as jobs are assigned to the machine.
 
     >>> free = FreeCapacity(Capacity(cpus=2, memory=0))
     >>> free.take(Demand(1500), ())
@@ -227,26 +244,32 @@ class FreeCapacity:
             self.take(allocation.demand, allocation.all_devices)
 
     def assign(self, demand: Demand) -> dict[ReplicaKey, tuple[int, ...]] | None:
-        """Return the devices a job would get, or None if the job does not fit."""
+        """Return the devices that a job would get, or None if the job does not fit."""
         if not self.holds(demand.millicpus, demand.memory):
             return None
         return assign_devices(demand.accelerators, self.devices)
 
     def holds(self, millicpus: int, memory: int) -> bool:
-        """Return True if this much is free. Zero always fits, even on an overcommitted machine."""
+        """Return True if this many thousandths of a CPU and this much memory are free.
+
+        A request for zero always fits, even if the running jobs use more than the capacity.
+        """
         return (millicpus <= 0 or millicpus <= self.millicpus) and (
             memory <= 0 or memory <= self.memory
         )
 
     def take(self, demand: Demand, devices: Iterable[int]) -> None:
-        """Subtract the demand of a job, even below zero: running jobs continue to run."""
+        """Subtract the demand of a job from the free capacity.
+
+        The result may be negative: if the capacity was reduced, running jobs continue to run.
+        """
         self.millicpus -= demand.millicpus
         self.memory -= demand.memory
         for index in devices:
             self.devices.pop(index, None)
 
     def fits_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
-        """Return True if a job would fit after another job has received these devices."""
+        """Return True if `demand` would fit after the job `other` received `others_devices`."""
         if not self.holds(
             demand.millicpus + other.millicpus if demand.millicpus else 0,
             demand.memory + other.memory if demand.memory else 0,
@@ -266,10 +289,11 @@ def admit(
     *,
     shapes: int | None = None,
 ) -> Admission:
-    """Select the waiting jobs, given in queue order, that may start beside the running jobs.
+    """Select the waiting jobs that may start beside the running jobs.
 
-    `shapes` is the number of different demands in the queue: once each was refused, the rest of the
-    queue is skipped, so that a pass over a long queue of similar jobs is short.
+    `waiting` must be in queue order. `shapes` is the number of different demands in the queue. Once
+    each demand was refused, `admit` skips the rest of the queue. A pass over a long queue of
+    similar jobs is therefore short.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> jobs = [WaitingJob(key=key, demand=Demand(1000)) for key in "abc"]
@@ -281,9 +305,9 @@ def admit(
     admitted: list[Allocation] = []
     refused: set[Shape] = set()
     passed: list[_Passed] = []  # jobs that must not be delayed
-    beside = FreeCapacity(capacity)  # capacity beside the jobs that passed any of them
-    behind: list[Allocation] = []  # running jobs behind the first of them
-    counted: set[str] = set()  # keys of `behind` jobs that have passed any of them
+    beside = FreeCapacity(capacity)  # the machine with only the jobs that passed a job in `passed`
+    behind: list[Allocation] = []  # running jobs that come after the first job in `passed`
+    counted: set[str] = set()  # keys of the jobs in `behind` that passed a job in `passed`
     for candidate in waiting:
         if candidate.shape in refused:
             continue
@@ -327,7 +351,10 @@ def admit(
 
 
 class _Passed(msgspec.Struct, frozen=True):
-    """A passed job, with the resources that it holds while it waits to grow."""
+    """A waiting job that other jobs pass.
+
+    If the job waits to grow, `demand` and `devices` include the resources that the job holds.
+    """
 
     demand: Demand
     devices: tuple[int, ...]
@@ -344,5 +371,5 @@ class _Passed(msgspec.Struct, frozen=True):
         return _Passed(total, own.all_devices)
 
     def fits(self, beside: FreeCapacity, other: Demand, others_devices: Sequence[int]) -> bool:
-        """Return True if the job would still fit after another job has received these devices."""
+        """Return True if this job would still fit after `other` received `others_devices`."""
         return beside.fits_beside(self.demand, other, (*others_devices, *self.devices))

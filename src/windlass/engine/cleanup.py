@@ -1,4 +1,4 @@
-"""The cleanup of finished jobs: which of their replicas are deleted, and when."""
+"""Decides which replicas of a finished job are deleted, and when."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def clean(
     now: float,
     events: Sequence[Event] = (),
 ) -> Decision:
-    """Decide the remaining actions for a finished job: its clean policy, then its time to live.
+    """Decide which replicas of a finished job to delete now, and when to decide again.
 
-    The status becomes `settled` once no action remains. A runtime may continue to report ended
-    replicas after their deletion; the caller that deleted them then calls `settle`. If a settled
-    job gets a time to live, it is unsettled until that time is up.
+    The clean policy of the job applies first. When the job's time to live is up, all replicas are
+    deleted. The status becomes `settled` once no action remains. A runtime may still report ended
+    replicas after their deletion, so the caller that deleted them calls `settle`. A settled job
+    that gets a time to live is no longer settled until that time is up.
     """
     left = ttl_left(spec, status, now)
     expired = left is not None and left <= 0
@@ -64,21 +65,27 @@ def _to_delete(
 
 
 def _was_cut_short(status: JobStatus) -> bool:
-    """Return True if the job was ended by force: then its running replicas are always deleted."""
+    """Return True if the job was stopped by a user, its deadline, a limit, or an invalid request.
+
+    The running replicas of such a job are deleted under every clean policy.
+    """
     failed = status.condition(ConditionType.FAILED)
     reasons = (conditions.DEADLINE_REASON, conditions.BACKOFF_REASON, conditions.INVALID_REASON)
     return status.stop_requested or (failed is not None and failed.reason in reasons)
 
 
 def settle(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> JobStatus:
-    """Return the status after every deletion that `clean` requested."""
+    """Return the status after the caller made all deletions that `clean` requested.
+
+    The status becomes `settled` if the job is over.
+    """
     if status.settled or not is_over(spec, status, replicas, now):
         return status
     return msgspec.structs.replace(status, settled=True)
 
 
 def is_over(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float) -> bool:
-    """Return True if a job is finished, has no living replica, and its time to live is up."""
+    """Return True if a job is finished, no replica is alive, and no time to live remains."""
     left = ttl_left(spec, status, now)
     return (
         status.is_finished

@@ -1,4 +1,4 @@
-"""The conditions of a job, changed one at a time and each with a reason."""
+"""Sets and clears the conditions of a job, such as `Running` or `Failed`, each with a reason."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ REPLICA_FAILED_REASON = "ReplicaFailed"
 BACKOFF_REASON = "BackoffLimitExceeded"
 DEADLINE_REASON = "DeadlineExceeded"
 INVALID_REASON = "InvalidSpec"  # the backend can never provide the requested resources
-INTERRUPTED_REASON = "Interrupted"  # the user ended the attempt: not a failure
+INTERRUPTED_REASON = "Interrupted"  # the user interrupted the program, so nothing failed
 
 
 def set_condition(
     status: JobStatus, kind: ConditionType, reason: str, message: str, now: float
 ) -> JobStatus:
-    """Return the status with a condition set; a repeated call changes nothing.
+    """Return the status with a condition set. A repeated call returns the status unchanged.
 
     >>> once = set_condition(JobStatus(), ConditionType.RUNNING, "ReplicasRunning", "", 1.0)
     >>> once.holds(ConditionType.RUNNING)
@@ -42,7 +42,9 @@ def set_condition(
 def clear_condition(
     status: JobStatus, kind: ConditionType, reason: str, message: str, now: float
 ) -> JobStatus:
-    """Return the status with a condition cleared; a condition that never held stays absent.
+    """Return the status with a condition cleared.
+
+    A condition that was never set is not added to the status.
 
     >>> clear_condition(JobStatus(), ConditionType.RUNNING, "Suspended", "", 1.0) == JobStatus()
     True
@@ -58,7 +60,7 @@ def _put(
     old = status.condition(kind)
     if old is not None and old.status is holds and old.reason == reason:
         return status
-    # A wall clock may step back; recorded times never do.
+    # The wall clock may be set back, but recorded times never decrease.
     time = now if old is None else max(now, old.last_update)
     moved = old is None or old.status is not holds
     new = Condition(

@@ -1,4 +1,4 @@
-"""Times of a job: its active seconds, its deadline and its time to live."""
+"""Computes a job's active seconds, and the time until its deadline and until its cleanup."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from windlass.model.text.quantities import format_duration
 
 
 def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
-    """Return True if an admitted job has capacity to run on, which makes the job active.
+    """Return True if an admitted job has capacity, so that its active seconds start to count.
 
-    On the server's machine that is immediate. A remote backend has its own scheduler: there a job
-    has capacity as soon as one of its current attempts has a machine.
+    A job on the server's machine has capacity as soon as the job is admitted. A remote backend has
+    its own scheduler. A job there has capacity once one of its current attempts has a machine.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.status import ReplicaId
@@ -29,7 +29,7 @@ def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
 
 
 def active_seconds(status: JobStatus, now: float) -> float:
-    """Return how long a job has been active, without the time it was suspended.
+    """Return for how many seconds a job was active. Time while the job is suspended is excluded.
 
     >>> active_seconds(JobStatus(start_time=100.0, active_seconds=5.0), 110.0)
     15.0
@@ -40,17 +40,21 @@ def active_seconds(status: JobStatus, now: float) -> float:
 
 
 def deadline_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Return seconds until the job's deadline; None without a deadline, 0 or less after it."""
+    """Return the seconds until the job's deadline, or None if the job has no deadline.
+
+    The result is 0 or negative after the deadline.
+    """
     if spec.active_deadline is None:
         return None
     return spec.active_deadline - active_seconds(status, now)
 
 
 def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Return how long an attempt may run if no server reconciles the job; None without a limit.
+    """Return for how many seconds an attempt may run while no server reconciles the job.
 
-    Replicas that the clean policy keeps run on after the job is done, and their supervisor cannot
-    know that the job is done.
+    The supervisor of the attempt enforces this limit. Returns None if there is no limit. A job with
+    the clean policy `NONE` has no limit, because its replicas may run on after the job is finished,
+    and a supervisor does not know whether the job is finished.
     """
     if spec.clean_policy is CleanPolicy.NONE:
         return None
@@ -58,7 +62,7 @@ def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 
 
 def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
-    """Describe a missed deadline; for a job that never ran, include the reason of its wait."""
+    """Describe a missed deadline. If the job never ran, say why the job waited."""
     limit = format_duration(spec.active_deadline or 0.0)
     if any(replica.started is not None for replica in replicas):
         return f"ran longer than its deadline of {limit}"
@@ -67,7 +71,10 @@ def deadline_message(spec: JobSpec, replicas: Sequence[Replica]) -> str:
 
 
 def ttl_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Return seconds until the replicas of a finished job are deleted; None if they stay."""
+    """Return the seconds until the replicas of a finished job are deleted.
+
+    Returns None if the replicas are not deleted.
+    """
     if spec.ttl_after_finished is None or status.completion_time is None:
         return None
     return status.completion_time + spec.ttl_after_finished - now

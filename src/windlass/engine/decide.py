@@ -1,7 +1,8 @@
-"""The decision for one job: one reconciliation, in an order that makes the outcome deterministic.
+"""Decides the next actions for one job.
 
-Success is judged before failure, failure before restart, restart before progress; roles in their
-declared order, replicas by index.
+The order of the checks is fixed, so that the outcome is deterministic. The engine checks first
+whether the job succeeded, then whether the job failed, then whether replicas restart, and then
+which replicas to start. Roles are checked in their declared order, and replicas by index.
 """
 
 from __future__ import annotations
@@ -89,10 +90,10 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
         else deadline_left(spec, evaluation.status, now)
     )
     if left is not None and left <= 0:
-        if failed is not None:  # the awaited reports will not arrive in time
+        if failed is not None:  # the reports of other replicas will not arrive in time
             return evaluation.fail(failed)
         return evaluation.out_of_time()
-    # No replica restarts while one seems to have failed for good, which may be why others died.
+    # While a replica seems to have failed for good, none restarts: that failure may be the cause.
     restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
         if exceeds_limit(spec, status, restarts):
@@ -106,7 +107,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
 
 
 class _Evaluation:
-    """One pass of `decide` over a job: the observed replicas and the decision so far."""
+    """The state of one call of `decide`: the observed replicas and the decision so far."""
 
     def __init__(
         self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float
@@ -123,7 +124,10 @@ class _Evaluation:
     def finish(
         self, kind: ConditionType, reason: str, message: str, decisive: Slot | None = None
     ) -> Decision:
-        """Finish the job for good; `decisive` is the slot whose end decided the job, if any."""
+        """Return the decision to finish the job.
+
+        `decisive` is the slot whose end decided the outcome, if there is such a slot.
+        """
         self.judge_created()
         self.set_condition(kind, reason, message)
         for outdated in (
@@ -144,7 +148,7 @@ class _Evaluation:
         return clean(self.spec, self.status, self.replicas, self.now, self.events)
 
     def stop(self) -> Decision:
-        """Stop all replicas; once none is alive, finish the job as stopped."""
+        """Stop all replicas. Once no replica is alive, finish the job as stopped."""
         if not any(is_alive(replica) for replica in self.replicas):
             seen = [slot.current for slot in self.slots if slot.current is not None]
             left = next((replica.message for replica in seen if replica.reason == GIVEN_UP), "")
@@ -155,12 +159,15 @@ class _Evaluation:
         return self.decision()
 
     def report_due(self, takes: float) -> float | None:
-        """Return how long reports of peers may still take; None if no report is due."""
+        """Return for how many more seconds to wait for reports about other replicas.
+
+        `takes` is the longest time that the reports take. Returns None if that time has passed.
+        """
         left = (self.status.failing_since or self.now) + takes - self.now
-        return left if 0 < left <= takes else None  # else the clock was set back
+        return left if 0 < left <= takes else None  # if the clock was set back, do not wait
 
     def fail(self, failed: Slot) -> Decision:
-        """Finish the job because a replica failed for good."""
+        """Finish the job because the replica `failed` will not restart."""
         message = describe_slot_end(self.spec, failed)
         reason = conditions.REPLICA_FAILED_REASON
         return self.finish(ConditionType.FAILED, reason, message, failed)
@@ -171,7 +178,10 @@ class _Evaluation:
         return self.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, message)
 
     def suspend(self) -> Decision:
-        """Stop all replicas without a failure; replicas that succeeded alone stay done."""
+        """Stop all replicas, and do not count this as a failure.
+
+        Replicas that succeeded run again after the suspension only if the job restarts as a whole.
+        """
         self.judge_created()
         together = self.spec.restarts_together
         self.slots = [
@@ -189,13 +199,13 @@ class _Evaluation:
         return self.decision()
 
     def wait_for_admission(self) -> Decision:
-        """Keep the job queued until there is capacity for all its replicas."""
+        """Keep the job in the queue until all its replicas have capacity."""
         self.resume()
         self.set_condition(ConditionType.QUEUED, conditions.QUEUED_REASON, "")
         return self.decision()
 
     def begin(self) -> None:
-        """Mark the job as active once it has capacity for the first time."""
+        """Record the start time of the job once the job has capacity."""
         self.resume()
         self.clear_condition(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
         current = [slot.current for slot in self.slots if slot.current and not slot.awaits_next]
@@ -208,7 +218,7 @@ class _Evaluation:
         self.clear_condition(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
 
     def restart(self, restarts: Restarts) -> None:
-        """Schedule the next attempt of ended replicas and delete the old attempts."""
+        """Schedule the next attempts of ended replicas, and delete their old attempts."""
         total = self.status.restarts + restarts.count
         limit = self.spec.backoff_limit
         for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):
@@ -224,9 +234,10 @@ class _Evaluation:
         self.update_status(restarts=total)
 
     def restart_resized(self) -> None:
-        """Restart all replicas if their number changed, because each replica knows the number.
+        """Restart all replicas if their number changed, because each replica was told the number.
 
-        This is not a failure: it is not counted and has no delay.
+        Such a restart is not a failure. It does not count toward the restart limit and has no
+        delay.
         """
         before, now_is = self.status.started_with, sizes_of(self.spec)
         if not before or before == now_is:
@@ -242,8 +253,9 @@ class _Evaluation:
     def progress(self, deadline: float | None, report_left: float | None) -> Decision:
         """Create missing replicas and stop surplus replicas.
 
-        The conditions of the job stay unchanged while one replica has failed and reports of others
-        are due.
+        `deadline` is the seconds until the job's deadline. `report_left` is the seconds to wait for
+        reports about other replicas after one replica failed. During that wait, the conditions of
+        the job stay unchanged.
         """
         going = strays(self.spec, self.replicas)
         self.stop_replicas(going, "it is no longer part of the job")
@@ -270,7 +282,7 @@ class _Evaluation:
         return self.decision(min(waits, default=None))
 
     def started(self, slot: Slot) -> Slot:
-        """Return the slot with its next attempt requested, if it needs one."""
+        """Return the slot with its next attempt requested, if the slot needs another attempt."""
         history = slot.history
         is_new = history.attempt == 0 or slot.awaits_next
         is_unseen = history.phase is None and slot.current is None
@@ -280,7 +292,7 @@ class _Evaluation:
         if is_new:
             after = slot.with_history(attempt=history.attempt + 1, not_before=None, phase=None)
             self.add_event("ReplicaStarting", f"starting {name_of(after.id)}")
-        # If a replica's name outlives it, older attempts must be deleted first.
+        # If attempts of a replica share a name, older attempts must be deleted first.
         ended = [
             replica.id for replica in slot.seen if replica.phase.is_final and not replica.deleting
         ]

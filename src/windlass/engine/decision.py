@@ -1,4 +1,4 @@
-"""A decision: the actions for a job, and its status after them."""
+"""The decision for a job: the actions that a runtime should take, and the job's next status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.model.status import Event, JobStatus, ReplicaId
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one reconciliation. The caller stores the status before it acts.
+    """The result of one reconciliation. The caller must store `status` before it acts.
 
     >>> Decision(status=JobStatus()).is_idle
     True
@@ -18,7 +18,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     create: tuple[ReplicaId, ...] = ()
     delete: tuple[ReplicaId, ...] = ()
     events: tuple[Event, ...] = ()
-    requeue_after: float | None = None  # seconds until time alone requires another reconciliation
+    requeue_after: float | None = None  # seconds until the job must be reconciled again
 
     @property
     def is_idle(self) -> bool:

@@ -1,6 +1,6 @@
-"""The first failure: the one of several observed ends that caused the others.
+"""Finds the replica whose end caused the ends of other replicas of a job.
 
-The cause is the end that came first. A replica that Windlass stopped is never the cause.
+The replica that ended first is the cause. A replica that Windlass stopped is never the cause.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from windlass.engine.slots import STOPPED_BY_US, Slot, is_alive
 from windlass.model.job import JobSpec, RestartPolicy
 from windlass.model.status import GIVEN_UP
 
-_LONGEST_WAY_OUT = 20.0  # seconds to clean up after a program that has ended
-_LONGEST_NEWS = 3.0  # seconds until the end of a replica on another machine is reported
-_LONGEST_LEAVE = 600.0  # seconds until a deleted replica has ended
+_LONGEST_EXIT_REPORT = 20.0  # seconds from a program's end until its exit is reported
+_LONGEST_REMOTE_REPORT = 3.0  # seconds until the end of a replica on another machine is reported
+_LONGEST_DELETION = 600.0  # seconds until a deleted replica has ended
 
 
 def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
-    """Return slots in the order in which they ended; slots with an unknown end come last.
+    """Return slots in the order in which their attempts ended.
 
-    Slots with equal or unknown times stay in their declared order.
+    Slots whose end time is unknown follow, and slots that Windlass stopped come last. Slots with
+    equal times stay in their declared order.
     """
     return sorted(slots, key=lambda slot: (_was_stopped(slot), _ended(slot)))
 
 
 def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
-    """Return the replica whose failure ends the job, if one failed for good.
+    """Return the replica whose failure ends the job, or None if the job can go on.
 
-    With the scope `job`, a peer that did not end before a restartable replica is assumed to have
-    died because of it, and restarts with all others. The result is the same whether one or two
-    reconciliations observe the ends. Two times can be equal if the backend reports whole seconds,
-    and a lost replica has no time.
+    If the job restarts as a whole and a replica that may restart ended first, that replica is
+    assumed to have caused the failure of the others. The job then restarts. The same holds if both
+    ended at the same time, because some backends report whole seconds, and if the end time of the
+    restartable replica is unknown, because the replica was lost. The result does not depend on
+    whether one or two reconciliations observe the ends.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:
@@ -44,28 +46,33 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 
 
 def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
-    """Return how long to wait for reports of peers before a failure is judged.
+    """Return for how many seconds to wait for the ends of other replicas after a replica failed.
 
-    With the scope `job` the wait covers any peer that another party deleted: all replicas restart
-    once it has ended. It also covers, briefly, any peer that seems alive and might restart: its
-    machine may report its end after this machine reported the consequence.
+    Another replica may have ended first and caused the failure. If the job restarts as a whole, the
+    wait is long while a replica is being deleted from outside, because its end restarts the job.
+    The wait is short if another replica seems alive, because another machine may report the cause
+    later than this machine reports the consequence.
     """
-    if spec.restarts_together and any(_is_taken_away(slot) for slot in slots):
-        return _LONGEST_LEAVE
-    if any(_is_going(slot) for slot in slots):
-        return _LONGEST_WAY_OUT
+    if spec.restarts_together and any(_is_deleted_from_outside(slot) for slot in slots):
+        return _LONGEST_DELETION
+    if any(_has_unreported_exit(slot) for slot in slots):
+        return _LONGEST_EXIT_REPORT
     together = spec.restarts_together
-    return _LONGEST_NEWS if together and any(_may_be_retried(slot) for slot in slots) else 0.0
+    waits = together and any(_may_be_retried(slot) for slot in slots)
+    return _LONGEST_REMOTE_REPORT if waits else 0.0
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
-    """Return True if another replica has just ended and may turn out to have ended earlier."""
-    is_recent = abs(now - _ended(slot)) < _LONGEST_WAY_OUT
-    return is_recent and any(_is_going(other) for other in slots)
+    """Return True if another replica may have ended before `slot`, and its exit is not reported."""
+    is_recent = abs(now - _ended(slot)) < _LONGEST_EXIT_REPORT
+    return is_recent and any(_has_unreported_exit(other) for other in slots)
 
 
 def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
-    """Return True if a restarting replica ended no later than `failed`, or at an unknown time."""
+    """Return True if a replica that may restart ended before or together with `failed`.
+
+    A replica whose end time is unknown counts as ended before.
+    """
     when = _ended(failed)
     causes = [
         _ended(slot)
@@ -75,15 +82,15 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
     return when < math.inf and any(ended <= when or ended == math.inf for ended in causes)
 
 
-def _is_taken_away(slot: Slot) -> bool:
-    """Return True if another party deleted the replica: it restarts regardless of its exit."""
+def _is_deleted_from_outside(slot: Slot) -> bool:
+    """Return True if another program deleted the replica, which then restarts after any exit."""
     current = slot.current
     is_deleting = current is not None and current.deleting
     return is_deleting and not slot.awaits_next and not slot.is_done
 
 
 def _may_be_retried(slot: Slot) -> bool:
-    """Return True if the replica seems alive and its end might restart all replicas."""
+    """Return True if the replica seems alive and may restart after its end."""
     current = slot.current
     seems_alive = current is not None and is_alive(current) and not current.deleting
     return seems_alive and slot.role.restart_policy is not RestartPolicy.NEVER
@@ -94,8 +101,8 @@ def _ended(slot: Slot) -> float:
     return math.inf if current is None or current.ended is None else current.ended
 
 
-def _is_going(slot: Slot) -> bool:
-    """Return True if the program has ended by itself and its exit is not yet reported."""
+def _has_unreported_exit(slot: Slot) -> bool:
+    """Return True if the program has ended by itself and its exit code is not reported yet."""
     current = slot.current
     return (
         current is not None

@@ -1,4 +1,4 @@
-"""Sentences about replicas: their names and how they ended."""
+"""Texts for messages that name a replica or say how an attempt ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SILENT_REASONS = frozenset({"", "Signal", "Error", "Completed"})
 
 
 class End(msgspec.Struct, frozen=True):
-    """The end of an attempt: as a noun phrase, as a verb phrase, and with further detail.
+    """How an attempt ended, as a noun phrase and as a verb phrase, plus further detail.
 
     >>> killed = End("killed by SIGKILL", "was killed by SIGKILL")
     """
@@ -50,7 +50,10 @@ def describe_end(replica: Replica) -> End:
 
 
 def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
-    """Describe an exit code.
+    """Describe how a program ended, from its exit code.
+
+    `by_signal` is True if a signal killed the program. Otherwise the program itself may have
+    returned an exit code above 128.
 
     >>> [describe_exit(code).what for code in (None, 3, 143)]
     ['ended without an exit code', 'exit code 3', 'exit code 143 (SIGTERM)']
@@ -66,7 +69,7 @@ def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
 
 
 def signal_name(exit_code: int) -> str:
-    """Return the name of the signal that an exit code above 128 stands for, if any.
+    """Return the name of the signal that an exit code stands for, or "" for no signal.
 
     >>> signal_name(137), signal_name(1)
     ('SIGKILL', '')
@@ -80,12 +83,12 @@ def signal_name(exit_code: int) -> str:
 
 
 def is_alone(spec: JobSpec) -> bool:
-    """Return True if a job has at most one replica, so that messages need not name it."""
+    """Return True if a job has at most one replica. Messages then need not name the replica."""
     return sum(role.replicas for role in spec.roles) <= 1
 
 
 def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
-    """Return a sentence about how an attempt ended, which names the replica only where needed.
+    """Describe how an attempt ended, and name the replica if the job has several replicas.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker")
@@ -107,7 +110,7 @@ def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
 
 
 def name_of(replica: ReplicaId) -> str:
-    """Return the name of a replica's attempt for people.
+    """Return the name of a replica's attempt, as messages show the name.
 
     >>> name_of(ReplicaId("worker", 1, 2))
     'worker-1 attempt 2'
@@ -116,7 +119,7 @@ def name_of(replica: ReplicaId) -> str:
 
 
 def how_often(count: int) -> str:
-    """Format a number of times.
+    """Return "once", "twice" or a number of times.
 
     >>> [how_often(count) for count in (1, 2, 3)]
     ['once', 'twice', '3 times']

@@ -1,4 +1,4 @@
-"""Verdicts: the meaning of an attempt's end under the restart policy of its role."""
+"""Decides from the restart policy of a role whether an ended attempt is done, restarts or fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.status import Phase
 
 
 class Verdict(Enum):
-    """The consequence of an ended attempt."""
+    """Whether an ended attempt is done, is restarted, or has failed for good."""
 
     DONE = "done"
     RESTART = "restart"
@@ -19,7 +19,7 @@ class Verdict(Enum):
 
 
 def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
-    """Return the consequence of a finished attempt under a restart policy.
+    """Return whether an attempt with this exit code is done, restarts, or has failed for good.
 
     >>> exit_verdict(RestartPolicy.EXIT_CODE, 137).name
     'RESTART'
@@ -34,7 +34,7 @@ def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
         case RestartPolicy.NEVER:
             return Verdict.FAILED
         case RestartPolicy.EXIT_CODE:
-            # Without an exit code the machine or the pod was lost: the program did not fail.
+            # Without an exit code, the machine or the pod was lost. The program did not fail.
             is_retryable = exit_code is None or exit_code >= 128
             return Verdict.RESTART if is_retryable else Verdict.FAILED
         case _:
@@ -42,9 +42,10 @@ def exit_verdict(policy: RestartPolicy, exit_code: int | None) -> Verdict:
 
 
 def slot_verdict(slot: Slot) -> Verdict | None:
-    """Return the consequence of a slot's attempt; None while it continues.
+    """Return whether a slot's ended attempt is done, restarts, or has failed for good.
 
-    A replica that vanished was removed from outside, so it restarts under every policy.
+    Returns None while the attempt continues. A replica that vanished restarts under every policy,
+    because another program removed the replica.
     """
     if slot.has_vanished:
         return Verdict.RESTART
@@ -53,5 +54,5 @@ def slot_verdict(slot: Slot) -> Verdict | None:
         return None
     exit_code = slot.history.last_exit_code
     if phase is Phase.FAILED and exit_code == 0:
-        exit_code = None  # it failed regardless of its exit code, for example by eviction
+        exit_code = None  # the attempt failed although the program exited with 0: it was evicted
     return exit_verdict(slot.role.restart_policy, exit_code)

@@ -1,4 +1,4 @@
-"""Restarts: which replicas get another attempt, when it may start, and how many are allowed."""
+"""Decides which ended replicas get another attempt, when, and whether the limit allows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG_ENOUGH = 600.0  # after a run of this many seconds, the next delay is the f
 
 
 def restart_delay(delays: int) -> float:
-    """Return seconds before a restart, given the number of restarts since a long run.
+    """Return the seconds before a restart, which double with each of `delays` earlier restarts.
 
     >>> [restart_delay(n) for n in (0, 1, 2, 8, 9, 1_000_000)]
     [1.0, 2.0, 4.0, 256.0, 300.0, 300.0]
@@ -37,16 +37,16 @@ def restart_delay(delays: int) -> float:
 class Restarts(msgspec.Struct, frozen=True, kw_only=True):
     """The restarts that one reconciliation requests."""
 
-    slots: tuple[Slot, ...]  # all slots of the job, after the restarts
-    ended: tuple[Slot, ...]  # the slots that cause restarts, before; in the order of their ends
-    count: int
+    slots: tuple[Slot, ...]  # all slots of the job, with the restarts requested
+    ended: tuple[Slot, ...]  # the slots that cause the restarts, in the order of their ends
+    count: int  # the number of restarts that count toward the limit
 
 
 def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts | None:
-    """Plan which replicas restart, and when; None if no replica does.
+    """Plan which replicas restart, and when. Return None if no replica restarts.
 
-    With the scope `job`, ends that are observed together are one restart of all replicas: when one
-    peer dies the others die as a consequence.
+    If the job restarts as a whole, ends that are observed together count as one restart. The death
+    of one replica usually causes the deaths of the others.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
     if not failed:
@@ -59,7 +59,7 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
         )
         return Restarts(slots=after, ended=ended, count=len(ended))
     first = ended[0]
-    # The whole job restarts, so the delay doubles no matter which replica caused it before.
+    # The whole job restarts, so the delay doubles no matter which replica caused the last restart.
     delays = max(_delays(slot, now) for slot in slots)
     after = tuple(
         _restart(slot, delays, now) if slot is first else slot.over(now + restart_delay(delays))
@@ -69,26 +69,30 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
 
 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
-    """Return True if these restarts would exceed the limit of the job."""
+    """Return True if these restarts would exceed the job's limit of restarts."""
     return status.restarts + restarts.count > spec.backoff_limit
 
 
 def is_cause_open(
     spec: JobSpec, status: JobStatus, restarts: Restarts, slots: Sequence[Slot], now: float
 ) -> bool:
-    """Return True if the cause must be a single end and reports of other ends are still due."""
+    """Return True if the engine must wait to learn which replica caused the restarts.
+
+    The cause matters only if the job restarts as a whole or exceeds the limit of restarts. Another
+    replica may turn out to be the cause while its exit is not reported.
+    """
     names_one = spec.restarts_together or exceeds_limit(spec, status, restarts)
     return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 
 def one_too_many(spec: JobSpec, status: JobStatus, restarts: Restarts) -> Slot:
-    """Return the slot whose end exceeded the limit of restarts."""
+    """Return the slot whose end exceeded the job's limit of restarts."""
     left = max(spec.backoff_limit - status.restarts, 0)
     return restarts.ended[min(left, len(restarts.ended) - 1)]
 
 
 def limit_message(spec: JobSpec, last: Slot) -> str:
-    """Explain why the job fails: the end that exceeded the limit, and the limit."""
+    """Explain that the job fails because the end of the slot `last` exceeded the restart limit."""
     limit = spec.backoff_limit
     what = describe_slot_end(spec, last)
     if limit == 0:
@@ -99,7 +103,7 @@ def limit_message(spec: JobSpec, last: Slot) -> str:
 
 
 def describe_slot_end(spec: JobSpec, slot: Slot) -> str:
-    """Describe how a slot's attempt ended, and name the replica where needed."""
+    """Describe how a slot's attempt ended. Name the replica if the job has several."""
     current = slot.current
     if slot.has_vanished:
         end = VANISHED
@@ -120,7 +124,7 @@ def _restart(slot: Slot, delays: int, now: float) -> Slot:
 
 
 def _delays(slot: Slot, now: float) -> int:
-    """Return the number of delays since the last long run."""
+    """Return how often the restart delay was doubled since the slot's last long run."""
     current = slot.current
     if current is not None and current.started is not None:
         ended = now if current.ended is None else current.ended

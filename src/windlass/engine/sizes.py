@@ -1,7 +1,8 @@
-"""Sizes: the allowed number of replicas of each role, which can differ from the requested number.
+"""The number of replicas per role that have capacity, called the sizes of a job.
 
-A growing job keeps its old size until there is capacity for all additional replicas. A shrinking
-job is smaller at once, and keeps the capacity of the removed replicas until they have ended.
+The sizes can differ from the requested number of replicas. A growing job keeps its old sizes until
+all additional replicas have capacity. A shrinking job stops surplus replicas at once, and keeps
+their capacity until they have ended.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ def sizes_of(spec: JobSpec) -> dict[str, int]:
 
 def has_all(spec: JobSpec, sizes: Mapping[str, int]) -> bool:
     """Return True if the sizes are exactly the requested sizes."""
-    for role in spec.roles:  # noqa: SIM110  # a loop is faster, which matters here
+    for role in spec.roles:  # noqa: SIM110  # a loop is faster, and every reconciliation runs it
         if sizes.get(role.name) != role.replicas:
             return False
     return True
 
 
 def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """Return the job with these numbers of replicas.
+    """Return the job with the number of replicas of each role replaced by `sizes`.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -43,7 +44,7 @@ def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """Return the job with the replicas that have capacity.
+    """Return the job with only the replicas that have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -57,7 +58,7 @@ def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """Describe a restart of all replicas with another number of replicas.
+    """Describe a restart of all replicas after the number of replicas changed.
 
     >>> resized_message({"chief": 1, "worker": 2}, {"chief": 1, "worker": 4})
     'worker: 2 -> 4 replicas; all start again'
@@ -73,7 +74,7 @@ def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 def sizes_left(
     spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
 ) -> Mapping[str, int]:
-    """Return the sizes without the capacity of removed replicas that have ended."""
+    """Return the sizes after removed replicas that have ended gave up their capacity."""
     if has_all(spec, sizes):
         return sizes
     left = dict(sizes)

@@ -1,9 +1,10 @@
-"""Slots: the stored history and the observed attempts of each replica that a job should have.
+"""The slots of a job: one slot per replica that the job should have.
 
-A slot goes through attempts. `history.attempt` is the newest requested attempt. If
-`history.not_before` is set, that attempt is over (it ended, or was requested to stop) and the next
-one may start then. Runtimes may report ended attempts for ever, so an attempt older than the newest
-counts only while it lives: it is then a leftover that must go before the next attempt starts.
+A slot combines the stored history of a replica with its observed attempts. `history.attempt` is the
+number of the newest requested attempt. `history.not_before` is set once that attempt has ended or
+was asked to stop. The next attempt may start at that time. Runtimes may report ended attempts for
+ever, so an older attempt counts only while it is alive. Such an attempt is a leftover, and it must
+end before the next attempt starts.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ STOPPED_BY_US = "Stopped"
 
 
 def is_alive(replica: Replica) -> bool:
-    """Return True if an attempt may still be active."""
+    """Return True if an attempt has not ended, as far as the runtime reports."""
     return not replica.phase.is_final
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica that a job should have."""
+    """A replica that a job should have, with its stored history and its observed attempts."""
 
     role: Role
     history: ReplicaHistory
@@ -32,24 +33,24 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> ReplicaId:
-        """The newest requested attempt."""
+        """The ID of the newest requested attempt."""
         return ReplicaId(self.history.role, self.history.index, self.history.attempt)
 
     @property
     def current(self) -> Replica | None:
-        """The newest attempt as the runtime reports it now."""
+        """The newest requested attempt as the runtime reports it, or None if it is not reported."""
         if self.seen and self.seen[-1].id.attempt == self.history.attempt:
             return self.seen[-1]
         return None
 
     @property
     def awaits_next(self) -> bool:
-        """True if the current attempt is over and the next one is due."""
+        """True if the newest attempt is over and another attempt is due."""
         return self.history.not_before is not None
 
     @property
     def is_done(self) -> bool:
-        """True if the replica succeeded and does not restart."""
+        """True if the replica succeeded and will not restart."""
         return (
             not self.awaits_next
             and self.history.phase is Phase.SUCCEEDED
@@ -68,7 +69,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_vanished(self) -> bool:
-        """True if the attempt was alive and disappeared although Windlass did not delete it."""
+        """True if the newest attempt was alive and disappeared, and Windlass did not delete it."""
         return (
             not self.awaits_next
             and self.current is None
@@ -82,12 +83,12 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_new(self) -> bool:
-        """True if no attempt was ever observed, and none was deleted before that."""
+        """True if no attempt of this replica was ever observed or deleted."""
         return not self.was_created and not self.awaits_next
 
     @property
     def leftovers(self) -> tuple[Replica, ...]:
-        """Attempts that must end before the next attempt may start."""
+        """The attempts that must end before the next attempt may start."""
         return tuple(
             replica
             for replica in self.seen
@@ -102,7 +103,11 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def over(self, not_before: float) -> Slot:
-        """Return the slot with its attempt marked as over; an earlier start time stays."""
+        """Return the slot with its attempt marked as over.
+
+        `not_before` is the time at which the next attempt may start. If the slot already has such a
+        time, that time stays.
+        """
         if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):
             return self
         due = self.history.not_before if self.history.not_before is not None else not_before
@@ -110,10 +115,10 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> list[Slot]:
-    """Return the slots of a job: roles in declared order, replicas by index.
+    """Return the slots of a job, with roles in declared order and replicas by index.
 
-    An attempt newer than the stored history is one whose record was lost. It is adopted instead of
-    created twice.
+    If an observed attempt is newer than the stored history, its record was lost. The slot adopts
+    that attempt, so that the attempt is not created twice.
 
     >>> from windlass.model.job import ProcessCall
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
@@ -145,7 +150,7 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
 
 
 def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
-    """Return living replicas that are not part of the job, the highest index first."""
+    """Return living replicas that the job no longer requests, the highest index first."""
     wanted = {role.name: role.replicas for role in spec.roles}
     surplus = [
         replica
@@ -156,7 +161,10 @@ def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory]:
-    """Return the history of removed replicas, so that their attempts continue if they come back."""
+    """Return the histories of replicas that the job no longer requests.
+
+    If the job requests such a replica again, the numbers of its attempts continue.
+    """
     wanted = {role.name: role.replicas for role in spec.roles}
     return [
         history
@@ -170,7 +178,7 @@ def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory
 def histories(
     spec: JobSpec, slots: Sequence[Slot], others: Sequence[ReplicaHistory]
 ) -> tuple[ReplicaHistory, ...]:
-    """Return the histories of all replicas, in declared order, then by index."""
+    """Return the histories of `slots` and `others`, sorted by declared role and index."""
     role_order = {role.name: number for number, role in enumerate(spec.roles)}
     kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
     return tuple(
@@ -191,10 +199,10 @@ def _remember(slot: Slot, stopping: bool) -> Slot:
         return slot
     phase = current.phase
     if phase is Phase.FAILED and current.deleting:
-        # Another party deleted it, so it did not fail. Its disappearance will be observed.
+        # Another program deleted the replica, so it did not fail. The engine will see it disappear.
         return slot.with_history(phase=Phase.RUNNING)
     if phase is Phase.SUCCEEDED and stopping:
-        # A process may exit with 0 when it is asked to stop. Only an exit of its own is a success.
+        # A process may exit with 0 because it was asked to stop. That exit is not a success.
         stopped = current.deleting or current.reason == STOPPED_BY_US
         phase = Phase.FAILED if stopped else phase
     if not phase.is_final:

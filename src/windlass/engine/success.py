@@ -1,4 +1,4 @@
-"""Success: which replicas decide the success of a job, by framework."""
+"""Decides whether a job has succeeded. The framework selects which replicas must succeed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _WORKER = "worker"
 
 
 def deciders_done(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
-    """Return the replicas that made the job succeed, leaders first; empty until it succeeds."""
+    """Return the replicas whose success made the job succeed, chiefs first.
+
+    Returns an empty list if the job has not succeeded.
+    """
     deciders = deciding_slots(spec, slots)
     if not deciders or not all(slot.is_done for slot in deciders):
         return []
@@ -21,7 +24,7 @@ def deciders_done(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
 
 
 def success_message(slots: Sequence[Slot], deciders: Sequence[Slot]) -> str:
-    """Explain why the job succeeded, given the deciding slots.
+    """Explain why the job succeeded. `deciders` are the replicas whose success was required.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> from windlass.model.status import JobStatus, Phase, Replica, ReplicaId
@@ -43,13 +46,13 @@ def success_message(slots: Sequence[Slot], deciders: Sequence[Slot]) -> str:
 
 
 def deciding_slots(spec: JobSpec, slots: Sequence[Slot]) -> list[Slot]:
-    """Return the replicas whose success makes the job succeed.
+    """Return the replicas that must all succeed before the job succeeds.
 
-    - `tensorflow` with a chief (or master): all chiefs. Otherwise worker 0, or all workers if the
-      success policy requires it.
-    - Every other framework: all replicas of all roles that are not services. A job with only
-      services succeeds when all of them do.
-    - If the success policy requires it, the master (or chief) of any framework.
+    - A `tensorflow` job needs all its chiefs (or masters). Without a chief, the job needs worker 0,
+      or all workers if the success policy is `ALL_WORKERS`.
+    - A job of any other framework needs all replicas of the roles that are not services. A job that
+      has only services needs all of them.
+    - If the success policy is `LEADER`, a job of any framework needs only its chiefs (or masters).
     """
     is_tensorflow = spec.framework == "tensorflow"
     match spec.success_policy:

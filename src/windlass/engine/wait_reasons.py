@@ -1,4 +1,4 @@
-"""Explanations of why a job waits, and why a job can never start."""
+"""Texts that explain why a job waits, or why a job can never start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def explain(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """Explain why a job at this position (from 1) waits; `own` is the allocation of a growing job.
+    """Explain why a job waits, and name its position in the queue. The first position is 1.
+
+    `own` is the capacity that a growing job already holds.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> runs = Allocation(key="a", demand=Demand(1500), order=(0, 0.0, (), "a"))
@@ -44,7 +46,7 @@ def why_waiting(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """Explain why a job waits, without its position."""
+    """Explain why a job waits, as `explain` does, but without the position in the queue."""
     more = "" if own is None else " more"
     never = _shortages(demand, FreeCapacity(capacity, () if own is None else (own,)))
     if never:
@@ -61,7 +63,7 @@ def why_waiting(
 
 
 def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
-    """Return why a job can never start on a machine, or None if it can.
+    """Explain why a job can never start on a machine. Return None if the job can start.
 
     >>> from windlass.model.job import ProcessCall
     >>> from windlass.model.hardware.resources import Resources
@@ -78,7 +80,9 @@ def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
 
 
 def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
-    """Return the resources that an impossible job lacks, as executors name them.
+    """Return the resources of which a job requests more than the whole machine has.
+
+    The names are those of executor options, such as `cpus` and `memory`.
 
     >>> from windlass.model.job import ProcessCall
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
@@ -90,7 +94,7 @@ def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
 
 
 class _Shortage(msgspec.Struct, frozen=True):
-    """A requested resource that exceeds the free capacity."""
+    """A resource of which a job requests more than is free."""
 
     resource: str
     requested: str
@@ -107,7 +111,7 @@ def _never(short: Sequence[_Shortage], where: str) -> str:
 
 
 def _of_one_replica(spec: JobSpec, capacity: Capacity) -> list[_Shortage]:
-    """Return the resources of which a single replica already requests too much."""
+    """Return the resources of which a single replica requests more than the whole machine has."""
     shortages = (
         _shortages(_one(role), FreeCapacity(capacity)) for role in spec.roles if role.replicas
     )
