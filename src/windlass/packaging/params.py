@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,26 +66,75 @@ def _describe_other(value: Any, depth: int) -> Any:
         described = _describe_array(value, depth)
         if described is not None:
             return described
-    if isinstance(value, (int, float, str)):  # enums and other kinds of plain values
-        name = getattr(value, "name", None)
+    if hasattr(kind, "__members__"):
+        return f"{kind.__name__}.{value.name}"
+    if isinstance(value, (int, float, str)):
         plain = next(base for base in (int, float, str) if isinstance(value, base))
-        is_enum = isinstance(name, str) and hasattr(kind, "__members__")
-        return f"{kind.__name__}.{name}" if is_enum else _describe(plain(value), depth)
+        return _describe(plain(value), depth)
+    if isinstance(value, os.PathLike):
+        return _describe(os.fsdecode(value), depth)
     if kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(value, "shape"):
         return f"{kind.__name__} {tuple(value.shape)}"
+    if kind.__module__.partition(".")[0] == "omegaconf":
+        value = _resolve(value)
+        kind = type(value)
     if depth > 0:
         if kind in (list, tuple, set, frozenset) and len(value) <= _ITEMS:
             items = sorted(value, key=repr) if kind in (set, frozenset) else value
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        # Checked on the class directly, because importing dataclasses is slow.
-        if hasattr(kind, "__dataclass_fields__"):
-            names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)][:_ITEMS]
+        fields = _field_names(kind)
+        if fields is None and _is_configuration(value, depth):
+            fields = [name for name in vars(value) if not name.startswith("_")]
+        if fields is not None:
+            names = [name for name in fields if hasattr(value, name)][:_ITEMS]
             return {name: _describe(getattr(value, name), depth - 1) for name in names}
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{kind.__name__} of {len(value)}"
     return _short(value)
+
+
+def _resolve(value: Any) -> Any:
+    """Convert a configuration of OmegaConf, which Hydra uses, to dicts and lists."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(value, resolve=True, enum_to_str=True)
+
+
+def _field_names(kind: type) -> list[str] | None:
+    """Return the fields of a dataclass, or of a class of attrs, Pydantic, msgspec or NamedTuple."""
+    # The class itself has these attributes. Importing dataclasses would be slow.
+    if hasattr(kind, "__dataclass_fields__"):
+        return list(kind.__dataclass_fields__)
+    if hasattr(kind, "__attrs_attrs__"):
+        return [attribute.name for attribute in kind.__attrs_attrs__]
+    for attribute in ("__pydantic_fields__", "__struct_fields__", "_fields"):
+        if fields := getattr(kind, attribute, None):
+            return list(fields)
+    return None
+
+
+def _is_configuration(value: object, depth: int) -> bool:
+    """Return whether an object only carries plain values, such as an `argparse.Namespace`."""
+    if value is None or isinstance(value, (bool, int, float, str, os.PathLike)):
+        return True
+    if depth == 0 or isinstance(value, type):
+        return False
+    if isinstance(value, (list, tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return len(value) <= _ITEMS and all(_is_configuration(item, depth - 1) for item in items)
+    if _field_names(type(value)) is not None:
+        return True
+    attributes = getattr(value, "__dict__", None)
+    has_own_text = type(value).__repr__ is not object.__repr__ and type(value).__name__ not in (
+        "Namespace",
+        "SimpleNamespace",
+    )
+    if type(attributes) is not dict or has_own_text:
+        return False
+    public = [item for name, item in attributes.items() if not name.startswith("_")]
+    return 0 < len(public) <= _ITEMS and all(_is_configuration(item, depth - 1) for item in public)
 
 
 def _describe_array(value: Any, depth: int) -> Any:
