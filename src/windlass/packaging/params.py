@@ -1,4 +1,4 @@
-"""Arguments in the form of a record: readable JSON, never the values themselves."""
+"""Converts the arguments of a call to readable JSON, as trial records show them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _DEPTH = 6
 _ITEMS = 50
 _TEXT = 200
 _LONG_TEXT = 2000
-_EXACT = 2**53  # beyond this, JSON readers lose digits
+_NAMESPACES = ("Namespace", "SimpleNamespace")
+_EXACT = 2**53  # JSON readers lose digits of larger numbers
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Convert the arguments of a call, by name, to JSON values.
+    """Convert named arguments to JSON values. Large and unusual values become short texts.
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
@@ -84,10 +85,8 @@ def _describe_other(value: Any, depth: int) -> Any:
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        fields = _field_names(kind)
-        if fields is None and _is_configuration(value, depth):
-            fields = [name for name in vars(value) if not name.startswith("_")]
-        if fields is not None:
+        fields = _field_names(kind) or _plain_attributes(value, depth)
+        if fields:
             names = [name for name in fields if hasattr(value, name)][:_ITEMS]
             return {name: _describe(getattr(value, name), depth - 1) for name in names}
     if isinstance(value, (list, tuple, set, frozenset, dict)):
@@ -102,7 +101,7 @@ def _resolve(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True, enum_to_str=True)
 
 
-def _field_names(kind: type) -> list[str] | None:
+def _field_names(kind: type) -> list[str]:
     """Return the fields of a dataclass, or of a class of attrs, Pydantic, msgspec or NamedTuple."""
     # The class itself has these attributes. Importing dataclasses would be slow.
     if hasattr(kind, "__dataclass_fields__"):
@@ -112,29 +111,34 @@ def _field_names(kind: type) -> list[str] | None:
     for attribute in ("__pydantic_fields__", "__struct_fields__", "_fields"):
         if fields := getattr(kind, attribute, None):
             return list(fields)
-    return None
+    return []
 
 
-def _is_configuration(value: object, depth: int) -> bool:
-    """Return whether an object only carries plain values, such as an `argparse.Namespace`."""
+def _plain_attributes(value: Any, depth: int) -> list[str]:
+    """Return the attributes of an object that only carries plain values, or an empty list.
+
+    An `argparse.Namespace` is such an object. An object of a class with its own text representation
+    is not, because that text describes the object better.
+    """
+    attributes = getattr(value, "__dict__", None)
+    kind = type(value)
+    has_own_text = kind.__repr__ is not object.__repr__ and kind.__name__ not in _NAMESPACES
+    if type(attributes) is not dict or has_own_text or isinstance(value, type):
+        return []
+    names = [name for name in attributes if not name.startswith("_")]
+    are_plain = len(names) <= _ITEMS and all(_is_plain(attributes[name], depth) for name in names)
+    return names if are_plain else []
+
+
+def _is_plain(value: object, depth: int) -> bool:
     if value is None or isinstance(value, (bool, int, float, str, os.PathLike)):
         return True
-    if depth == 0 or isinstance(value, type):
+    if depth == 0:
         return False
     if isinstance(value, (list, tuple, dict)):
         items = value.values() if isinstance(value, dict) else value
-        return len(value) <= _ITEMS and all(_is_configuration(item, depth - 1) for item in items)
-    if _field_names(type(value)) is not None:
-        return True
-    attributes = getattr(value, "__dict__", None)
-    has_own_text = type(value).__repr__ is not object.__repr__ and type(value).__name__ not in (
-        "Namespace",
-        "SimpleNamespace",
-    )
-    if type(attributes) is not dict or has_own_text:
-        return False
-    public = [item for name, item in attributes.items() if not name.startswith("_")]
-    return 0 < len(public) <= _ITEMS and all(_is_configuration(item, depth - 1) for item in public)
+        return len(value) <= _ITEMS and all(_is_plain(item, depth - 1) for item in items)
+    return bool(_field_names(type(value)) or _plain_attributes(value, depth - 1))
 
 
 def _describe_array(value: Any, depth: int) -> Any:
@@ -168,5 +172,5 @@ def _large(value: int) -> str:
 def _clean(text: str, limit: int) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    # Not every database stores NUL. The function gets the text as it is.
+    # Not every database can store NUL. The function itself still gets the original text.
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "␀")
