@@ -116,24 +116,28 @@ class _Membership(NamedTuple):
 
 
 def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _Membership:
+    resources = spec.role(replica.role).resources
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = assignment.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
-        return _Membership(0, _bearings(0, 1, {replica.role: [at]}))
+        threads = _thread_limit(resources.threads)
+        bearings = _bearings(0, 1, {replica.role: [at]})
+        return _Membership(0, {**bearings, **_names(threads)}, defaults=threads)
     from windlass.frameworks import build_cluster, find_framework  # most jobs need no framework
 
     cluster = build_cluster(spec, assignment.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())
-    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
+    # Several replicas with a thread per core each would compete.
+    is_shared = len(cluster.members) > 1
+    threads = _thread_limit(max(int(resources.cpus), 1) if is_shared else resources.threads)
     try:
         variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
         reason = f"{type(error).__name__}: {error}"
         flaw = f"the framework {spec.framework} set no environment: {reason}"
         return _Membership(rank, bearings, flaw=flaw)
-    bearings[GIVEN] = ",".join((*variables, *threads))
-    return _Membership(rank, bearings, variables, threads)
+    return _Membership(rank, {**bearings, **_names({**variables, **threads})}, variables, threads)
 
 
 def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
@@ -152,9 +156,18 @@ def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
     return answer.result()
 
 
-def _threads(cpus: float) -> dict[str, str]:
-    """Limit the threads of a replica to its CPUs. By default, each replica would use all cores."""
-    return {"OMP_NUM_THREADS": str(max(int(cpus), 1))}
+def _thread_limit(threads: int) -> dict[str, str]:
+    """Return the variables that limit the threads of numeric libraries.
+
+    NumPy, SciPy and PyTorch read the first variable, TensorFlow reads the second.
+    """
+    names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    return dict.fromkeys(names, str(threads)) if threads else {}
+
+
+def _names(variables: dict[str, str]) -> dict[str, str]:
+    """List the variables that this trial sets, so that its own submissions leave them out."""
+    return {GIVEN: ",".join(variables)} if variables else {}
 
 
 def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:
