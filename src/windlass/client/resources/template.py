@@ -30,8 +30,10 @@ class Template(Resource[TemplateRecord]):
     ```python
     template = wl.create_template("small", cpus=0.5, timeout="10m", env={"SEED": "7"})
 
-    @wl.run(template="small", timeout="1m") # what it says itself comes first def fit(x): return 2 *
-    x
+
+    @wl.run(template="small", timeout="1m")  # the job's own fields take precedence
+    def fit(x):
+        return 2 * x
 
 
     trial = fit.submit(21)
