@@ -122,7 +122,9 @@ def _plain_attributes(value: Any, depth: int) -> list[str]:
     """
     attributes = getattr(value, "__dict__", None)
     kind = type(value)
-    has_own_text = kind.__repr__ is not object.__repr__ and kind.__name__ not in _NAMESPACES
+    has_own_text = (
+        getattr(kind, "__repr__", None) is not object.__repr__ and kind.__name__ not in _NAMESPACES
+    )
     if type(attributes) is not dict or has_own_text or isinstance(value, type):
         return []
     names = [name for name in attributes if not name.startswith("_")]
