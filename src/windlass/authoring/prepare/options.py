@@ -320,12 +320,13 @@ def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
 def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
-    """Build the resources of one replica."""
+    """Build the resources of one replica. Libraries follow `cpus` only if the author sets it."""
     from windlass.model.hardware.resources import Accelerator, Resources
 
     kind, count = parse_accelerator(accelerator) or ("", 0)
     return Resources(
         cpus=float(cpus) if cpus is not None else 1.0,
+        threads=max(int(cpus), 1) if cpus is not None else 0,
         memory=parse_size(memory) if memory is not None else 0,
         accelerator=Accelerator(kind=kind, count=count) if count else None,
     )

@@ -186,6 +186,8 @@ def _role(role: Role, call: RoleCall, env: Mapping[str, str], executor: Local | 
             for name in ("cpus", "memory", "accelerator")
             if getattr(executor, name) is not None
         }
+        if executor.cpus is not None:
+            settings["threads"] = requested.threads
         resources = replace(resources, **settings)
     return replace(role, executable=call.executable, env={**role.env, **env}, resources=resources)
 
