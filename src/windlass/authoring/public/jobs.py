@@ -25,6 +25,7 @@ class JobBase:
     framework: str | None = None
     restart_scope: str | None = None
     backoff_limit: int | None = None
+    stop_on_repeat: bool | None = None
     active_deadline: str | float | None = None
     ttl_after_finished: str | float | None = None
     clean_policy: str | None = None
@@ -149,6 +150,9 @@ class Job(JobBase):
         restart_scope: the replicas to restart when one restarts: `"replica"`, only this one, or
             `"job"`, all of them (`"job"` for torch and jax).
         backoff_limit: the maximum number of restarts of the whole job (6).
+        stop_on_repeat: fail, without another restart, if an attempt fails within 10 s with the
+            Python exception of the attempt before (only if neither `restart_policy` nor
+            `backoff_limit` is set).
         active_deadline: the longest time that the job may run: `"2h"`.
         ttl_after_finished: how long remaining replicas stay after the end of the job: `"10m"`.
         clean_policy: the replicas to stop at the end: `"Running"`, `"All"` or `"None"`
@@ -219,6 +223,7 @@ class JobGroup(JobBase):
         framework: str | None = None,
         restart_scope: str | None = None,
         backoff_limit: int | None = None,
+        stop_on_repeat: bool | None = None,
         active_deadline: str | float | None = None,
         ttl_after_finished: str | float | None = None,
         clean_policy: str | None = None,
