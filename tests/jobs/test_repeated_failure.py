@@ -75,6 +75,9 @@ def test_a_signal_or_another_exception_is_no_repetition(home: Path, project: Pro
         """,
     )
     script = wl.PythonScript(str(project.path / "train.py"))
-    trial = wl.Job(script, executor=LITTLE, replicas=1, stop_on_repeat=True,
-                   restart_policy="OnFailure").submit().wait(timeout=60)
+    trial = (
+        wl.Job(script, executor=LITTLE, replicas=1, stop_on_repeat=True, restart_policy="OnFailure")
+        .submit()
+        .wait(timeout=60)
+    )
     assert (trial.state, trial.restarts) == ("SUCCEEDED", 4)

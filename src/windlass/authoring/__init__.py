@@ -1,5 +1,6 @@
-"""Jobs, job files and `@wl.run` as users write them, and their conversion to trials.
+"""The part of the client where users write jobs, job files and `@wl.run` functions.
 
-It imports model, frameworks, packaging and client, and never server, controller or runtimes.
-This package describes what to run. It does not decide how a job runs.
+The package describes what to run, and converts that description to a request for a new trial. It
+does not decide how a job runs. It imports `model`, `frameworks`, `packaging` and `client`, and
+never `server`, `controller` or `runtimes`.
 """

@@ -1,4 +1,4 @@
-"""PyTorch: the variables of `torch.distributed` with `env://`, and the variables of `torchrun`."""
+"""The PyTorch framework, which sets the variables of `torch.distributed` and of `torchrun`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the rank of a replica and the address of rank 0, where all replicas meet.
+    """Return the rank of a replica, and the address of rank 0, where all replicas connect.
+
+    Each replica counts as a node with one process. If the program starts more processes with
+    `torchrun`, the default is one process per accelerator of the replica.
 
     Each replica is a node with one process. If it starts more with `torchrun`, it gets one process
     for each of its accelerators.
@@ -44,6 +47,6 @@ TORCH = Framework(
     roles=("master", "worker"),
     takes_services=True,
     alone=("master",),
-    # A collective cannot survive the loss of a peer.
+    # A collective operation cannot continue after the loss of a replica.
     restart_scope=RestartScope.JOB,
 )

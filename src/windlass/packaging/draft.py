@@ -1,4 +1,4 @@
-"""The draft of a trial: the request, and the code and blobs that the server may lack."""
+"""The draft of a trial, which is the request with the files and blobs that it refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.model.job import ProcessCall, ShellCall
 from windlass.model.requests import CreateTrial
 from windlass.packaging.snapshot import Snapshot
 
-SHORTEST_SECRET = 4  # shorter texts occur everywhere, and are not masked
+SHORTEST_SECRET = 4  # shorter secrets are not masked, because they would occur everywhere
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -29,23 +29,26 @@ Program = Call | ProcessCall | ShellCall
 
 @dataclass
 class Draft:
-    """A trial that is ready to be submitted."""
+    """A request for a new trial, with the snapshot and blobs to upload first."""
 
     request: CreateTrial
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     retake: Callable[[], Snapshot] | None = None
-    programs: Sequence[Program] = ()  # the programs of its roles, before packaging
+    programs: Sequence[Program] = ()  # the unpackaged programs of the roles, in order
 
     def attach(self, data: bytes) -> str:
-        """Add a blob and return its digest."""
+        """Add a blob to upload, and return its digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
         return digest
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace the secrets in all texts of a value, the longest first, so that it can be shown."""
+    """Replace secrets by `***` in all texts inside a value, so that the value can be recorded.
+
+    The longest secret is replaced first, because it may contain a shorter secret.
+    """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
     )

@@ -14,9 +14,9 @@ _SHOWN = 8
 
 
 def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
-    """Raise SnapshotError for more than 200 MB or 20,000 files, and name the largest ones.
+    """Raise SnapshotError for more than 200 MB or 20,000 files. The error names the largest.
 
-    `prefix` is the root, with a slash; the paths are absolute.
+    `prefix` is the root with a slash at the end. The paths are absolute.
 
     >>> check_limits("/p/", ["/p/a.py"], [12], 12)
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
@@ -58,7 +58,10 @@ may have at most 200.0 MB and 20,000 files.
 
 
 def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[tuple[int, str]]:
-    """Return the largest files and folders, without overlaps.
+    """Return the largest files and folders. No result contains another result.
+
+    A folder is replaced by its contents if a few entries make up most of its size. The result is
+    then `data/raw/big.bin` rather than `data/`.
 
     A folder is opened as long as few entries make up most of its weight, so that the result is
     `data/raw/big.bin` rather than `data/`.
@@ -94,7 +97,7 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
     if not biggest:
         biggest = [
             (weight, name) for name, weight in inside[""].items()
-        ]  # all similar: use the first ones
+        ]  # all have similar sizes, so use the top level
     return sorted(biggest, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
 
 
@@ -104,5 +107,5 @@ def _is_lopsided(children: dict[str, int], whole: int) -> bool:
 
 
 def printable(path: str) -> str:
-    """Return a path with arbitrary bytes in a form for messages."""
+    """Return a path as text for messages, without invalid bytes and line breaks."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

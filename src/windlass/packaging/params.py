@@ -1,4 +1,4 @@
-"""Arguments in the form of a record: readable JSON, never the values themselves."""
+"""Converts the arguments of a call to readable JSON, as trial records show them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _DEPTH = 6
 _ITEMS = 50
 _TEXT = 200
 _LONG_TEXT = 2000
-_EXACT = 2**53  # beyond this, JSON readers lose digits
+_EXACT = 2**53  # JSON readers lose digits of larger numbers
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Convert the arguments of a call, by name, to JSON values.
+    """Convert named arguments to JSON values. Large and unusual values become short texts.
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
@@ -78,7 +78,7 @@ def _describe_other(value: Any, depth: int) -> Any:
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        # Checked on the class directly, because importing dataclasses is slow.
+        # This check avoids the import of dataclasses, which is slow.
         if hasattr(kind, "__dataclass_fields__"):
             names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)][:_ITEMS]
             return {name: _describe(getattr(value, name), depth - 1) for name in names}
@@ -118,5 +118,5 @@ def _large(value: int) -> str:
 def _clean(text: str, limit: int) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    # Not every database stores NUL. The function gets the text as it is.
+    # Not every database can store NUL. The function itself still gets the original text.
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "␀")

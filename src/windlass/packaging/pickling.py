@@ -1,4 +1,4 @@
-"""Pickling of a call: the function by name or by value, and its arguments."""
+"""Pickles a call. The function is pickled by name if a replica can import it, or by value."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
 _PROTOCOL = 5  # readable by every Python since 3.8
 _registry = threading.RLock()
-_at_home: dict[str, ModuleType] = {}  # installed modules, which need no further check
+_at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked again
 
 
 def pack_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
 ) -> bytes:
-    """Pickle a function and its arguments; raise SerializationError naming the part that fails.
+    """Pickle a function and its arguments. If a part cannot be pickled, the error names it.
 
     The pickled value is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
     function is `("ref", module, qualname)` if it can be imported from the snapshot of `root` or
@@ -66,7 +66,7 @@ def pack_call(
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Pickle the arguments, by name, that replace arguments of a packed call.
+    """Pickle named arguments. A rerun uses them to replace arguments of a pickled call.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -93,7 +93,7 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
-    """Return the module and qualname by which the function can be imported, if it can."""
+    """Return the module and name to import a function by, or None if it cannot be imported."""
     module_name = getattr(fn, "__module__", None)
     qualname = getattr(fn, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
@@ -108,29 +108,32 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
         value = getattr(value, part, None)
         if value is None:
             return None
-    # The replica unwraps the imported object, so any other wrapper is pickled by value.
+    # The replica unwraps `__wrapped__` once. With any other wrapper, pickle the function by value.
     is_it = getattr(value, "__wrapped__", value) is fn
     return (module_name, qualname) if is_it else None
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """Return True if the call comes from the module's top level: an import would call it again."""
+    """Return True if the module's top-level code is still running.
+
+    An import in the replica would run this code, and thereby the call, a second time.
+    """
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _travels(module: ModuleType, root: str) -> bool:
-    """Return True if a module will be available where the function runs."""
+    """Return True if a module will be importable where the function runs."""
     if module.__name__ == "__main__" or not _is_found_by_name(module):
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
-        # Built into the interpreter, or a namespace package; otherwise created at run time.
+        # A built-in module or a namespace package. Any other module was created at run time.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
     return _is_ours(module) or _is_known_file(file, root)
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Return True if an import by name gives this module, not if it was loaded from a path."""
+    """Return True if `import` finds this module. A module loaded from a path may not be found."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -141,7 +144,7 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if parent and folders is None:
         return False
     spec = PathFinder.find_spec(module.__name__, folders)
-    if spec is None:  # another finder may find it: an editable install, a zip file
+    if spec is None:  # other finders exist for editable installs and zip files
         return is_installed(file) or _is_ours(module) or "site-packages" in file
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
@@ -163,10 +166,10 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """Pickle modules by value, within the context, that will not be available remotely."""
+    """Let cloudpickle pickle modules by value that no replica can import."""
     import cloudpickle
 
-    with _registry:  # the registry is shared by the whole process
+    with _registry:  # cloudpickle has one registry per process
         already = cloudpickle.list_registry_pickle_by_value()
         astray = [
             module
@@ -185,7 +188,7 @@ def _modules_by_value(root: str) -> Iterator[None]:
 
 
 def _is_astray(name: str, module: object, root: str) -> bool:
-    """Return True if a module's file is neither in the tree nor installed."""
+    """Return True if a replica cannot import a module by name."""
     # Some values of sys.modules are not modules, and some raise errors on access.
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False

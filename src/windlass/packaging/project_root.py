@@ -1,4 +1,4 @@
-"""The root of a project: the folder that is snapshotted."""
+"""Finds the root of a project, which is the folder to take a snapshot of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _HEAP = 100
 
 
 class Root(msgspec.Struct, frozen=True):
-    """The folder of a snapshot, and how it was found.
+    """The folder to take a snapshot of, and the reason why it was chosen.
+
+    A folder of the kind `loaded` is too large as a whole, such as a home directory. Its snapshot
+    contains only the script, and the modules that were loaded from this folder.
 
     The kind `loaded` is for a folder that is too large as a whole, such as a home directory: its
     snapshot contains only the script and the modules loaded from below it.
@@ -31,11 +34,11 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the project of a script, or of a session without a script.
+    """Find the project of a script, or of an interactive session.
 
-    It is the nearest parent folder with `.git`, else with `pyproject.toml`, else the script's own
-    folder. Without a script (REPL, notebook) the search starts at `start`, by default the working
-    directory. A home directory, `/` and the temporary directory are never a project.
+    The project is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
+    folder of the script. Without a script, as in a notebook, the search starts at `start`, or else
+    at the working directory. A home directory, `/` and the temporary directory are never a project.
 
     >>> find_root(Path("/")).kind
     'loaded'
@@ -60,14 +63,17 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
-    """Return the root for a folder of any size that the user names as the project."""
+    """Return the root for a folder that the user chose as the project. It may have any size."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)
 
 
 def loaded_files(root: Root) -> list[str]:
-    """Return the files of a `loaded` root: the script and the modules imported from below it.
+    """Return the files of a root of the kind `loaded`: the script and the loaded modules.
+
+    A script that runs elsewhere has loaded nothing here yet, so the modules beside the script are
+    included. The result contains sorted paths relative to the root.
 
     The imports of a script that runs elsewhere are not known yet, so the modules in its folder are
     included. The paths are relative to the root, sorted.
@@ -86,7 +92,7 @@ def loaded_files(root: Root) -> list[str]:
 
 
 def _beside(script: Path) -> set[str]:
-    """Return a script and the modules in its folder, unless these are too many."""
+    """Return the script and the Python files beside it, or only the script if there are many."""
     with os.scandir(script.parent) as entries:
         modules = {entry.path for entry in entries if entry.name.endswith(".py")}
     return {str(script)} | (modules if len(modules) <= _HEAP else set())
@@ -94,7 +100,7 @@ def _beside(script: Path) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
-    """Return True if a file belongs to the interpreter or its packages, not to a project.
+    """Return True if a file belongs to the interpreter or an installed package.
 
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
@@ -138,5 +144,5 @@ def _ancestors(folder: str) -> Iterator[str]:
 @lru_cache(maxsize=8)
 def _folders_too_large(*own: str) -> frozenset[str]:
     # As in tempfile, whose import is slow and which creates a file to test the folder.
-    shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - compared with, never written to
+    shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - never written to
     return frozenset(os.path.realpath(folder) for folder in (*shared, *own))

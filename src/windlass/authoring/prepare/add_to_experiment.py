@@ -1,4 +1,4 @@
-"""Adds jobs and generators to an experiment. An identity creates one trial."""
+"""Implements `exp.add`, which adds jobs and generators to an experiment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LONGEST_IDENTITY = 1000
 
 @dataclass(frozen=True)
 class AddOptions:
-    """The options of `exp.add` besides the job."""
+    """The arguments of `exp.add` other than the job."""
 
     args: Any = None
     env: Any = None
@@ -48,12 +48,12 @@ class AddOptions:
     identity: str | None = None
     auxiliary: bool = False
     parent_id: int | None = None
-    inherited: Mapping[str, Any] = field(default_factory=dict)  # parameters of the parent trial
+    inherited: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the parent trial
     search: SearchSuggestion | None = None
 
 
 def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
-    """Create a trial of an experiment, or return the earlier trial with its identity."""
+    """Add a trial to an experiment. If a trial with the same identity exists, return that trial."""
     if is_generator(what):
         from windlass.authoring.prepare.generators import add_generator
 
@@ -62,14 +62,14 @@ def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) 
 
 
 def is_generator(what: Any) -> bool:
-    """Return whether a value is a generator function rather than a job."""
+    """Return whether a value is a generator function that adds jobs, rather than a job."""
     return callable(what) and not isinstance(what, (Job, JobGroup, Function))
 
 
 def add_job(
     client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
 ) -> Trial[Any]:
-    """Create a trial of a job, a group or a `wl.run` function."""
+    """Submit a job, a group or a `wl.run` function as a trial of an experiment."""
     job = _with_name(as_job(what), options, experiment)
     problems = check_add_options(options)
     job, override_problems = with_arguments(job, options.args)
@@ -84,7 +84,7 @@ def add_job(
         draft.request = msgspec.structs.replace(draft.request, params=params)
     if experiment.priority and not draft.request.spec.capabilities.has_priority:
         _warn_of_priority(experiment)
-    # A generator may have run for long: a server outage must not fail it.
+    # A generator may have run for long, so its submission retries while the server is down.
     is_built = options.parent_id is not None
     trial = insist(lambda: client.submit(draft)) if is_built else client.submit(draft)
     if options.identity is not None and options.search is None:
@@ -93,7 +93,7 @@ def add_job(
 
 
 def _warn_of_priority(experiment: ExperimentRecord) -> None:
-    """Warn that a cluster ignores the experiment's priority."""
+    """Warn that trials on a cluster ignore the priority of their experiment."""
     warnings.warn(
         f"The experiment {shown(experiment.name)} has the priority {experiment.priority}, which "
         "has no effect on trials in pods: the cluster's scheduler lets these in. Name a priority "
@@ -103,7 +103,7 @@ def _warn_of_priority(experiment: ExperimentRecord) -> None:
 
 
 def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
-    """Warn if the earlier trial with this identity has other arguments."""
+    """Warn if the existing trial with this identity has different arguments."""
     plain = msgspec.json.decode(msgspec.json.encode(params))
     if trial.params == plain:
         return
@@ -117,7 +117,7 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
 
 
 def idempotency_key(experiment: ExperimentRecord, identity: str) -> str:
-    """The stable idempotency key of an identity in an experiment."""
+    """Return the idempotency key of a trial. The same identity always gives the same key."""
     return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
 
 
@@ -134,7 +134,7 @@ def _filing(experiment: ExperimentRecord, options: AddOptions) -> Filing:
 
 
 def as_job(what: Any) -> Job | JobGroup:
-    """Convert a job, group or `wl.run` function to a job."""
+    """Convert the argument of `exp.add` to a job."""
     if isinstance(what, (Job, JobGroup)):
         return what
     if isinstance(what, Function):
@@ -162,7 +162,7 @@ def _with_name(
 
 
 def check_add_options(options: AddOptions) -> list[Problem]:
-    """Problems of the options, for jobs and generators."""
+    """Return the problems of the options that jobs and generators share."""
     problems = [*check_name("name", options.name), *check_labels(options.labels)]
     flaw = "" if options.identity is None else _identity_flaw(options.identity)
     if flaw:

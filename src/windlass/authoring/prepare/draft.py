@@ -1,4 +1,4 @@
-"""Builds drafts of trials from checked jobs."""
+"""Builds the request for a new trial from a checked job."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
     from windlass.client.client import Client
 
-# Placeholder for the executables of an outline.
+# A placeholder. An outline is a job spec whose executables are not known yet.
 TO_COME = ProcessCall(argv=("",))
 
 
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment, labels and recipe of a new trial."""
+    """The record of a new trial: its experiment, labels, parent, kind and recipe."""
 
     experiment: str
-    experiment_id: int | None = None  # none: the newest experiment with the name
-    key: str = ""  # idempotency key; empty: always a new trial
+    experiment_id: int | None = None  # None: the newest experiment with this name
+    key: str = ""  # the idempotency key, or "" to create a new trial in any case
     labels: tuple[str, ...] = ()
     auxiliary: bool = False
     parent_id: int | None = None
@@ -55,11 +55,11 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """A job without its programs. One plan creates many drafts.
+    """A job without its programs, from which `draft` builds requests for many trials.
 
-    The outline is the job without code, interpreter and executables. The constructor takes the
-    snapshot of the call site's code, which all roles share except packaged ones. If all roles are
-    packaged, there is no call site.
+    `outline` is the spec of the job without code, interpreter and executables. The constructor
+    takes one snapshot of the project. All roles use this snapshot, except roles whose code was
+    uploaded earlier with `wl.package`. `call_site` is None if all roles were packaged.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Plan:
         self._source = None if call_site is None else Source(client, call_site)
 
     def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
-        """Build a draft of the job. `programs` are in the order of the roles."""
+        """Build the request for a trial. `programs` has one program per role, in the same order."""
         source = self._source
         draft = Draft(self._request(params), programs=programs)
         if source is not None:
@@ -126,20 +126,20 @@ class Plan:
         if not isinstance(program, Call):
             return program
         whose = packaged or self._source
-        assert whose is not None  # noqa: S101 -- set unless packaged
+        assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
         payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach(payload), qualname=qualname)
 
     def _python(self, draft: Draft) -> Python:
-        """The interpreter, with import paths outside of all code trees."""
+        """Return the interpreter. Its import paths contain no folder that is part of a snapshot."""
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
         call_sites = [
             source.call_site for source in (self._source, *self._packaged.values()) if source
         ]
-        # A pod has neither this interpreter nor folders of this machine.
+        # A pod has neither this interpreter nor the folders on this machine.
         is_here = self._is_embedded and self._outline.capabilities.runs_on_server
         python = call_sites[0].python(packages, lock, embedded=is_here)
         if len(call_sites) == 1 or not is_here:
@@ -175,7 +175,9 @@ class Plan:
 
 
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
-    """Build the private data of a trial, which no record contains.
+    """Build the private data of a trial, such as secrets, which no record contains.
+
+    Only a server that runs as this user on this machine (`embedded`) receives the environment.
 
     Only a server of this user on this machine receives the environment.
     """
@@ -190,7 +192,7 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
 
 
 def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
-    """Build the plan of a function, script or command with options."""
+    """Build the plan of a function, script or command that has `@wl.run` options."""
     if options.template is not None:
         from windlass.authoring.public.templates import plan_with_template
 
@@ -209,7 +211,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
 def _resolve(
     packages: Sequence[str] | str | None, client: Client
 ) -> tuple[tuple[str, ...], str | None]:
-    """Resolve the requested packages to requirements and a lock."""
+    """Return the requested packages as requirements, and a lock file that fixes all versions."""
     if not packages:
         return (), None
     import sys
@@ -221,6 +223,6 @@ def _resolve(
 
 
 def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
-    """Remove the arguments from a recipe if they contain a secret."""
+    """Remove the arguments from a recipe if an argument contains a secret."""
     masked = mask(recipe.arguments, secrets)
     return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

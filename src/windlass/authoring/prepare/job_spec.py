@@ -1,4 +1,4 @@
-"""Prepares a job for submission: outline, programs and draft."""
+"""Prepares a job for submission. Builds its spec, its programs and the request."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ class PreparedJob:
     name: str
     experiment: str
     outline: JobSpec
-    call_site: CallSite | None  # none: all executables are packaged
+    call_site: CallSite | None  # None if all executables are packaged
     packaged: Mapping[str, Packaged]  # packaged executables, by role
     programs: Sequence[Call | ProcessCall]
     params: Mapping[str, Any]
-    arguments: Mapping[str, Any]  # by role, if JSON represents them exactly
+    arguments: Mapping[str, Any]  # by role, only where JSON represents them exactly
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
     template: str = ""  # name of the template
     labels: tuple[str, ...] = ()  # labels of the template and of the options
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
-        """Package the code and build the draft for `client.submit`."""
+        """Package the code, and build the request that `client.submit` sends."""
         where = filing or Filing(experiment=self.experiment)
         recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
         labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
@@ -107,7 +107,8 @@ class PreparedJob:
 def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> PreparedJob:
     """Check a job or a group and prepare it for submission.
 
-    `client` reads the job's template, if it has one. The default client is used otherwise.
+    `client` connects to the server, which stores the job's template. By default this is the default
+    client. Without a template, nothing calls `client`.
     """
     template = ""
     labels: tuple[str, ...] = ()
@@ -152,7 +153,7 @@ def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> Pre
 
 
 def build_outline(job: JobBase) -> JobSpec:
-    """Build the spec of a checked job without code, interpreter and executables."""
+    """Build the outline of a checked job, which is its spec without code and executables."""
     framework = framework_of(job)
     named = roles_of(job)
     is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
@@ -210,7 +211,10 @@ def _resources_of(executor: Executor | None) -> Resources:
 
 
 def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
-    """The Kubernetes options of each role. A role without options uses the others' namespace."""
+    """Return the Kubernetes options of each role.
+
+    Roles without options share the others' namespace.
+    """
     from windlass.authoring.checks.kubernetes import build_options, namespaces_of
 
     executors = {
@@ -235,7 +239,7 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """The default name: the executable of the first role that is not a service."""
+    """Return the default name of a job, from the first role that is not a service."""
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])
@@ -243,9 +247,10 @@ def _default_name(job: JobBase) -> str:
 
 
 def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]:
-    """The recorded parameters: by role, unless all non-service roles have the same.
+    """Return the parameters to record for the trial.
 
-    Parameters of services are then omitted.
+    If all roles that are not services have the same parameters, these are the parameters of the
+    trial. Otherwise, the parameters are recorded by role.
     """
     by_role = {
         name: describe_params(record_params(unwrap(role.executable), role.args or ()))
@@ -257,7 +262,7 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
 
 
 def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
-    """Join the parameters of roles to those of the trial.
+    """Join the parameters of the roles to the parameters of the trial. `services` are omitted.
 
     >>> join_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
     {'lr': 0.1}
@@ -269,13 +274,13 @@ def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) 
 
 
 def _record_arguments(roles: Mapping[str, Job]) -> dict[str, Any]:
-    """The arguments by role, for roles whose arguments JSON represents exactly."""
+    """Return the arguments by role. Roles whose arguments JSON would change are left out."""
     by_role = {}
     for name, role in roles.items():
         is_function = isinstance(unwrap(role.executable), PythonFunction)
         arguments = (call_as_json if is_function else words_as_json)(role.args or {})
         if arguments is not None:
-            # Empty arguments, too: a missing entry means that they were not recorded.
+            # Record empty arguments, too. A missing entry would mean "not recorded".
             by_role[name] = arguments
     return by_role
 

@@ -1,1 +1,1 @@
-"""The public names of authoring: `@wl.run`, jobs, executables, executors, job files."""
+"""Everything from `authoring` that users see, such as `@wl.run`, jobs and executors."""

@@ -1,1 +1,1 @@
-"""The connection to a server: finding or starting it, requests, pages and streams of events."""
+"""The connection to a server, which is found or started, and receives requests over HTTP."""

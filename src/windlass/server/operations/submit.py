@@ -1,4 +1,4 @@
-"""Submission of a trial: validate it, check its blobs, store it in one transaction."""
+"""Submission of trials: validate a request, check its blobs, and store the trial."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from windlass.server.errors import MissingBlobs
 from windlass.server.operations.generators import first_status
 from windlass.server.services import Services
 
-_AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads of the server
+# A login program (kubectl credential plugin) that hangs blocks at most two threads.
+_AT_ONCE = asyncio.Semaphore(2)
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
-    """Create a trial, or return the existing trial for a known key."""
+    """Create a trial. If a trial with the request's key exists already, return that trial."""
     _check_params(request.params)
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
     key, controller = request.key, services.controller
     is_taken_in = False
-    # Ask the cluster here: its answer may take long, and the thread that stores trials must not
-    # wait.
+    # Validate the job with the cluster here. This may take long, and the thread that stores trials
+    # must not wait.
     is_here = request.spec.capabilities.runs_on_server
     elsewhere = [] if is_here else await _problems_elsewhere(services, request)
 
@@ -59,9 +60,10 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
             then=lambda: controller.confirm(key),
         )
     except Exception:  # the client gets every error
-        if is_taken_in:  # but not stored: release its capacity and delete its secrets
+        if is_taken_in:  # the trial is not stored, so release its capacity and delete its secrets
             controller.abandon(key)
-            with contextlib.suppress(DatabaseUnavailable):  # else deleted at the next start
+            # Otherwise the next server start deletes the secrets.
+            with contextlib.suppress(DatabaseUnavailable):
                 await services.trials.unless_stored(key, lambda: services.private.erase(key))
         raise
     if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
@@ -70,13 +72,16 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
 
 
 async def _make_place(services: Services, record: TrialRecord) -> None:
-    """Create the directory in which an external process finds its trial and reports its state."""
+    """Create the directory in which an external process finds its trial and reports its state.
+
+    An external process is one that Windlass did not start.
+    """
     first = ReplicaId(record.spec.roles[0].name, 0, 1)
     await asyncio.to_thread(services.runtime.create, record.job, first, Assignment())
 
 
 async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
-    """Create a generator trial, which the controller never manages."""
+    """Create a generator trial. The controller never manages such a trial."""
 
     def check() -> None:
         if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
@@ -91,7 +96,10 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
 
 
 async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[str]:
-    """Return the objections of the remote runtime. A trial that is stored is not checked again."""
+    """Return the problems that a remote runtime has with a job.
+
+    Skip this check for a stored trial.
+    """
     if await services.trials.by_uid([request.key]):
         return []
     async with _AT_ONCE:
@@ -121,7 +129,7 @@ def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> No
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters that would make lists of trials slow."""
+    """Refuse large parameters, which would make lists of trials slow."""
     total = 0
     for name, value in params.items():
         size = len(name) + len(msgspec.json.encode(value))
@@ -141,7 +149,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """Return the problems with the kind of a trial."""
+    """Return the conflicts between the kind of a trial and its job."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
@@ -165,7 +173,7 @@ def _never_starts_again(spec: JobSpec) -> bool:
 
 
 def _is_plain(spec: JobSpec) -> bool:
-    """Return whether a job is a single process, to which no rule about roles applies."""
+    """Return whether a job is a single process, to which the rules about roles do not apply."""
     is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
     return is_one and not spec.framework and not spec.success_policy.value
 

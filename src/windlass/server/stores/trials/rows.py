@@ -220,9 +220,7 @@ def advanced(
     )
 
 
-def _end_of(
-    record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]
-) -> float | None:
+def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]) -> float | None:
     """Return when a trial ended: with its last attempt, even if no server ran at that time.
 
     A trial that was stopped while it waited ended with the request to stop.
