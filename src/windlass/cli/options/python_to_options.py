@@ -20,8 +20,8 @@ _PLAIN = (
     "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
     "env", "environment", "experiment", "framework", "keep_best", "keep_last", "memory", "name",
     "namespace", "priority", "priority_class", "queue", "replicas", "restart_policy",
-    "restart_scope", "retries", "service_account", "spot", "stop_on_repeat", "success_policy", "suspend",
-    "timeout", "ttl_after_finished",
+    "restart_scope", "retries", "service_account", "spot", "stop_on_repeat", "success_policy",
+    "suspend", "timeout", "ttl_after_finished",
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
