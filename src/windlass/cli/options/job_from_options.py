@@ -29,8 +29,8 @@ WHERE = "windlass run"
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "stop_on_repeat",
-    "ttl_after_finished", "clean_policy", "success_policy", "name", "experiment", "template", "keep_last",
-    "keep_best",
+    "ttl_after_finished", "clean_policy", "success_policy", "name", "experiment", "template",
+    "keep_last", "keep_best",
 )  # fmt: skip
 
 
