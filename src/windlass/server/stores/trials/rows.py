@@ -77,6 +77,8 @@ _PUT_SPEC = "UPDATE trials SET spec = :spec, priority = :priority WHERE id = :id
 
 _PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
 
+_WAITS = (ConditionType.QUEUED, ConditionType.SUSPENDED, ConditionType.RESTARTING)
+
 _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
 INSERT INTO attempts (
@@ -209,7 +211,7 @@ def advanced(
         reason=without_nul(ending.reason) if ending else "",
         message=without_nul(ending.message) if ending else "",
         started=started,
-        ended=status.completion_time,
+        ended=_end_of(record, status, replicas),
         restarts=status.restarts,
         exit_code=left.exit_code,
         signal=left.signal,
@@ -219,6 +221,22 @@ def advanced(
         attempts=tuple(attempts[key] for key in sorted(attempts)),
         conditions=status.conditions,
     )
+
+
+def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]) -> float | None:
+    """Return when a trial ended: with its last attempt, even if no server ran at that time.
+
+    A trial that was stopped while it waited ended with the request to stop.
+    """
+    if status.completion_time is None or record.ended is not None:
+        return record.ended if status.is_finished else status.completion_time
+    was_waiting = any(
+        condition.status and condition.type in _WAITS for condition in record.conditions
+    )
+    if was_waiting and status.decisive is None:
+        return status.completion_time
+    ends = [replica.ended for replica in replicas if replica.phase.is_final and replica.ended]
+    return min(max(ends), status.completion_time) if ends else status.completion_time
 
 
 def _columns_of(record: TrialRecord) -> dict[str, Any]:
