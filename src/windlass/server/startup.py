@@ -82,8 +82,8 @@ _log = logging.getLogger("windlass")
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     """Run the server of a home until a signal stops it. Write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # Threads switch more often than the default of 5 ms, so that a thread that reconciles a job
-    # does not delay a response.
+    # Threads switch more often than every 5 ms, the default. So a thread that reconciles a job does
+    # not delay a response.
     sys.setswitchinterval(0.0005)
     ready = _Ready(ready_fd)
     try:
