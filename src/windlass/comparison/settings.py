@@ -52,6 +52,7 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
     if any(role.restart_policy is not RestartPolicy.NEVER for role in spec.roles):
         settings["restart scope"] = spec.restart_scope.value
         settings["backoff limit"] = spec.backoff_limit
+        settings["stop on repeat"] = spec.stop_on_repeat or None
     settings |= {f"volume {volume.target}": volume.source for volume in spec.volumes}
     for role in spec.roles:
         before = f"{role.name}: " if len(spec.roles) > 1 else ""

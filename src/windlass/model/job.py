@@ -176,6 +176,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     framework: ShortText = ""
     restart_scope: RestartScope = RestartScope.REPLICA
     backoff_limit: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 6
+    stop_on_repeat: bool = False  # fail if two attempts in a row end early with the same exception
     active_deadline: Annotated[float, msgspec.Meta(gt=0)] | None = None
     ttl_after_finished: Annotated[float, msgspec.Meta(ge=0)] | None = None
     clean_policy: CleanPolicy = CleanPolicy.RUNNING

@@ -55,6 +55,7 @@ class ExitRecord(msgspec.Struct):
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     reason: str = ""
     message: str = ""
+    exception: str = ""
     started: _Time | None = None
     ended: _Time | None = None
 
@@ -152,6 +153,7 @@ class AttemptFiles:
             exit_code=record.exit_code,
             reason=storable(record.reason),
             message=storable(record.message),
+            exception=storable(record.exception),
             started=record.started,
             ended=record.ended,
         )

@@ -182,6 +182,7 @@ def build_outline(job: JobBase) -> JobSpec:
         framework=job.framework or "",
         restart_scope=_policy(RestartScope, job.restart_scope, framework.restart_scope),
         backoff_limit=_BACKOFF_LIMIT if limit is None else limit,
+        stop_on_repeat=_stops_on_repeat(job),
         active_deadline=_seconds(job.active_deadline),
         ttl_after_finished=_seconds(job.ttl_after_finished),
         clean_policy=_policy(CleanPolicy, job.clean_policy, CleanPolicy.RUNNING),
@@ -190,6 +191,14 @@ def build_outline(job: JobBase) -> JobSpec:
         priority=job.priority or 0,
         keep=retention_rule(job.keep_last, job.keep_best),
     )
+
+
+def _stops_on_repeat(job: JobBase) -> bool:
+    """Whether a repeated early failure ends the job: by default, if nobody set how it restarts."""
+    if job.stop_on_repeat is not None:
+        return job.stop_on_repeat
+    policies = [role.restart_policy for role in roles_of(job).values()]
+    return job.backoff_limit is None and policies == [None] * len(policies)
 
 
 def _replicas(role: Job) -> int:
