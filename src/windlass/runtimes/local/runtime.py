@@ -1,4 +1,7 @@
-"""Replicas on this machine: each a supervisor in its own session, which outlives the server."""
+"""The local runtime, which runs replicas as processes of this machine.
+
+Each replica has a supervisor in its own session, which outlives the server.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ _SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "superviso
 
 
 class LocalRuntime:
-    """Runs replicas as processes of this machine, known by their files under `home`.
+    """Runs replicas as processes of this machine, and finds them by their files under `home`.
 
-    Nothing that matters is kept in memory only: after a crash, another instance finds the same
-    replicas once `adopt` was called.
+    All important state is on disk. After a crash, another instance finds the same replicas once
+    `adopt` was called.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
             str, dict[Path, Attempt]
-        ] = {}  # by job; each caches how it ended
+        ] = {}  # by job uid and path; each attempt caches its exit record
         self._supervisors: dict[Path, _Started] = {}  # started by this process
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
@@ -80,7 +83,7 @@ class LocalRuntime:
         return self._ports.addresses(job.uid, names, assigned)
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start a replica, unless it was started before."""
+        """Start an attempt of a replica, unless it was already started."""
         attempt = self._attempt(job, replica)
         if not attempt.is_of(job.uid):
             self._set_aside(job, replica)
@@ -101,26 +104,27 @@ class LocalRuntime:
         )
         write_json(str(attempt.path / paths.LAUNCH), launch)
         if launch["executable"]["type"] == EXTERNAL:
-            return  # the process runs already, and reports itself
+            return  # the process already runs, and writes its own state
         try:
             self._begin(attempt, launch)
         except OSError:
-            # No process or descriptor is left: nothing started, and the controller retries.
+            # The system has no free process or descriptor. Nothing started, and the controller
+            # retries.
             os.unlink(attempt.path / paths.LAUNCH)
             raise
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds. An ended attempt is ignored."""
+        """Stop an attempt. After `grace` seconds, stop it by force. Ignore an ended attempt."""
         attempt = self._attempt(job, replica)
         attempt.stop(grace, "")
         if attempt.is_external:
             self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 
     def give_up(self, job_uid: str) -> None:
-        """Do nothing: processes of this machine always end."""
+        """Do nothing, because processes of this machine can always be ended."""
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the state of each attempt of a job."""
+        """Return the current state of all attempts of a job."""
         self._ports.hold_again(job.uid)
         attempts = [*self._attempts(job)]
         seen = [
@@ -128,7 +132,8 @@ class LocalRuntime:
         ]
         self._await_external(attempts)
         if any(replica.phase is Phase.FAILED for replica in seen):
-            # A replica that seems to run may have died first, and be the cause of the failure.
+            # Another replica may have died first and caused the failure, although its state is
+            # still "running".
             seen = [
                 attempt.check_process(replica)
                 for attempt, replica in zip(attempts, seen, strict=True)
@@ -136,7 +141,7 @@ class LocalRuntime:
         return seen
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return devices and process id of an attempt."""
+        """Return the devices and the process id of an attempt."""
         attempt = self._attempt(job, replica)
         launch = attempt.launch() if attempt.is_of(job.uid) else None
         if launch is None:
@@ -146,7 +151,7 @@ class LocalRuntime:
         return AttemptProcess(granted, attempt.pid())
 
     def _await_external(self, attempts: Iterable[Attempt]) -> None:
-        """Watch for the end of processes that we did not start."""
+        """Watch for the end of processes that the user started."""
         for attempt in attempts:
             if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
                 continue
@@ -156,9 +161,9 @@ class LocalRuntime:
                 self.nudges.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call it once, at the start.
+        """Take over the jobs of an earlier runtime of this home. Call this once, at the start.
 
-        A requested attempt that never started is started now.
+        An attempt that was requested but never started is started now.
         """
         for job in jobs:
             for attempt in self._attempts(job):
@@ -184,7 +189,7 @@ class LocalRuntime:
             self._awaited.discard(path)
 
     def close(self) -> None:
-        """Stop listening. Processes continue to run."""
+        """Stop listening for nudges. Replicas continue to run."""
         self.nudges.close()
         self._ports.close()
         self._launchers.close()
@@ -194,7 +199,10 @@ class LocalRuntime:
             self._supervisors.clear()
 
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
-        """Start the supervisor of an attempt: forked by a warm launcher, or as a new process."""
+        """Start the supervisor of an attempt.
+
+        Fork it from a warm launcher, or start a new process.
+        """
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
         self._reap()
@@ -203,7 +211,10 @@ class LocalRuntime:
         self.nudges.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
-        """Return whether a supervisor that we started is alive, with or without the lock."""
+        """Return whether the supervisor of an attempt is alive and this process started it.
+
+        The supervisor may not hold its lock yet.
+        """
         with self._lock:
             started = self._supervisors.get(path)
             return started is not None and started.is_alive
@@ -225,21 +236,21 @@ class LocalRuntime:
                 yield attempts[path]
                 continue
             attempt = Attempt(job.uid, replica, path, self._home_id)
-            # Without a launch file, the attempt was interrupted by a crash or a full disk. The
-            # controller requests it again.
+            # Without a launch file, a crash or a full disk interrupted the request. The controller
+            # repeats it.
             if attempt.was_requested and attempt.is_of(job.uid) and not attempt.is_remote:
                 attempts[path] = attempt
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Move the files of another trial with this number away: its database was deleted."""
+        """Rename the folder of an older trial with the same number, whose database was deleted."""
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
             number += 1
         with self._lock:
             if self._attempt(job, replica).is_of(job.uid):
-                return  # another thread has moved them, and created our files
+                return  # another thread renamed the folder and created the files of this job
             folder.rename(aside)
             for path in [path for path in self._supervisors if folder in path.parents]:
                 moved = aside / path.relative_to(folder)
@@ -247,13 +258,13 @@ class LocalRuntime:
 
 
 def _supervisor_environ() -> dict[str, str]:
-    """Return our environment without the variables of a trial that started this server."""
+    """Return our environment without Windlass variables, in case a trial started this server."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
     return {**own, DETACHED: "1"}
 
 
 class _Started:
-    """A supervisor that this runtime started, directly or by a launcher."""
+    """A supervisor that this runtime started directly or through a launcher."""
 
     def __init__(self, process: subprocess.Popen[bytes] | None = None, pid: int = 0) -> None:
         self._process = process
@@ -267,7 +278,10 @@ class _Started:
         return is_alive(self.pid, self.identity)
 
     def detach(self) -> None:
-        """Mark the process as ended, without a warning: supervisors outlive the server."""
+        """Mark the process as ended, so that `Popen` does not warn.
+
+        Supervisors outlive the server.
+        """
         if self._process is not None:
             self._process.returncode = self._process.poll() or 0
 
@@ -287,7 +301,7 @@ def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
 
 
 def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
-    """Return the variables of an attempt's process that affect the start of its interpreter."""
+    """Return the environment in which the interpreter of an attempt starts."""
     private = read_json(launch["private"]) if launch["private"] else None
     author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
     return {**author, **launch["env"]}

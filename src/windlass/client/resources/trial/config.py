@@ -47,6 +47,7 @@ def _whole(spec: JobSpec) -> dict[str, Any]:
         "framework": spec.framework or None,
         "restart_scope": spec.restart_scope.value,
         "backoff_limit": spec.backoff_limit,
+        "stop_on_repeat": spec.stop_on_repeat,
         "active_deadline": spec.active_deadline,
         "ttl_after_finished": spec.ttl_after_finished,
         "clean_policy": spec.clean_policy.value,

@@ -73,6 +73,11 @@ def limit_name(spec: JobSpec) -> str:
 def _restarts(trial: TrialRecord) -> str | None:
     """Return a tip that explains how to turn off restarts, if the job restarts by default."""
     spec = trial.spec
+    if trial.reason == "RepeatedFailure":
+        return (
+            'Tip: to restart it after the same exception, too, set restart_policy="OnFailure" '
+            "or stop_on_repeat=False"
+        )
     if trial.reason != "BackoffLimitExceeded" or not spec.backoff_limit:
         return None
     is_retried = is_function(spec) and spec.backoff_limit != _USUAL_LIMIT
