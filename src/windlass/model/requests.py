@@ -212,7 +212,7 @@ class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's event stream. A small result or exception is included."""
+    """The last event of a trial's event stream. It includes a small result or exception."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -293,7 +293,7 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about the server, as `windlass server status` shows them."""
+    """The information about the server that `windlass server status` shows."""
 
     version: str
     pid: int

@@ -162,7 +162,7 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided the job, or the first attempt that ended in this phase."""
+    """Return the attempt that decided the outcome of a job, or else the first one of `ended`."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None

@@ -1,4 +1,4 @@
-"""The stream of one experiment: its record and the records of its trials on every change."""
+"""The event stream of one experiment, which sends its record and its trials' records."""
 
 from __future__ import annotations
 
