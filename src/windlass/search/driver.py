@@ -1,4 +1,4 @@
-"""Runs a search: adds the trials, passes their events to the policy, and carries out its orders.
+"""Runs a search: adds its trials, reports their events to the policy, and follows its orders.
 
 The driver keeps no state that is not recorded. If it is killed at any point, the next driver finds
 the existing trials and continues the search.
@@ -109,7 +109,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start new trials until the maximum number of trials runs."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while policy.to_begin and len(policy.running) < self._concurrent:
             self._adding = len(policy.tried), policy.propose()
@@ -193,9 +193,6 @@ class Driver:
         Ctrl-C may interrupt any line of the program, so the local state may be outdated. If the
         creation of a trial is not confirmed, its request is sent again first. The server creates
         the trial only once.
-
-        Ctrl-C may come between any two lines, so the local state may be outdated. A trial that was
-        being added is added again, because its request may already be on its way.
         """
         if self._adding is not None:
             self._launcher.add(*self._adding)

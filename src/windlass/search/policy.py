@@ -104,7 +104,7 @@ class SearchPolicy:
 
     @property
     def ended(self) -> list[SearchTrial]:
-        """The ended trials, without interrupted trials, whose parameters are tried again."""
+        """The ended trials. Interrupted trials are left out, because they will be tried again."""
         leftover = (SearchState.RUNNING, SearchState.INTERRUPTED)
         return [tried for tried in self.tried if tried.state not in leftover]
 

@@ -174,7 +174,7 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def state_text(tried: SearchTrial) -> str:
-    """Return the state of a trial as text.
+    """Return the state of a trial as text, for example `queued`, `running` or `pruned`.
 
     An unfinished trial has its own state, such as `queued`.
     """

@@ -1,4 +1,4 @@
-"""Prepares a job for submission. Builds its spec, its programs and the request."""
+"""Prepares a job for submission. It builds the job's spec, its programs and the request."""
 
 from __future__ import annotations
 
@@ -212,6 +212,8 @@ def _resources_of(executor: Executor | None) -> Resources:
 
 def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
     """Return the Kubernetes options of each role.
+
+    A role without options gets the namespace of the other roles.
 
     Roles without options share the others' namespace.
     """
