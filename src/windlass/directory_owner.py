@@ -143,8 +143,6 @@ def _is_own_group(gid: int) -> bool:
 
     Many systems give each user a group with the same name, and new directories are writable for
     this group.
-
-    Many systems give each user a group of the same name, and new directories are writable by it.
     """
     import grp
     import pwd
@@ -164,8 +162,6 @@ def _is_unmapped(uid: int) -> bool:
 
     In a container, the kernel shows the same number for all unknown users. The root user outside
     the container is one of them.
-
-    The kernel shows one number for all such users. Root outside of the container is one of them.
     """
     try:
         with open("/proc/self/uid_map") as file:

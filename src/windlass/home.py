@@ -34,8 +34,6 @@ class Home:
 
         In a pod, nothing is checked. The home of a trial is then a volume, and a pod has no other
         users.
-
-        The directory of a trial in a pod is a volume of the pod, which has no other users.
         """
         if "WINDLASS_AWAY" not in os.environ:
             check_private(str(self.path))
@@ -46,9 +44,6 @@ class Home:
 
         The socket may be in a directory outside the home. If that directory was deleted, another
         user may have created it again. The server's own socket is then gone.
-
-        A directory outside of the home may have been deleted, and another user may have created it
-        again. The socket of the server is then gone.
         """
         self.check()
         if path.startswith((f"{self.path}/", f"{os.path.realpath(self.path)}/")):

@@ -1,5 +1,6 @@
-"""Comparison of trials and of experiments: pure functions of their records.
+"""Compares trials or experiments by their records.
 
-Compares code line by line, arguments, environment, resources and metrics, and builds tables of many
-trials. Imports `model` only: the caller provides the trees, files and package lists.
+Compares code line by line, arguments, environment, resources and metrics. Also builds tables of
+many trials. All functions are pure. The caller downloads the file lists, files and package lists.
+Imports `model` only.
 """

@@ -14,9 +14,6 @@ def environment(cluster: Cluster, me: Member) -> dict[str, str]:
     must pass the other values: `jax.distributed.initialize(num_processes=wl.world_size(),
     process_id=wl.rank())`.
 
-    JAX itself reads only the coordinator's address. The program passes the rest:
-    `jax.distributed.initialize(num_processes=wl.world_size(), process_id=wl.rank())`.
-
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:1234") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])
     >>> found["COORDINATOR_ADDRESS"], found["NUM_PROCESSES"], found["PROCESS_ID"]

@@ -13,9 +13,6 @@ def environment(cluster: Cluster, me: Member) -> dict[str, str]:
     Each replica counts as a node with one process. If the program starts more processes with
     `torchrun`, the default is one process per accelerator of the replica.
 
-    Each replica is a node with one process. If it starts more with `torchrun`, it gets one process
-    for each of its accelerators.
-
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:29500") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])
     >>> found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"], found["MASTER_PORT"]

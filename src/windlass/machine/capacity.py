@@ -24,8 +24,6 @@ def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Ca
     The files of the control groups are below the directory `root`. `WINDLASS_CPUS`,
     `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override the real values:
 
-    `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override it:
-
     >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
     >>> capacity = read_capacity(said)
     >>> capacity.cpus, [device.kind for device in capacity.devices]

@@ -81,9 +81,6 @@ def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_di
     """Resolve requirements to exact versions, and return the text of a requirements file.
 
     uv resolves them for the given interpreter. The result is cached.
-
-    uv resolves them for that interpreter. The result is cached, so that a repeated call only reads
-    a file.
     """
     import hashlib
 

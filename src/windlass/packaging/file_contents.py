@@ -145,9 +145,6 @@ def read_file(
     The bytes are kept if `hold` is True. A file that changes while it is read is read again. If it
     keeps changing, the bytes of the last read are also kept, so that the upload matches the digest.
 
-    A file that changes during the read is read again. If it never stays unchanged, the bytes of the
-    last read are kept, so that the upload matches the digest.
-
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     digest, size, found, data = read_file(file.name, 0, hold=False)

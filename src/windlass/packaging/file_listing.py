@@ -209,8 +209,6 @@ def keeps_folder_times(root: str, device: int) -> bool:
     """Return whether a new name in a folder always changes the folder's times.
 
     POSIX requires it, and local file systems comply. Some network and FUSE file systems do not.
-
-    POSIX requires it, and local file systems do it; some network and FUSE file systems do not.
     """
     if sys.platform == "darwin":
         return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))

@@ -116,9 +116,6 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 
     The function searches the bytes of the index for the paths. False may be wrong, because the
     bytes may be part of other names, and because some index formats are not searched.
-
-    The index is searched for the bytes of the paths. False is inconclusive: the bytes may be part
-    of other names, and some formats of the index are not searched.
     """
     try:
         with open(os.path.join(git_directory(folder), "index"), "rb") as file:
@@ -138,8 +135,6 @@ def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
 
     Paths are relative to `folder`. Pass only a few paths, because all are written to git before its
     output is read.
-
-    For a few paths only: they are written to git before its output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     return GitCall(folder, ("check-ignore", "-z", "--stdin"), stdin=stdin, fine=1)

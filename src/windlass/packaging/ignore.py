@@ -267,8 +267,6 @@ def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: b
 
     The file in the deepest folder decides first. A scope contains the length of the path prefix up
     to the folder of the file, and the patterns of the file.
-
-    A scope is the length of the path prefix up to the file's folder, and the file's patterns.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

@@ -62,9 +62,6 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
 
     A folder is replaced by its contents if a few entries make up most of its size. The result is
     then `data/raw/big.bin` rather than `data/`.
-
-    A folder is opened as long as few entries make up most of its weight, so that the result is
-    `data/raw/big.bin` rather than `data/`.
     """
     inside: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for path, weight in zip(paths, weights, strict=True):

@@ -69,9 +69,6 @@ def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) ->
 
     The files exist but are not packaged, such as a dangling link. They may become packageable later
     without any change of their folder.
-
-    This covers existing files that are not packaged, such as a dangling link: they may be packaged
-    later without any visible change here.
     """
     if not files:
         return listing
@@ -115,9 +112,6 @@ def compare_listing(
 
     `files` are the sorted absolute paths of the listing. If git is necessary, it runs in the
     background until the caller calls `settle`.
-
-    `files` are the absolute paths in the listing, sorted. Git, if needed, runs while the caller
-    continues.
     """
     if not old.folders:
         return None

@@ -23,9 +23,6 @@ class Root(msgspec.Struct, frozen=True):
 
     A folder of the kind `loaded` is too large as a whole, such as a home directory. Its snapshot
     contains only the script, and the modules that were loaded from this folder.
-
-    The kind `loaded` is for a folder that is too large as a whole, such as a home directory: its
-    snapshot contains only the script and the modules loaded from below it.
     """
 
     path: Path
@@ -74,9 +71,6 @@ def loaded_files(root: Root) -> list[str]:
 
     A script that runs elsewhere has loaded nothing here yet, so the modules beside the script are
     included. The result contains sorted paths relative to the root.
-
-    The imports of a script that runs elsewhere are not known yet, so the modules in its folder are
-    included. The paths are relative to the root, sorted.
     """
     prefix = os.path.join(str(root.path), "")
     files = _beside(root.script) if root.script is not None else set()

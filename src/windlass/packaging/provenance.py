@@ -34,9 +34,6 @@ def installed_packages(cache_dir: Path) -> bytes:
 
     A comment marks a package that was not installed from an index. The result is cached until a
     folder with installed packages changes.
-
-    A package that was not installed from an index has a comment. The list is cached until one of
-    the package folders changes.
     """
     import hashlib
 

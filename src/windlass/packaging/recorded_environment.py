@@ -146,9 +146,6 @@ def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
     `lock` is the trial's own lock, which overrides recorded packages. The new lock omits Windlass,
     and packages that did not come from an index, because an index may have a different package with
     the same name.
-
-    The lock leaves out Windlass, and packages that are or were not from an index, because an index
-    may have a different package of the same name.
     """
     now = read_pins(base.packages)
     wanted = {name: pin for name, pin in read_pins(recorded, lock).items() if name != _OURS}

@@ -261,11 +261,6 @@ class _Taking:
         A comparison of this time is therefore enough. If files are renamed, it is not enough: some
         file systems do not record a rename, and files that were created together may have the same
         time.
-
-        The kernel records the time of every change to a file's content or mode, and no program can
-        set that time (ctime), so one number is enough. Some file systems do not record it when a
-        file is renamed, and files that were created together may share it. Therefore no file may
-        have been replaced.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []

@@ -33,8 +33,6 @@ class StatTable:
     """A table of the files of a tree. The columns have equal length and are sorted by path.
 
     Paths are absolute, because every snapshot checks all files but rarely returns their paths.
-
-    The paths are absolute, because they are checked every time and returned rarely.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""The best trial of an experiment, from a search or not."""
+"""Finds the best trial of an experiment, which may have been added by a search or by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """Return the best succeeded trial; the first of equal ones."""
+    """Return the best succeeded trial of an experiment. If several are equal, return the first."""
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
     least = math.inf
@@ -47,7 +47,10 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """Return metric and mode: from the arguments, else from the experiment's searches."""
+    """Return the metric and the mode.
+
+    If an argument is missing, the experiment's searches decide.
+    """
     if mode not in (None, "min", "max"):
         raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
     searched = {
@@ -67,7 +70,7 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
 
 
 def _written(metric: str | None, mode: str | None) -> str:
-    """Return the corrected call for a hint.
+    """Return a hint that contains the corrected call.
 
     >>> print(_written("acc", None))
     Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.

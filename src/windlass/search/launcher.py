@@ -1,4 +1,4 @@
-"""Adds the trials of a search: one job, with its code as of the start of the search."""
+"""Adds the trials of a search. All trials run the code from the time when the search started."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from windlass.search.policy import identity
 class Launcher:
     """Adds the trials of one search to an experiment.
 
-    The chosen parameters are passed as arguments. In a group, the name of a parameter starts with
-    its role: `"learner.lr"`.
+    The chosen parameters are passed as arguments of the job. In a job group, the name of a
+    parameter begins with the name of its role, as in `"learner.lr"`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Launcher:
 
     @property
     def job_name(self) -> str:
-        """The name of the job."""
+        """The name of the job that the search runs."""
         from windlass.authoring.prepare.programs import executable_name
 
         if self._job.name is not None:
@@ -58,7 +58,10 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise an error for parameters that no trial can run with, before any change."""
+        """Raise an error if no trial can run with these parameters.
+
+        Nothing is changed or stored.
+        """
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -66,7 +69,7 @@ class Launcher:
         refuse_unsupported(job)
 
     def package(self) -> None:
-        """Snapshot the code now, so that all trials added from here on run the same code."""
+        """Take a snapshot of the code now. All trials that are added later run this code."""
         if isinstance(self._job, Job):
             [packaged] = package(self._client, [self._job.executable])
             self._job = replace_fields(self._job, executable=packaged)
@@ -80,14 +83,17 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number, or return the existing one with any parameters."""
+        """Add the trial with this number, or return the existing trial with this number.
+
+        An existing trial may have different parameters.
+        """
         wish = AddOptions(
             args=self._arguments(params),
             identity=identity(self._name, number),
             search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
         )
         trial = add_job(self._client, self._experiment, self._job, wish)
-        if trial.record.recipe.search is None:  # the search would wait for ever
+        if trial.record.recipe.search is None:  # otherwise the search would wait forever
             raise Conflict(
                 f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
                 f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
@@ -119,7 +125,7 @@ def _job_of(what: Any) -> Job | JobGroup:
 
 
 def _is_given(args: Any, name: str) -> bool:
-    """Return True if arguments already name a parameter, by its whole name or nested."""
+    """Return True if the arguments already set a parameter, directly or in a nested mapping."""
     if not isinstance(args, Mapping):
         return False
     if name in args:

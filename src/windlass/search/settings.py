@@ -1,4 +1,4 @@
-"""The settings of a search, recorded with its experiment and kept when the search resumes."""
+"""The settings of a search. They are recorded, and must stay the same when the search resumes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int
     min_steps: int = 1
     reduction: int = 4
-    job: str = ""  # the name of the job
-    args: Any = None  # arguments that are the same in every trial
+    job: str = ""  # the name of the job that the search runs
+    args: Any = None  # the arguments that are the same in every trial
 
     @property
     def is_min(self) -> bool:
@@ -44,7 +44,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.method == "asha"
 
     def grid(self, number: int) -> dict[str, Any]:
-        """Return the combination with this number; the last name changes fastest."""
+        """Return the combination of parameters with this number, in a grid search.
+
+        The last parameter changes fastest.
+        """
         chosen: dict[str, Any] = {}
         for name, space in reversed(self.space.items()):
             values = space.values or []
@@ -57,7 +60,10 @@ def check_settings(
     *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
     seed: object, min_steps: object, reduction: object,
 ) -> int | None:  # fmt: skip
-    """Raise an error that lists all invalid settings; return the number of trials, if known."""
+    """Raise an error that lists all invalid settings.
+
+    Returns the number of trials, or None if neither `trials` nor a grid determines it.
+    """
     problems = []
     if not isinstance(metric, str) or not metric:
         problems.append(
@@ -81,7 +87,10 @@ def check_settings(
 
 
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
-    """Return the number of combinations of a grid; add a problem for each endless space."""
+    """Return the number of combinations of a grid.
+
+    Adds a problem for each space with infinitely many values.
+    """
     sizes = []
     for name, axis in space.items():
         values = axis.values
@@ -106,9 +115,10 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
 def check_same(
     name: str, recorded: Mapping[str, Any], requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """Return the settings to continue with; raise Conflict if they differ from the recorded ones.
+    """Return the settings to resume a search with.
 
-    Without an explicit seed, the search continues with the recorded seed.
+    Raises Conflict if the requested settings differ from the recorded settings. The number of
+    trials may differ. If the user passed no seed, the recorded seed is used.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
@@ -124,19 +134,19 @@ def check_same(
             hint='Give this one a name of its own, name="...", or go on with the settings it has.',
         )  # fmt: skip
     settings = msgspec.convert(dict(recorded), learned(Settings))
-    # Take the options from the request, because JSON has no tuples.
+    # Take the space from the request, because options may be tuples, which JSON does not have.
     return msgspec.structs.replace(settings, space=requested.space, trials=requested.trials)
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that must not change, with one entry per parameter of the space."""
+    """Return the settings that must not change. Each parameter of the space is one entry."""
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
 
 def _setting_text(value: Any) -> str:
-    """Return a setting as the user wrote it."""
+    """Return a setting as text, in the form in which the user wrote it."""
     if value is None:
         return "not given"
     if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):

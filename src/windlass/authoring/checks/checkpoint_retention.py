@@ -1,4 +1,4 @@
-"""Parses and checks the checkpoint retention options, `keep_last=3, keep_best="2 min val_loss"`."""
+"""Parses and checks the options `keep_last` and `keep_best`, which delete old checkpoints."""
 
 from __future__ import annotations
 

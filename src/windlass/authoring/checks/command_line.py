@@ -116,8 +116,6 @@ def own_flags(words: Sequence[str]) -> list[str]:
 
     Flags before a script belong to the interpreter, so they are left out.
 
-    Flags before a script belong to its interpreter.
-
     >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
     ['--lr', '-v']
     """

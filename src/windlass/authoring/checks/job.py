@@ -169,6 +169,11 @@ def _whole_problems(job: JobBase) -> list[Problem]:
         *(_check_priority(job.priority, backend_of(job)) if job.priority is not None else ()),
         *check_retention(job.keep_last, job.keep_best),
         *check_type("suspend", job.suspend, bool, "True or False"),
+        *(
+            check_type("stop_on_repeat", job.stop_on_repeat, bool, "True or False")
+            if job.stop_on_repeat is not None
+            else ()
+        ),
         *check_name("name", job.name),
         *check_name("experiment", job.experiment),
         *check_name("template", job.template),

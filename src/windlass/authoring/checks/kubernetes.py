@@ -1,8 +1,6 @@
 """Checks the options of `wl.Kubernetes`, and converts them to the options of a job.
 
 Only jobs that run on Kubernetes import this module.
-
-Imported only for jobs that run on Kubernetes.
 """
 
 from __future__ import annotations

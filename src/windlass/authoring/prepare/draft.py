@@ -178,8 +178,6 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     """Build the private data of a trial, such as secrets, which no record contains.
 
     Only a server that runs as this user on this machine (`embedded`) receives the environment.
-
-    Only a server of this user on this machine receives the environment.
     """
     if not embedded:
         return Private(secrets=dict(secrets))

@@ -80,8 +80,6 @@ def check_generator(
     """Check the arguments of a generator. One error reports all problems.
 
     Returns the arguments for the call, and the arguments to record, which include the defaults.
-
-    One error reports all problems before anything is created.
     """
     problems = [text for _, text in check_add_options(options)]
     args = options.args if options.args is not None else {}

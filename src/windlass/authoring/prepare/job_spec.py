@@ -1,4 +1,4 @@
-"""Prepares a job for submission. Builds its spec, its programs and the request."""
+"""Prepares a job for submission. It builds the job's spec, its programs and the request."""
 
 from __future__ import annotations
 
@@ -182,6 +182,7 @@ def build_outline(job: JobBase) -> JobSpec:
         framework=job.framework or "",
         restart_scope=_policy(RestartScope, job.restart_scope, framework.restart_scope),
         backoff_limit=_BACKOFF_LIMIT if limit is None else limit,
+        stop_on_repeat=_stops_on_repeat(job),
         active_deadline=_seconds(job.active_deadline),
         ttl_after_finished=_seconds(job.ttl_after_finished),
         clean_policy=_policy(CleanPolicy, job.clean_policy, CleanPolicy.RUNNING),
@@ -190,6 +191,14 @@ def build_outline(job: JobBase) -> JobSpec:
         priority=job.priority or 0,
         keep=retention_rule(job.keep_last, job.keep_best),
     )
+
+
+def _stops_on_repeat(job: JobBase) -> bool:
+    """Whether a repeated early failure ends the job: by default, if nobody set how it restarts."""
+    if job.stop_on_repeat is not None:
+        return job.stop_on_repeat
+    policies = [role.restart_policy for role in roles_of(job).values()]
+    return job.backoff_limit is None and policies == [None] * len(policies)
 
 
 def _replicas(role: Job) -> int:
@@ -203,6 +212,8 @@ def _resources_of(executor: Executor | None) -> Resources:
 
 def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
     """Return the Kubernetes options of each role.
+
+    A role without options gets the namespace of the other roles.
 
     Roles without options share the others' namespace.
     """

@@ -27,8 +27,6 @@ def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
     """Override arguments of a job. Return the new job and the problems.
 
     For a group, `args` contains the arguments of each role: `{"learner": {"lr": 0.1}}`.
-
-    For a group, arguments are by role: `{"learner": {"lr": 0.1}}`.
     """
     return _apply_by_role(
         job,

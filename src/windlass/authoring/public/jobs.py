@@ -25,6 +25,7 @@ class JobBase:
     framework: str | None = None
     restart_scope: str | None = None
     backoff_limit: int | None = None
+    stop_on_repeat: bool | None = None
     active_deadline: str | float | None = None
     ttl_after_finished: str | float | None = None
     clean_policy: str | None = None
@@ -149,6 +150,9 @@ class Job(JobBase):
         restart_scope: which replicas restart when one replica restarts: only this `"replica"`, or
             all replicas of the `"job"` (default for torch and jax).
         backoff_limit: the maximum number of restarts of the whole job (default: 6).
+        stop_on_repeat: whether the job fails, without another restart, when an attempt fails within
+            10 s with the Python exception of the attempt before. By default, it does if neither
+            `restart_policy` nor `backoff_limit` is set.
         active_deadline: the longest time that the job may run, such as `"2h"`.
         ttl_after_finished: how long remaining replicas stay after the job has ended: `"10m"`.
         clean_policy: the replicas to stop when the job ends: `"Running"` (default), `"All"` or
@@ -219,6 +223,7 @@ class JobGroup(JobBase):
         framework: str | None = None,
         restart_scope: str | None = None,
         backoff_limit: int | None = None,
+        stop_on_repeat: bool | None = None,
         active_deadline: str | float | None = None,
         ttl_after_finished: str | float | None = None,
         clean_policy: str | None = None,

@@ -156,7 +156,10 @@ def _fill_fields(job: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
-    """Join the secrets of a job with the secrets of its template."""
+    """Return the names of the secrets that a job or its template has.
+
+    If the job sets values of secrets, the result is a mapping with values.
+    """
     added = [name for name in more if name not in own]
     if not isinstance(own, Mapping):
         return [*own, *added]

@@ -93,8 +93,6 @@ def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | 
 
     If no arguments were recorded, all words after a script or module count as arguments. Returns
     None if the command line cannot be split.
-
-    Without recorded arguments, all words after a script or module are arguments.
     """
     if recorded is not None:
         arguments = words_from_json(recorded)

@@ -28,8 +28,9 @@ WHERE = "windlass run"
 # Options allowed with --file: they name the trial or change how it is submitted.
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
 _OF_JOB = (
-    "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
-    "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
+    "framework", "restart_policy", "restart_scope", "backoff_limit", "stop_on_repeat",
+    "ttl_after_finished", "clean_policy", "success_policy", "name", "experiment", "template",
+    "keep_last", "keep_best",
 )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ _PLAIN = (
     "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
     "env", "environment", "experiment", "framework", "keep_best", "keep_last", "memory", "name",
     "namespace", "priority", "priority_class", "queue", "replicas", "restart_policy",
-    "restart_scope", "retries", "service_account", "spot", "success_policy", "suspend", "timeout",
-    "ttl_after_finished",
+    "restart_scope", "retries", "service_account", "spot", "stop_on_repeat", "success_policy",
+    "suspend", "timeout", "ttl_after_finished",
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
@@ -61,6 +61,7 @@ def as_options(text: str) -> str:
     text = _EXECUTOR.sub(r"\1", text)
     text = _OF_CLUSTER.sub(r"\1=", text)
     text = _METHOD.sub("", text)
+    text = text.replace("stop_on_repeat=False", "--no-stop-on-repeat")
     text = _FLAG.sub(r"--\1", text)
     text = _LIST.sub(_repeat_option, text)
     text = _VOLUMES.sub(r"--volume \1=\2", text)

@@ -29,8 +29,8 @@ _NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) \(?attempt (\d+
 _ATTEMPT = re.compile(r" in attempt (\d+)")  # for a single replica, which messages do not name
 _RESTART = re.compile(r"; (restart \d+ of \d+)$")
 _ENDS = {
-    "Completed", "ReplicaFailed", "BackoffLimitExceeded", "DeadlineExceeded", "Stopped",
-    "GeneratorFailed", "GeneratorLost", "TrialFailed",
+    "Completed", "ReplicaFailed", "RepeatedFailure", "BackoffLimitExceeded", "DeadlineExceeded",
+    "Stopped", "GeneratorFailed", "GeneratorLost", "TrialFailed",
 }  # fmt: skip
 
 
@@ -240,7 +240,8 @@ class _History:
             case "Scaled":
                 yield _HistoryEntry(event.time, 4, Mark.SCALED, f"scaled: {event.message}")
             case reason if reason in _ENDS:
-                yield _HistoryEntry(event.time, 6, *self._end(event))
+                ended = event.time if self._record.ended is None else self._record.ended
+                yield _HistoryEntry(ended, 6, *self._end(event))
             case _:
                 is_bad = event.kind is EventKind.WARNING
                 what = event.message or event.reason

@@ -1,1 +1,1 @@
-"""The capacity of a cluster: its nodes, sizes of machines, Kueue's queues."""
+"""The capacity of a cluster: its nodes, the sizes of its machines, and its Kueue queues."""

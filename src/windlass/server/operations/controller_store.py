@@ -162,7 +162,7 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided the job, or the first attempt that ended in this phase."""
+    """Return the attempt that decided the outcome of a job, or else the first one of `ended`."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
@@ -172,7 +172,7 @@ def _decisive(
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the newest attempts that ended in this phase, one per replica, by role and index."""
+    """Return the newest attempts that ended in this phase, sorted by role and index."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)

@@ -185,7 +185,7 @@ def _gone(trial_id: int) -> Conflict:
 
 
 def _shown_now(folder: str) -> tuple[bytes, int]:
-    """Return an approximation of the current screen, and its position in the output."""
+    """Return output that redraws the screen approximately, and the position where it ends."""
     last = output_log.end(folder)
     position, pieces = max(last - _SEARCHED, 0), []
     while position < last:

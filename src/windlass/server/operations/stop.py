@@ -74,7 +74,11 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
 
 
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
-    """Stop several trials at once, so that none starts in the capacity that another frees."""
+    """Stop several trials at the same time.
+
+    If they stopped one after the other, a waiting trial could start with the capacity of a stopped
+    one.
+    """
     stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
     for done in await asyncio.gather(*stopping, return_exceptions=True):
         if isinstance(done, BaseException):

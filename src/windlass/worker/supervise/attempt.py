@@ -331,6 +331,11 @@ class Supervision:
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and out_of_memory.oom_kills() > kills_before:
                 ending["message"] = out_of_memory.why_killed()
+        elif code:
+            from windlass.worker.supervise.find_exception import find_exception
+
+            self._watch.flush_log()
+            ending["exception"] = find_exception(self._dir, self._launch["work"])
         if departure.was_first_signalled:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         return ending

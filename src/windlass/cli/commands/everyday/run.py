@@ -113,6 +113,10 @@ _recording = section_options("Submitting and recording")
 @_replicas(
     "--backoff-limit", type=int, metavar="N", rare=True, help="Restarts before the job fails (6)."
 )
+@_replicas(
+    "--stop-on-repeat/--no-stop-on-repeat", default=None, rare=True,
+    help="Fail if a replica repeats an early exception (on, unless restarts are set).",
+)  # fmt: skip
 @_limits("--timeout", metavar="TIME", help="Maximum run time: 4h.")
 @_limits(
     "--keep-last", type=int, metavar="N", rare=True, help="Keep only the N newest checkpoints."

@@ -1,1 +1,1 @@
-"""Attempts in pods: the index of running ones, their observation, and why a pod is pending."""
+"""Attempts in pods: an index of attempts, their observation, and the reasons for pending pods."""

@@ -1,4 +1,4 @@
-"""The attempts that run in pods, by job, read from their files."""
+"""An index of the attempts that run in pods, built from the files of the attempts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AttemptIndex:
         self._attempts: dict[str, dict[Path, PodAttempt]] = {}  # by job
 
     def one(self, record: JobRecord, spec: JobSpec | None, replica: ReplicaId) -> PodAttempt:
-        """Return an attempt, whether or not it was requested."""
+        """Return one attempt of a job, even if the attempt was never requested."""
         path = paths.attempt_dir(self._home, record.trial_id, replica)
         attempts = self._attempts.setdefault(record.uid, {})
         if path not in attempts:
