@@ -41,7 +41,7 @@ class ChangeNotices:
         called = f"trial {trial.id} ({trial.name})"
         if trial.restarts > self._restarts and (events := self._fetch_events()) is not None:
             messages = [event.message for event in events if event.reason == _RESTART]
-            # A later restart is reported with a later record, because its log lines may still arrive.
+            # A later restart is reported with a later record, after its log lines.
             for message in messages[self._restarts : trial.restarts]:
                 yield message if has_several(trial) else f"{called}: {message}"
             self._restarts = trial.restarts
