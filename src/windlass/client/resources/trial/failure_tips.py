@@ -15,6 +15,7 @@ _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'"
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_MISSING_PYTHON = re.compile(r"there is no program /\S*/python[\d.]*$")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
 
@@ -100,6 +101,11 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
         limit = f" (it was {format_duration(deadline)})" if deadline else ""
         option = "timeout=" if is_function(trial.spec) else "active_deadline="
         return f"Tip: give it longer{limit}: {option}"
+    if _MISSING_PYTHON.search(trial.message):
+        return (
+            "Tip: its virtual environment was moved or deleted after the submission: submit it "
+            "again from the environment that exists now"
+        )
     if "damaged in the store" in trial.message:
         return (
             "Tip: submit it again: its code and its call are sent again. "
