@@ -309,6 +309,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
+    problem: str = ""  # why the server cannot start trials, or only in another way
     # How often the controller has reconciled jobs, and how long that took: the median and the 99th
     # percentile in seconds.
     reconciles: int = 0

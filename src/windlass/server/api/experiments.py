@@ -50,7 +50,7 @@ async def list_experiments(
 ) -> ExperimentPage:
     """List matching experiments in pages, sorted.
 
-    `called` selects an existing experiment by its name, as `project/name`, or by its id.
+    `called` is a name, `project/name` or an id. It must belong to an existing experiment.
     """
     return await services.experiments.page(
         project=project,

@@ -202,5 +202,5 @@ def _concerns_file(error: sqlite3.Error) -> bool:
 
 
 def is_damaged(error: DatabaseUnavailable) -> bool:
-    """Return whether the file's content is damaged. Otherwise the file could not be accessed."""
+    """Return whether an error means that the database file is damaged, not just inaccessible."""
     return type(error.__cause__) is sqlite3.DatabaseError

@@ -70,7 +70,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again after the time that their programs have to reconnect."""
+        """Check all experiments again once the grace period for reconnecting programs is over."""
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))

@@ -1,8 +1,8 @@
 """The checkpoint store, which imports, lists, changes and deletes checkpoints.
 
 The process of a trial writes the files of a checkpoint into the blob store itself. Then it writes a
-record file atomically (`worker/checkpoints/records.py`). This store imports each record file as a
-database row, once: after a notification from the process, at the end of its attempt, or when the
+record file atomically (`worker/checkpoints/records.py`). This store imports each record file once
+as a database row: after a notification from the process, at the end of the attempt, or when the
 server starts.
 """
 

@@ -1,4 +1,4 @@
-"""Finds literal texts of an RE2 expression, at least one of which every match contains.
+"""Finds literal texts in an RE2 expression. Every match contains at least one of these texts.
 
 A search for such literals is a fast filter before the expression itself.
 """
@@ -19,7 +19,7 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
 
 
 def required_literals(expression: str) -> tuple[bytes, ...]:
-    """Return texts, at least one of which every match of the expression contains.
+    """Return literal texts. Every match of the expression contains at least one of them.
 
     The result is empty if the expression has no such texts or is too complex.
 

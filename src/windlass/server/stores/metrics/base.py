@@ -17,7 +17,7 @@ class CurvePosition(NamedTuple):
     """How many points of one metric of one attempt a client has received."""
 
     number: int  # number of received points
-    position: int  # position in the file behind the last received point
+    position: int  # position in the file after the last received point
 
 
 CurvePositions = dict[tuple[int, str, int, int], CurvePosition]  # by trial, role, index and attempt
@@ -38,7 +38,7 @@ class MetricStore(Protocol):
     def new_points(
         self, trial_id: int, name: str, positions: CurvePositions, /
     ) -> Iterator[Points]:
-        """Yield the points of a metric behind `positions`, and move `positions` behind them."""
+        """Yield the points of a metric that follow `positions`, and advance `positions`."""
 
     def columns(
         self, trial_id: int, wanted: Wanted, /

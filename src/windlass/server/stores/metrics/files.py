@@ -84,7 +84,7 @@ class FileMetricStore:
         return fetch_curves(self._home, request)
 
     def new_points(self, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
-        """Yield the points of a metric behind `positions`, and move `positions` behind them."""
+        """Yield the points of a metric that follow `positions`, and advance `positions`."""
         return new_points(self._home, trial_id, name, positions)
 
     def columns(

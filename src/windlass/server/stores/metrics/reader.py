@@ -77,10 +77,10 @@ class MetricReader:
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for attempts to read. Return them, or None when the thread must end.
+        """Wait for attempts to read, and return them. Return None when the thread must end.
 
-        A flag says whether a notification or a timer caused the read. The list is empty if there is
-        time for other work.
+        Each attempt has a flag, which is true if a notification caused the read. The list is empty
+        if there is time for other work.
         """
         with self._changed:
             while not self._closing.is_set():

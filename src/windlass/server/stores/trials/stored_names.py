@@ -90,7 +90,8 @@ def _stored_names(connection: Connection, name: Name) -> list[str]:
 def _distinct(table: str) -> str:
     """Return SQL for the first thousand names in a table.
 
-    Each name takes one search in the index, because a name may have very many rows.
+    The query searches the index once per name and does not read all rows, because a name may have
+    very many rows.
     """
     return f"""
     WITH RECURSIVE known (name, number) AS (
