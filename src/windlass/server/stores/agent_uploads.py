@@ -260,7 +260,7 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         data = blobs.get(manifest)
         read_tree(data)
-    except FileNotFoundError:  # it was damaged
+    except FileNotFoundError:  # the manifest was damaged
         return [manifest]
     except (RestoreError, ValueError) as error:  # ValueError: the manifest is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."

@@ -127,7 +127,7 @@ class MetricReader:
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)
-            if end - start > PIECE // 2:  # there may be more
+            if end - start > PIECE // 2:  # there may be more to read
                 due = _NOW
         except Stale:
             due = _NOW
