@@ -130,6 +130,10 @@ class Controller:
             thread.join(timeout)
         self._threads.clear()
 
+    def start_failure(self, uid: str) -> str:
+        """Return why the replicas of a job cannot be started at present, or "". Thread-safe."""
+        return self._failures.latest(uid)
+
     def wake(self, uid: str) -> None:
         """Schedule a reconciliation of a job. Thread-safe."""
         self.queue.add(uid)

@@ -53,7 +53,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.peers)
 
     def rank(self, member: Member) -> int | None:
-        """Return the rank of a member, counted from 0. Services have no rank, so return None."""
+        """Return the rank of a member, counted from 0, or None for a service, which has no rank."""
         return self.peers.index(member) if member in self.peers else None
 
     def member(self, role: str, index: int) -> Member:

@@ -1,4 +1,4 @@
-"""The PyTorch framework, which sets the variables of `torch.distributed` and of `torchrun`."""
+"""Supports PyTorch. Sets the variables that `torch.distributed` and `torchrun` read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the rank of a replica, and the address of rank 0, where all replicas connect.
+    """Return the rank of a replica, and the address of rank 0, to which all replicas connect.
 
     Each replica counts as a node with one process. If the program starts more processes with
     `torchrun`, the default is one process per accelerator of the replica.
-
-    Each replica is a node with one process. If it starts more with `torchrun`, it gets one process
-    for each of its accelerators.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:29500") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])

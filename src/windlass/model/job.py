@@ -24,7 +24,7 @@ PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):
-    """When a replica that has ended restarts."""
+    """The rule that decides whether a replica restarts after it has ended."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -33,14 +33,14 @@ class RestartPolicy(str, Enum):
 
 
 class RestartScope(str, Enum):
-    """Whether a restart affects one replica or all replicas of the job."""
+    """The replicas that restart when a replica restarts: only this replica, or all replicas."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class CleanPolicy(str, Enum):
-    """Which replicas are deleted when the job ends."""
+    """The replicas that are deleted when the job ends."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -48,8 +48,9 @@ class CleanPolicy(str, Enum):
 
 
 class SuccessPolicy(str, Enum):
-    """Which replicas must succeed for the job to succeed, if not the replicas that the framework
-    names.
+    """The replicas that must succeed for the job to succeed.
+
+    By default, the framework of the job names these replicas.
     """
 
     DEFAULT = ""
@@ -141,7 +142,10 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which checkpoints of a trial are kept. The newest checkpoint is always kept."""
+    """The rule that selects the checkpoints of a trial to keep.
+
+    The newest checkpoint is always kept.
+    """
 
     last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0

@@ -212,7 +212,7 @@ class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's event stream. A small result or exception is included."""
+    """The last event of a trial's event stream. It includes a small result or exception."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -293,7 +293,7 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about the server, as `windlass server status` shows them."""
+    """The information about the server that `windlass server status` shows."""
 
     version: str
     pid: int
@@ -309,6 +309,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
+    problem: str = ""  # why the server cannot start trials, or only in another way
     # How often the controller has reconciled jobs, and how long that took: the median and the 99th
     # percentile in seconds.
     reconciles: int = 0

@@ -18,9 +18,6 @@ def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError 
 
     Trials that ended before the search resumed do not count. The user can therefore fix the program
     and continue the search.
-
-    Only trials that ended since the search resumed count, so that a user can fix the program and
-    continue.
     """
     hopeless = (SearchState.FAILED, SearchState.UNREPORTED)
     ended = [tried for tried in policy.ended if tried.is_new]

@@ -30,6 +30,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.versions import API_LEVEL
 from windlass.runtimes.base import ServerContext
 from windlass.runtimes.by_backend import REMOTE_BACKENDS, Runtimes
+from windlass.runtimes.local.installation import describe_installation, has_code
 from windlass.runtimes.local.own_socket import OwnSocket
 from windlass.runtimes.local.runtime import LocalRuntime
 from windlass.runtimes.local.warm_launchers import Launchers
@@ -75,6 +76,7 @@ _LOCK_PATIENCE = 15
 _LINKED_LOCK_PATIENCE = 2  # probably the server of another home holds the lock and will not exit
 _START_PATIENCE = 5.0
 _HOME_CHECK = 5.0
+_INSTALL = 3.0  # seconds that a new installation over the old one may take
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
@@ -82,8 +84,8 @@ _log = logging.getLogger("windlass")
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     """Run the server of a home until a signal stops it. Write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # Threads switch more often than the default of 5 ms, so that a thread that reconciles a job
-    # does not delay a response.
+    # Threads switch more often than every 5 ms, the default. So a thread that reconciles a job does
+    # not delay a response.
     sys.setswitchinterval(0.0005)
     ready = _Ready(ready_fd)
     try:
@@ -177,7 +179,7 @@ async def _serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # clients connect directly
+        proxy_headers=False,  # because clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -234,8 +236,21 @@ async def _leave_when_homeless(
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
         await asyncio.to_thread(services.reserve.refill)
+        if not has_code() and not await _returns():
+            _log.warning(
+                "%s: exiting, so that the next client starts another server",
+                describe_installation(),
+            )
+            server.handle_exit(signal.SIGTERM, None)
+            return
     _log.warning("the home directory or its socket is gone, or has another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
+
+
+async def _returns() -> bool:
+    """Return whether the code of this server comes back: it may be installed again just now."""
+    await asyncio.sleep(_INSTALL)
+    return has_code()
 
 
 def _is_held(home: Home, lock: int, own_socket: str) -> bool:

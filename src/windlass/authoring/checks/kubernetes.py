@@ -1,8 +1,6 @@
 """Checks the options of `wl.Kubernetes`, and converts them to the options of a job.
 
 Only jobs that run on Kubernetes import this module.
-
-Imported only for jobs that run on Kubernetes.
 """
 
 from __future__ import annotations
@@ -38,7 +36,10 @@ _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
 def check_pods(executor: Kubernetes) -> list[Problem]:
-    """Return the problems of a `wl.Kubernetes` executor, except those of its resources."""
+    """Return the problems of a `wl.Kubernetes` executor.
+
+    CPUs, memory and accelerators are checked elsewhere.
+    """
     return [
         *_check_name("namespace", executor.namespace, Namespace),
         *check_text("container_image", executor.container_image),

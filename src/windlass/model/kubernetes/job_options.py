@@ -45,7 +45,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a cluster runs a role's replicas: the image, the nodes, the volumes and the pod patch."""
+    """The options for a role's pods, such as the image, the nodes, the volumes and the patch."""
 
     namespace: Namespace = ""  # if empty, the server's own namespace
     container_image: ImageName = ""  # if empty, an image with the job's Python version
@@ -179,7 +179,10 @@ def patch_flaw(patch: object) -> str:
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
-    """List the problems of Kubernetes options that the types do not exclude, one sentence each."""
+    """Return the problems of Kubernetes options, with one sentence per problem.
+
+    Wrong types are not reported, because the decoder has already rejected them.
+    """
     problems = []
     for target, source in options.volumes.items():
         flaw = mount_flaw(target)

@@ -1,6 +1,7 @@
-"""A shell's terminal output: replay it to a client that attaches later, reset modes on detaching.
+"""Keeps the terminal of a shell correct when clients attach and detach.
 
-All functions depend only on the bytes that a shell wrote.
+A client that attaches later gets the recent output again. A client that detaches gets its terminal
+modes back. All functions depend only on the bytes that the shell wrote.
 """
 
 from __future__ import annotations

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import windlass.worker
 from windlass.machine.unsupported import find_unsupported
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Phase, Replica, ReplicaId
@@ -22,15 +21,16 @@ from windlass.runtimes import paths
 from windlass.runtimes.base import AttemptProcess
 from windlass.runtimes.launch_file import build_launch
 from windlass.runtimes.local.attempt import EXTERNAL, Attempt
+from windlass.runtimes.local.installation import supervisor_command
 from windlass.runtimes.local.nudge_listener import NudgeListener
 from windlass.runtimes.local.ports import Ports
 from windlass.runtimes.local.warm_launchers import Launchers
 from windlass.worker.common.atomic_files import write_json
-from windlass.worker.common.file_reads import read_json, retried
+from windlass.worker.common.file_reads import may_pass, read_json, retried
 from windlass.worker.common.process_identity import is_alive, process_identity
 from windlass.worker.common.process_tree import DETACHED
 
-_SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+_START_PATIENCE = 20.0  # seconds until an attempt whose supervisor cannot start has failed
 
 
 class LocalRuntime:
@@ -47,6 +47,7 @@ class LocalRuntime:
         *,
         has_devices: bool = False,
         launchers: Launchers | None = None,
+        start_patience: float = _START_PATIENCE,
     ) -> None:
         self._home = home.absolute()
         self._home_id = home_id
@@ -57,6 +58,8 @@ class LocalRuntime:
             str, dict[Path, Attempt]
         ] = {}  # by job uid and path; each attempt caches its exit record
         self._supervisors: dict[Path, _Started] = {}  # started by this process
+        self._start_patience = start_patience
+        self._failing_since: dict[Path, float] = {}  # attempts that cannot start
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
@@ -107,11 +110,15 @@ class LocalRuntime:
             return  # the process already runs, and writes its own state
         try:
             self._begin(attempt, launch)
-        except OSError:
-            # The system has no free process or descriptor. Nothing started, and the controller
-            # retries.
+        except OSError as error:
+            # Nothing started. The system may have no free process or descriptor, and the
+            # controller retries.
             os.unlink(attempt.path / paths.LAUNCH)
-            raise
+            if not self._is_hopeless(attempt.path, error):
+                raise
+            attempt.record_end("StartFailed", str(error))
+        else:
+            self._failing_since.pop(attempt.path, None)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
         """Stop an attempt. After `grace` seconds, stop it by force. Ignore an ended attempt."""
@@ -180,7 +187,12 @@ class LocalRuntime:
             # The earlier server may have died before it sent the signal.
             attempt.repeat_stop()
         elif not attempt.is_external and (launch := attempt.launch()) is not None:
-            self._begin(attempt, launch)
+            try:
+                self._begin(attempt, launch)
+            except OSError as error:
+                if may_pass(error):
+                    raise
+                os.unlink(attempt.path / paths.LAUNCH)  # the controller requests it again
 
     def release(self, job_uid: str) -> None:
         """Release the ports of a job, and forget its attempts."""
@@ -198,13 +210,29 @@ class LocalRuntime:
                 started.detach()
             self._supervisors.clear()
 
+    def _is_hopeless(self, path: Path, error: OSError) -> bool:
+        """Return whether an attempt could not start for so long that it has failed.
+
+        An environment that is being installed again exists after some seconds.
+        """
+        if may_pass(error):
+            return False
+        since = self._failing_since.setdefault(path, time.monotonic())
+        if time.monotonic() - since < self._start_patience:
+            return False
+        del self._failing_since[path]
+        return True
+
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
         """Start the supervisor of an attempt.
 
         Fork it from a warm launcher, or start a new process.
         """
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
-        started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
+        if pid is None:
+            started = _Started(_spawn(supervisor_command(launch["python"]), attempt.path))
+        else:
+            started = _Started(pid=pid)
         self._reap()
         with self._lock:
             self._supervisors[attempt.path] = started
@@ -286,11 +314,11 @@ class _Started:
             self._process.returncode = self._process.poll() or 0
 
 
-def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], attempt: Path) -> subprocess.Popen[bytes]:
     with open(attempt / "supervisor.err", "ab") as errors:
         os.chmod(errors.fileno(), 0o600)
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt)],
+            [*command, str(attempt)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -40,7 +40,11 @@ class Launchers:
     def start(self, python: str, environ: Mapping[str, str], attempt: Path) -> int | None:
         """Fork a supervisor for an attempt. Return its pid, or None if no launcher is ready."""
         with self._lock:
-            key, launcher = self._get(python, environ)
+            try:
+                key, launcher = self._get(python, environ)
+            except OSError as error:  # the interpreter may be gone
+                _log.warning("no launcher of %s can start: %s", python, error)
+                return None
             try:
                 return launcher.fork(attempt)
             except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from functools import partial
 from windlass.model.errors import Conflict
 from windlass.model.records import TrialState
 from windlass.model.requests import API, Adopted, CollectGarbage, GarbageReport, ServerInfo
+from windlass.runtimes.local.installation import describe_installation
 from windlass.server.services import Services
 from windlass.server.stores.home_identity import make_own
 from windlass.server.web.routing import Route
@@ -46,6 +47,7 @@ async def server_info(services: Services) -> ServerInfo:
         cpus_free=free.cpus,
         memory_free=free.memory,
         devices_free=len(free.devices),
+        problem=describe_installation(),
         reconciles=latency.count,
         reconcile_p50=latency.quantile(0.5),
         reconcile_p99=latency.quantile(0.99),
@@ -79,7 +81,7 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    # Otherwise a server of a copied home refuses changes.
+    # Marked as a read, because the server of a copied home refuses all other requests.
     Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),
     Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

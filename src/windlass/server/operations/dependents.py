@@ -34,7 +34,8 @@ class Dependents:
         self._is_due = asyncio.Event()
         # Ids of unfinished auxiliary trials, by experiment id.
         self._auxiliary: dict[int, set[int]] = {}
-        self._left_early: set[int] = set()  # experiments released during the first grace period
+        # Experiments released during the grace period after the server start.
+        self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
         """Check the trials that depend on a new or changed trial."""
@@ -70,7 +71,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again after the time that their programs have to reconnect."""
+        """Check all experiments again once the grace period for reconnecting programs is over."""
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))

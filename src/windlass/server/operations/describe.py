@@ -34,6 +34,8 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
             message = waits[0] if waits else ""
         elif waits:
             message = f"grows when there is room: {waits[0]}"
+        elif failure := services.controller.start_failure(record.uid):
+            message = f"cannot start yet: {failure}"
         elif record.attempts:
             message = _what_it_does(record)
     return msgspec.structs.replace(record, directory=directory, message=message)

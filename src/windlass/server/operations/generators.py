@@ -79,7 +79,7 @@ async def look_at(services: Services, trial_id: int) -> None:
 async def stop(services: Services, record: TrialRecord, order: StopTrial) -> None:
     """Stop a generator trial and its trials.
 
-    Its trials are stopped even if it has already ended.
+    The trials are stopped even if the generator trial itself has already ended.
     """
     from windlass.server.operations.stop import stop_all
 

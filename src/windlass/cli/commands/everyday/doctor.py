@@ -225,6 +225,11 @@ def _server(seen: ServerProbe) -> Finding:
         )  # fmt: skip
     running = counted(seen.info.trials_running, "trial")
     text = f"{seen.info.url} answers (pid {seen.info.pid}, version {seen.info.version})"
+    if seen.info.problem:
+        return Finding(
+            "server", "warning", f"{text}, but {seen.info.problem}",
+            "Restart it with this installation (running trials continue): windlass server stop",
+        )  # fmt: skip
     return Finding("server", "ok", f"{text}, {running} running")
 
 

@@ -1,1 +1,1 @@
-"""`wl.Trial` and the objects it returns: logs, metrics, artifacts, replicas, the queue."""
+"""`wl.Trial`, and the objects that its methods return, such as logs, metrics and artifacts."""

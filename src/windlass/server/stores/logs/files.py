@@ -54,7 +54,7 @@ class FileLogStore:
         *,
         size: int = PAGE,
     ) -> Page:
-        """Read the output after the cursor, up to the size of a page."""
+        """Read the output that follows the cursor, up to the size of a page."""
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
@@ -87,7 +87,10 @@ class FileLogStore:
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return `limit` matching lines that follow the cursor, or fewer when the time is over."""
+        """Return up to `limit` matching lines that follow the cursor.
+
+        Stop early when the time is over.
+        """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         query = Search(pattern, stream, limit, is_followed)
@@ -103,9 +106,9 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor, until the time is over.
+        """Count the matching lines that follow the cursor. Stop when the time is over.
 
-        Returns the count, the cursor to continue from, and whether the log has more.
+        Returns the count, the cursor after the searched lines, and whether the log has more.
         """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)

@@ -51,7 +51,7 @@ class UnreadSegment(NamedTuple):
 def find_unread(
     segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
 ) -> list[UnreadSegment]:
-    """Return the segments with unread data. Correct positions behind the end of a segment."""
+    """Return the segments with unread data. Positions beyond the end of a segment are corrected."""
     newest = newest_attempts(positions)
     unread = []
     for segment in segments:
@@ -80,7 +80,7 @@ def bounds(path: str, window: Window) -> tuple[int, int]:
 
 
 def read_one(unread: UnreadSegment, size: int) -> tuple[list[Part], int]:
-    """Return records of one segment, up to `size` bytes, and the position behind them."""
+    """Return records of one segment, up to `size` bytes, and the position after them."""
     return _records(unread.segment.path, unread.start, unread.end, size)
 
 
@@ -160,7 +160,7 @@ def count_matches(
 ) -> tuple[int, str, bool]:
     """Count matching lines.
 
-    Also return the cursor behind the searched part, and whether more follows.
+    Also return the cursor after the searched part, and whether more follows.
     """
     searches: dict[Key, SegmentSearch] = {}
     count = 0
@@ -238,7 +238,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Convert a whole line to a record. The line counts as ended in any case."""
+    """Convert a whole line to a record. An unfinished line counts as ended, too."""
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -266,7 +266,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """Return the complete records in a piece of a segment, and the position behind them."""
+    """Return the complete records in a piece of a segment, and the position after them."""
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)
