@@ -63,7 +63,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteAttemptFiles:
-    """The local files of a remote attempt. Every change also notifies the server's readers."""
+    """The local files of a remote attempt.
+
+    Every change also wakes the threads that read these files.
+    """
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
         self._home = home

@@ -1,4 +1,4 @@
-"""The thread that reads the `metrics` files of attempts after notifications from their programs."""
+"""The thread that reads new data in `metrics` files when a program sends a notification."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("windlass")
 
 
 class MetricReader:
-    """A thread that reads the new reports of an attempt after a notification from its program."""
+    """A thread that reads the new reports of an attempt when its program sends a notification."""
 
     def __init__(self, store: FileMetricStore) -> None:
         self._store = store
