@@ -30,7 +30,7 @@ class NameHeld(NotYet):
 
 
 class AttemptProcess(NamedTuple):
-    """The process of an attempt on the server's machine."""
+    """The process and the devices of an attempt on the server's machine."""
 
     devices: tuple[int, ...] | None = None  # None if the runtime does not assign devices
     pid: int | None = None
@@ -96,7 +96,7 @@ class Runtime(Protocol):
         ...
 
     def release(self, job_uid: str) -> None:
-        """Release the resources of a finished job that are not replicas, such as addresses.
+        """Release the addresses and other resources of a finished job, except its replicas.
 
         An unknown job is ignored. If the job continues later, it gets new resources.
         """

@@ -171,9 +171,7 @@ class PodRuntime:
         self._delete_stale_services(job_uid)
         left = ttl_left(spec, status, time.time())
         if left is not None and left > 0:
-            self._wake(
-                job_uid
-            )  # its time to live is new: the next reconciliation waits for its end
+            self._wake(job_uid)  # the next reconciliation waits until the time to live is over
         elif left is not None:
             self._jobs.delete(job_uid)
 
@@ -260,7 +258,7 @@ class PodRuntime:
             what = f"the {kind.name.lower()} {name} was still there"
             raise NameHeld(
                 what, is_notified=False
-            ) from None  # its end may have been observed before
+            ) from None  # the watch may already have reported its deletion
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(existing).items()
         if matches and controller_of(existing) is None:

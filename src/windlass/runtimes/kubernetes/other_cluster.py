@@ -31,7 +31,7 @@ class OtherClusters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By job and cluster: whether the job is in another cluster, and until when this is valid.
+        # Whether a job is in another cluster, and until when this is valid, by job and cluster.
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:

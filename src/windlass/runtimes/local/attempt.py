@@ -97,7 +97,7 @@ class Attempt(AttemptFiles):
 
     @property
     def _launched_by(self) -> str:
-        """The id of the home whose server started the attempt."""
+        """The id of the home from which the attempt was started."""
         key = (self.launch() or {}).get("key") or {}
         return str(key.get("home") or "")
 
@@ -149,7 +149,7 @@ class Attempt(AttemptFiles):
         return msgspec.structs.replace(seen, ended=time.time())
 
     def stop(self, grace: float, reason: str) -> None:
-        """Stop the attempt, or prevent its start."""
+        """Stop the attempt. If it has not started yet, prevent its start."""
         if self.has_ended or not exists(self.path):
             return
         try:
@@ -157,7 +157,7 @@ class Attempt(AttemptFiles):
             # sees it.
             write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
         except OSError:
-            # The disk is full. Without the file, the supervisor uses its own grace period.
+            # The disk is full. Without the stop file, the supervisor uses its own grace period.
             if not self._signal_supervisor():
                 raise
             return

@@ -87,7 +87,7 @@ def build_environ(
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
     if launch["executable"]["type"] == "shell":
-        for stale in ("LINES", "COLUMNS"):  # values of the terminal from which the author submitted
+        for stale in ("LINES", "COLUMNS"):  # from the author's terminal
             environ.pop(stale, None)
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]

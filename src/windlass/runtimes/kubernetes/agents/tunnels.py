@@ -1,4 +1,4 @@
-"""Tunnels to the running pods whose agents cannot reach the server."""
+"""Opens tunnels to running pods whose agents cannot reach the server."""
 
 from __future__ import annotations
 
