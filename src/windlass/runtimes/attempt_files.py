@@ -1,4 +1,4 @@
-"""The files of one attempt of a replica: launch file, state file and exit record.
+"""The launch file, the state file and the exit record of one attempt of a replica.
 
 All files are validated when they are read.
 """

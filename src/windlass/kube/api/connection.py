@@ -263,7 +263,7 @@ def _connected(
 
 @dataclass(frozen=True)
 class _ConfigurationSource:
-    """The description of a configuration: where it comes from, its account and its namespace."""
+    """The origin of a connection's configuration, with its account and its namespace."""
 
     source: str
     account: str

@@ -81,7 +81,7 @@ class PodRuntime:
         self._pending = PendingPods(recorder, self.events)
         self._dropped_fields = DroppedFields(recorder)
         self._backoff = RecreateBackoff(recorder, clock)
-        self._unserved: dict[str, frozenset[str]] = {}  # by job uid: the reported failures
+        self._unserved: dict[str, frozenset[str]] = {}  # the reported failures, by job uid
         self.cache = ObjectCache(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=ownership_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
@@ -120,7 +120,7 @@ class PodRuntime:
             raise NotYet(refused.message, is_notified=False) from None
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Delete the pod of an attempt. The grace period is the one in its template."""
+        """Delete the pod of an attempt. Its template sets the grace period."""
         del grace
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:

@@ -1,4 +1,4 @@
-"""The server's view of a cluster: its connection, and one watch of Windlass pods per namespace."""
+"""The server's view of a cluster, which consists of a connection and a pod watch per namespace."""
 
 from __future__ import annotations
 
@@ -156,7 +156,10 @@ class ClusterView:
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
     def trouble(self, record: JobRecord) -> TaskFailure:
-        """Return the failure because of which a job's state may be outdated, or an empty one."""
+        """Return the failure because of which a job's state may be outdated.
+
+        If there is none, return an empty failure.
+        """
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
             return _shortened(to_failure(watcher.trouble))

@@ -22,7 +22,7 @@ from windlass.runtimes.kubernetes.objects import names as pod_names
 from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
-_NOT_ALLOWED = (401, 403)  # may be temporary: a cluster that just started refuses every login
+_NOT_ALLOWED = (401, 403)  # may be temporary when a cluster starts
 _FRESH = 30.0  # seconds until the server repeats a request that a cluster refused
 
 

@@ -1,4 +1,4 @@
-"""Actions in the cluster for a job: create a pod, delete a pod, and delete all objects of the job.
+"""Creates pods, deletes pods, and deletes all objects of a job in the cluster.
 
 Each action is a task of the retry queue. If the action fails, the queue repeats it from the start.
 """

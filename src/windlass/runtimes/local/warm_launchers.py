@@ -42,7 +42,7 @@ class Launchers:
         with self._lock:
             try:
                 key, launcher = self._get(python, environ)
-            except OSError as error:  # the interpreter may be gone
+            except OSError as error:  # the interpreter may have been deleted
                 _log.warning("no launcher of %s can start: %s", python, error)
                 return None
             try:

@@ -105,7 +105,7 @@ class Stopped(Exception):
 
 
 class Supervision:
-    """Everything that a supervisor does for one attempt, and the attempt's state."""
+    """Runs one attempt from its first state to its exit record, and holds its state."""
 
     def __init__(
         self,

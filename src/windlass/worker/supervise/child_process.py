@@ -45,7 +45,7 @@ class StartError(Exception):
 
 
 class Child:
-    """A process that was started, and our ends of its output pipes."""
+    """A process that was started, and the ends of its output pipes that this process reads."""
 
     def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid

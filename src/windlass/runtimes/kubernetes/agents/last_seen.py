@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from windlass.model.status import ReplicaId
 
-_MOST = 50_000  # the number of attempts kept; the longest-silent agents are dropped first
+_MOST = 50_000  # attempts to remember; those that are silent for longest are dropped first
 
 
 class AgentsLastSeen:

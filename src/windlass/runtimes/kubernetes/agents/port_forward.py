@@ -154,7 +154,10 @@ class Tunnels:
         await self._keep_one(way, is_reached)
 
     async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
-        """Keep one connection to the pod open: whenever the connection ends, open a new one."""
+        """Keep one connection to the pod open.
+
+        Whenever the connection ends, open a new connection.
+        """
         failures = 0
         while True:
             try:
