@@ -48,7 +48,7 @@ class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown
 
 
 def _any_rank(here: bool, device: Any) -> bool:
-    """Return True if `here` is True on any rank, so that all ranks stop at the same step."""
+    """Return True on all ranks if `here` is True on any rank."""
     import torch
 
     flag = torch.tensor(int(here), device=device)

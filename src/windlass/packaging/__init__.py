@@ -1,6 +1,6 @@
-"""Prepares a trial on the user's machine: code snapshot, pickled call, packages, provenance.
+"""Prepares a trial on the user's machine, with its code, its pickled function and its packages.
 
-Runs in the user's process, so functions import heavy modules only when they need them. May import
-`model` and `worker`. Only `manifest.py` is also imported by the server. This package never connects
-to the server and never unpickles anything.
+This code runs in the user's process, so functions import heavy modules only when necessary. May
+import `model` and `worker`. The server imports only `manifest.py` of this package. The package
+never connects to the server and never unpickles anything.
 """

@@ -1,4 +1,4 @@
-"""Finds the root of a project, which is the folder to take a snapshot of."""
+"""Finds the root of a project, which is the folder that a snapshot contains."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAP = 100
 
 
 class Root(msgspec.Struct, frozen=True):
-    """The folder to take a snapshot of, and the reason why it was chosen.
+    """The root of a project, and how it was found.
 
-    A folder of the kind `loaded` is too large as a whole, such as a home directory. Its snapshot
-    contains only the script, and the modules that were loaded from this folder.
+    A root of the kind `loaded` is too large for a snapshot, such as a home directory. The snapshot
+    then contains only the script, and the modules that were loaded from this folder.
     """
 
     path: Path
@@ -31,11 +31,11 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the project of a script, or of an interactive session.
+    """Find the root of the project of a script, or of an interactive session.
 
-    The project is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
+    The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     folder of the script. Without a script, as in a notebook, the search starts at `start`, or else
-    at the working directory. A home directory, `/` and the temporary directory are never a project.
+    at the working directory. A home directory, `/` and the temporary directory are never a root.
 
     >>> find_root(Path("/")).kind
     'loaded'
@@ -60,17 +60,18 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
-    """Return the root for a folder that the user chose as the project. It may have any size."""
+    """Return the root for a folder that the user has chosen. The folder may have any size."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)
 
 
 def loaded_files(root: Root) -> list[str]:
-    """Return the files of a root of the kind `loaded`: the script and the loaded modules.
+    """Return the files of a root of the kind `loaded`, as sorted relative paths.
 
-    A script that runs elsewhere has loaded nothing here yet, so the modules beside the script are
-    included. The result contains sorted paths relative to the root.
+    These are the script, the Python files beside it, and the modules that this process has loaded
+    from the root. The files beside the script are included because another process runs the script,
+    and its imports are not known yet.
     """
     prefix = os.path.join(str(root.path), "")
     files = _beside(root.script) if root.script is not None else set()

@@ -1,4 +1,4 @@
-"""Finds the best trial of an experiment, which may have been added by a search or by hand."""
+"""Finds the best trial of an experiment, whether or not a search has added it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """Return the best succeeded trial of an experiment. If several are equal, return the first."""
+    """Return the succeeded trial with the best value of a metric.
+
+    If several trials are equal, the first is returned.
+    """
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
     least = math.inf
@@ -47,9 +50,9 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """Return the metric and the mode.
+    """Return the metric and the mode to use.
 
-    If an argument is missing, the experiment's searches decide.
+    If the caller does not pass both, they come from a search of the experiment.
     """
     if mode not in (None, "min", "max"):
         raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')

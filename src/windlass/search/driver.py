@@ -1,7 +1,7 @@
-"""Runs a search: adds its trials, reports their events to the policy, and follows its orders.
+"""Runs a search: adds its trials, and stops trials when the policy orders this.
 
-The driver keeps no state that is not recorded. If it is killed at any point, the next driver finds
-the existing trials and continues the search.
+The driver keeps no state that is not recorded. If its process is killed, the next driver finds the
+existing trials and continues the search.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_ONCE = 1000  # the number of events to process before the policy decides
 
 
 class Driver:
-    """Runs one search."""
+    """Runs one search until it ends."""
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
@@ -190,9 +190,9 @@ class Driver:
     def _unfinished(self) -> list[Trial[Any]]:
         """Return the unfinished trials of this search, as the server reports them.
 
-        Ctrl-C may interrupt any line of the program, so the local state may be outdated. If the
-        creation of a trial is not confirmed, its request is sent again first. The server creates
-        the trial only once.
+        Ctrl-C may interrupt the program at any line, so the local state may be outdated. If the
+        server has not confirmed a new trial yet, the request is repeated first. A repeated request
+        never creates a second trial.
         """
         if self._adding is not None:
             self._launcher.add(*self._adding)

@@ -1,4 +1,4 @@
-"""Adds the trials of a search. All trials run the code from the time when the search started."""
+"""Adds the trials of a search, which all run the code from the start of the search."""
 
 from __future__ import annotations
 
@@ -58,10 +58,7 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise an error if no trial can run with these parameters.
-
-        Nothing is changed or stored.
-        """
+        """Raise an error if no trial can run with these parameters."""
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -83,9 +80,9 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number, or return the existing trial with this number.
+        """Add the trial with this number.
 
-        An existing trial may have different parameters.
+        If this trial already exists, possibly with other parameters, it is returned instead.
         """
         wish = AddOptions(
             args=self._arguments(params),

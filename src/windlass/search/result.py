@@ -91,7 +91,7 @@ class SearchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of trials in each final state."""
+        """The number of trials in each state."""
         return counts(self._policy)
 
     def __len__(self) -> int:
@@ -174,10 +174,7 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def state_text(tried: SearchTrial) -> str:
-    """Return the state of a trial as text, for example `queued`, `running` or `pruned`.
-
-    An unfinished trial has its own state, such as `queued`.
-    """
+    """Return the state of a trial as text, for example `queued`, `running` or `pruned`."""
     goes_on = tried.state is SearchState.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.state.value
 

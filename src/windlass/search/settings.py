@@ -20,7 +20,7 @@ _MOST_TRIALS = 100_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings that define a search."""
+    """The settings that define a search, such as its space, metric and method."""
 
     space: dict[str, Uniform | Randint | Choice]
     metric: str
@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.method == "asha"
 
     def grid(self, number: int) -> dict[str, Any]:
-        """Return the combination of parameters with this number, in a grid search.
+        """Return the parameters of the trial with this number in a grid search.
 
         The last parameter changes fastest.
         """
@@ -60,9 +60,10 @@ def check_settings(
     *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
     seed: object, min_steps: object, reduction: object,
 ) -> int | None:  # fmt: skip
-    """Raise an error that lists all invalid settings.
+    """Check the settings of a search, and return the number of trials.
 
-    Returns the number of trials, or None if neither `trials` nor a grid determines it.
+    One error reports all invalid settings. The result is None if neither `trials` nor the size of a
+    grid sets the number.
     """
     problems = []
     if not isinstance(metric, str) or not metric:
@@ -87,9 +88,9 @@ def check_settings(
 
 
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
-    """Return the number of combinations of a grid.
+    """Return the number of combinations in a grid search.
 
-    Adds a problem for each space with infinitely many values.
+    A parameter with infinitely many values is added to `problems`.
     """
     sizes = []
     for name, axis in space.items():
@@ -139,7 +140,7 @@ def check_same(
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that must not change. Each parameter of the space is one entry."""
+    """Return the settings that must not change. Each parameter of the search space is one entry."""
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}

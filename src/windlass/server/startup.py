@@ -179,7 +179,7 @@ async def _serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # clients connect directly
+        proxy_headers=False,  # because clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,

@@ -188,7 +188,7 @@ def _resources(options: CommandOptions) -> Resources:
 
 
 def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
-    """Return the trial whose code and environment the command uses, if the options name a trial."""
+    """Return the trial whose code and environment the command uses, or None."""
     from windlass.client.resources.experiment.experiment import Experiment
     from windlass.client.resources.trial.trial import Trial
 
@@ -231,7 +231,7 @@ def _is_generated(record: TrialRecord) -> bool:
 
 
 def _apply_origin(origin: TrialRecord, options: CommandOptions, spec: JobSpec) -> JobSpec:
-    """Copy code, interpreter, environment variables and volumes from a trial to the spec."""
+    """Copy code, interpreter, environment variables and volumes of the trial `origin` to `spec`."""
     roles = {role.name: role for role in origin.spec.roles}
     if options.role is not None and options.role not in roles:
         raise InvalidArgument(
@@ -256,7 +256,10 @@ def _own_python(client: Client) -> Python:
 
 
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
-    """Return the secrets of the options, and the trial's secrets that this environment contains."""
+    """Return the values of the secrets that the options or the trial `origin` name.
+
+    Secrets of the trial that this environment does not contain are left out.
+    """
     names = origin.spec.secret_names if origin else ()
     own = {name: os.environ[name] for name in names if name in os.environ}
     return {**own, **secret_values(options.secrets)}

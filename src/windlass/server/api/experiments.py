@@ -157,7 +157,7 @@ async def stream_experiment(
     """
     record = await services.experiments.by_id(experiment_id)
     if not all(TrialState(state).is_final for state in record.states):
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
         follow_experiment(services, experiment_id, metric),
         media_type=EVENTS,

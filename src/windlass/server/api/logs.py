@@ -96,7 +96,7 @@ async def stream_trial(
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
     if not record.state.is_final:
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     first = None
     if tail is not None:
         is_followed = not record.state.is_final

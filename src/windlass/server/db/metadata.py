@@ -16,7 +16,7 @@ from windlass.server.db.named_rows import set_fields
 
 MAX_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
-MAX_ENTRIES = 1000  # links, artifacts
+MAX_ENTRIES = 1000  # links or artifacts of one experiment
 _PLAIN = ("name", "description", "notes", "config", "searches", "priority", "archived")
 
 

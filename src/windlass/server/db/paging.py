@@ -89,10 +89,10 @@ class Key(NamedTuple):
 
 
 Columns = Mapping[str, "str | Sequence[Key]"]
-"""Columns that a list can be sorted by: the expression of a number, or several keys."""
+"""Sort keys of a list by column name. A number needs only its SQL expression."""
 
 Position = list[int | float | str]
-"""The values of the keys of a row: the position of the row in an order."""
+"""The values of a row's sort keys, which are the position of the row in a sorted list."""
 
 
 def text_key(expression: str) -> tuple[Key]:
@@ -173,7 +173,7 @@ class Order:
     def tail(self, limit: int) -> str:
         """Return the ORDER BY and LIMIT clauses.
 
-        The limit is one row more than a page, because an extra row shows that there is a next page.
+        The limit is one row more than a page. The extra row shows that there is a next page.
         """
         keys = ", ".join(
             f"{key.expression} {'DESC' if self._is_descending(key) else 'ASC'}"
@@ -182,10 +182,7 @@ class Order:
         return f" ORDER BY {keys} LIMIT {limit + 1}"
 
     def order_by(self, table: str) -> str:
-        """Return an equal ORDER BY clause for a subquery named `table`.
-
-        The subquery must have selected `columns`.
-        """
+        """Return the ORDER BY clause for a subquery named `table` that contains the sort keys."""
         keys = ", ".join(
             f"{table}.key_{number} {'DESC' if self._is_descending(key) else 'ASC'}"
             for number, key in enumerate(self._keys)
@@ -199,7 +196,7 @@ class Order:
 def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     """Return the rows of a page, and a cursor if there is a next page.
 
-    `rows` may have one row more than `limit`, which shows that there is a next page.
+    If there is a next page, `rows` has one row more than `limit`.
     """
     if len(rows) <= limit:
         return rows, None

@@ -23,7 +23,7 @@ from windlass.server.db.errors import (
 )
 from windlass.worker.common.free_space import is_full
 
-_LITTLE = 1 << 16  # bytes
+_LITTLE = 1 << 16  # bytes; with less free space, the disk counts as full
 _PATIENCE = 10  # seconds to wait while another process has the file locked
 
 

@@ -34,7 +34,8 @@ class Dependents:
         self._is_due = asyncio.Event()
         # Ids of unfinished auxiliary trials, by experiment id.
         self._auxiliary: dict[int, set[int]] = {}
-        self._left_early: set[int] = set()  # experiments released during the first grace period
+        # Experiments released during the grace period after the server start.
+        self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
         """Check the trials that depend on a new or changed trial."""

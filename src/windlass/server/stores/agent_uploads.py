@@ -63,7 +63,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteAttemptFiles:
-    """The local files of a remote attempt. Every change also notifies the server's readers."""
+    """The local files of a remote attempt.
+
+    Every change also wakes the threads that read these files.
+    """
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
         self._home = home
@@ -260,7 +263,7 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         data = blobs.get(manifest)
         read_tree(data)
-    except FileNotFoundError:  # it was damaged
+    except FileNotFoundError:  # the manifest was damaged
         return [manifest]
     except (RestoreError, ValueError) as error:  # ValueError: the manifest is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."

@@ -36,7 +36,7 @@ class ArtifactQuery(NamedTuple):
     """Filters for a list of files. None matches any file."""
 
     role: str | None = None
-    number: int | None = None  # of the replica
+    number: int | None = None  # index of the replica
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:

@@ -198,7 +198,7 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 
 
 def get_or_create_experiment(connection: Connection, request: CreateTrial, now: float) -> Row:
-    """Return the experiment of a new trial: by id, or else the newest one with the requested name.
+    """Return the experiment of a new trial: by id, or else the newest with the requested name.
 
     If there is none, a new experiment is created. Archived experiments do not count, because lists
     hide their trials.

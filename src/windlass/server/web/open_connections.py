@@ -47,7 +47,8 @@ class OpenConnections:
         self.most = most_files - max(most_files // 4, min(_RESERVED, most_files // 2))
         self.head_seconds = head_seconds  # seconds for a request head to arrive
         self.answer_seconds = answer_seconds  # seconds for the body and the response of a stranger
-        self._strangers: dict[OpenConnection, None] = {}  # oldest first
+        # Unauthenticated connections, oldest first.
+        self._strangers: dict[OpenConnection, None] = {}
         self._all: set[OpenConnection] = set()
 
     @property

@@ -1,1 +1,1 @@
-"""Blob files: scan and hash files, write them into the blob store, restore them as a tree."""
+"""Blob files: scan and hash files, write them to the blob store, and restore them as a tree."""

@@ -1,1 +1,1 @@
-"""Checkpoints on disk: their records, parts saved by several ranks, and copies of them."""
+"""The checkpoints of a trial on disk: their records, sharded saves, and copies for programs."""

@@ -1,1 +1,1 @@
-"""Parts that the supervisor, the user's process and the agent share: files, identities, errors."""
+"""Code that supervisor, user process and agent share: files, locks, identities, nudges, errors."""

@@ -1,1 +1,1 @@
-"""Logs of an attempt: the pump from output to segments, and the reader of segments."""
+"""The log of an attempt: the pump that writes output to segments, and the reader of segments."""

@@ -1,1 +1,1 @@
-"""Shells: the pseudo-terminal, its input pipe, its output and its start-up files."""
+"""Shells in trials: the pseudo-terminal, its input pipe, its output, and start-up files."""

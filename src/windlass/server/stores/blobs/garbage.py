@@ -62,7 +62,7 @@ class Garbage:
         """Delete data that was unused for `older_than` seconds, and return a report.
 
         Folders of trials that the database does not know are kept. If `set_aside` is true, they are
-        moved to another folder.
+        moved to the folder `set-aside` of the home.
         """
         if not self._turn.acquire(blocking=False):
             raise Conflict(

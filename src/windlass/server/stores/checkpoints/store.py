@@ -345,7 +345,7 @@ class CheckpointStore:
 
 
 class CheckpointReader:
-    """A thread that imports new checkpoints after a notification from the trial's process."""
+    """A thread that imports new checkpoints when a trial's process sends a notification."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store

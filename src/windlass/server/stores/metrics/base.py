@@ -14,7 +14,7 @@ Wanted = Callable[[str], bool]  # returns whether a metric with this name is req
 
 
 class CurvePosition(NamedTuple):
-    """How many points of one metric of one attempt a client has received."""
+    """The position of a client that reads the points of one metric of one attempt."""
 
     number: int  # number of received points
     position: int  # position in the file after the last received point
@@ -33,7 +33,7 @@ class MetricStore(Protocol):
         """Free the memory for a job that reports no more points."""
 
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
-        """Return the requested curves as one pack."""
+        """Return the requested curves in one binary message."""
 
     def new_points(
         self, trial_id: int, name: str, positions: CurvePositions, /

@@ -122,7 +122,7 @@ class _SpanReader:
         )
 
     def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
-        """Add the condition that rows belong to a slice, from after `start` up to `end`."""
+        """Limit rows to a slice, which starts after the position `start` and ends with `end`."""
         conditions.require(self._span.where)
         columns = ", ".join(self._span.columns)
         for operator, position in ((self._after, start), (self._up_to, end)):

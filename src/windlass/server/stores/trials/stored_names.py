@@ -16,7 +16,7 @@ Quoted = tuple[Name, str]  # a parameter, and the quoted number with which the q
 
 
 def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-    """Return a hint why a list is empty: a name is unknown, or a number is quoted."""
+    """Return a hint why a query found nothing: a name is unknown, or a number is quoted."""
     for name in names:
         if not is_stored(connection, name):
             message, hint = _nobody_has(name, _stored_names(connection, name))
