@@ -51,8 +51,10 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trial's confidential inputs. They are in a file for the owner only, deleted when the trial
-    ends.
+    """The confidential inputs of a trial.
+
+    The server stores them in a file that only its owner can read, and deletes the file when the
+    trial ends.
     """
 
     # The author's environment variables, sent only on the same machine. The server checks the
@@ -140,7 +142,7 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial's program to stop: `wl.should_stop` returns True there."""
+    """Ask a trial's program to stop. `wl.should_stop` then returns True in the program."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
@@ -267,7 +269,7 @@ class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The data that garbage collection deleted, or would delete without `dry_run`.
+    """The data that garbage collection deleted, or that a dry run would delete.
 
     ```python
     report = wl.gc(dry_run=True)
@@ -286,7 +288,7 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer after a copied home has become an independent home."""
+    """The response to the request that makes a copied home independent of the original home."""
 
     original: str
     unfinished: int  # trials that the next server either continues or records as lost

@@ -156,9 +156,9 @@ class _Walk:
         return steps
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
-        """Add the paths that git ignores in a submodule or a nested repository.
+        """Return the paths that git ignores, including those in a nested repository.
 
-        Returns the paths from before and the new paths, or None if git fails.
+        `ignored` contains the paths of the outer repository. Returns None if git fails.
         """
         self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")

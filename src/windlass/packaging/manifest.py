@@ -61,9 +61,9 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry of a manifest.
+    """Encode one entry in the same way as inside a manifest.
 
-    A search for the result in an encoded manifest finds this entry only.
+    The encoding can be searched in a manifest, because no other part of a manifest looks the same.
 
     >>> encode_entry(Entry("a b", "l", "c", 0))
     b'["a b","l","c",0]'

@@ -120,7 +120,7 @@ def namespaces_of(executors: Iterable[Any]) -> list[str]:
 
 
 def _mounts(volumes: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the sources of volumes by normalized mount path."""
+    """Return a mapping from the normalized mount path of each volume to its source."""
     return {mount_place(target): os.fspath(source) for target, source in (volumes or {}).items()}
 
 

@@ -52,7 +52,7 @@ class Modes:
         return any(self._changed.get(mode) for mode in _SECOND_SCREEN)
 
     def feed(self, data: bytes) -> None:
-        """Update the modes from further output."""
+        """Update the modes with the next bytes of output."""
         data = self._rest + data
         for match in _MODE.finditer(data):
             if match[1] is not None:
@@ -73,7 +73,7 @@ class Modes:
         return b"".join(sequences) + (b"\x1b=" if self._keypad else b"")
 
     def left(self) -> bytes:
-        """Return the sequences that reset a terminal to the modes it started with."""
+        """Return the sequences that give a terminal back the modes it had before."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"l" if on else b"h")
             for mode, on in reversed(self._changed.items())
