@@ -1,4 +1,4 @@
-"""The `metrics` file of an attempt: the reports of its program and its supervisor.
+"""The `metrics` file of an attempt, to which its program and its supervisor append reports.
 
 The file is a sequence of records of two kinds. A line of JSON is self-contained:
 

@@ -101,11 +101,11 @@ def _take_attempt_lock(attempt_dir: str) -> int | None:
 
 
 class Stopped(Exception):
-    """The attempt was stopped before its process started."""
+    """Raised if the attempt is stopped before its process starts."""
 
 
 class Supervision:
-    """The state of one supervised attempt."""
+    """Runs one attempt from its first state to its exit record, and holds its state."""
 
     def __init__(
         self,
