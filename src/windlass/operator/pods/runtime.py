@@ -194,7 +194,7 @@ class PodRuntime:
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod must be deleted first because it has the name of an attempt."""
+        """Return whether a pod has the name that an attempt needs, and must be deleted first."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True

@@ -155,7 +155,7 @@ class PodActions:
         if end is not None:
             attempt.record_end(*end)
         if pod is not None:
-            # first, because an attempt that counts as created must be in the watch
+            # before `note_made`, because the watch must contain the pod by then
             watcher.observe(pod)
             attempt.note_made(pod)
             if attempt.is_unwanted():  # in the meantime

@@ -237,7 +237,10 @@ class Attempt(AttemptFiles):
             return time.time()
 
     def _take_lock(self) -> int | None:
-        """Take the lock. Retry for a moment, because a mere check of the lock holds it briefly."""
+        """Take the lock.
+
+        Retry for a moment, because a process may hold it briefly just to check it.
+        """
         until = time.monotonic() + 0.2
         while True:
             lock = take_lock(self._file(paths.LOCK))

@@ -88,7 +88,7 @@ def cpu_of_the_dead() -> float:
 def _usage() -> Usage:
     usage = Usage()
     if sys.platform != "linux":
-        return usage  # the other totals need /proc
+        return usage  # without /proc, the other totals are not available
     for pid in _family():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:

@@ -94,7 +94,7 @@ class Tunnels:
             self.drop(pod_uid)
 
     def has(self, pod_uid: str) -> bool:
-        """Return whether `keep` was called for this pod without a later `drop`."""
+        """Return whether this object keeps connections to a pod open."""
         with self._lock:
             return pod_uid in self._wanted
 
