@@ -143,7 +143,7 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start to send the queued input. Call this method once the shell runs."""
+        """Start sending the queued input. Call this method once the shell runs."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()

@@ -294,7 +294,7 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """Stop to wait for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
+        """Stop waiting for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 

@@ -49,7 +49,7 @@ class Progress:
             for name, number in self.experiment.states.items()
         )
         ordinary = self.ordinary
-        # A trial may end between the list of active trials and the count of trials.
+        # The server lists active trials before it counts states. A trial may end in between.
         all_ended = all(trial.state.is_final for trial in ordinary)
         return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 

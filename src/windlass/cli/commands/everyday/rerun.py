@@ -1,4 +1,4 @@
-"""`windlass rerun`, which runs a recorded trial again, with or without changes."""
+"""Implements `windlass rerun`, which runs a recorded trial again, with or without changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass template`, which manages named sets of job fields."""
+"""Implements `windlass template`, which manages named sets of job fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FIELDS = click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
     ),
 )
 def command() -> None:
-    """Create, list and change templates: named sets of job fields.
+    """Create, list and change templates, which are named sets of job fields.
 
     A template sets the fields that a job does not set.
     """

@@ -76,7 +76,10 @@ def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder 
 
 
 class ExperimentBuilder:
-    """Holds the lease on an experiment, and runs its generators in this program."""
+    """Keeps an experiment open on the server, and runs its generators in this program.
+
+    Generators are user functions that add trials to the experiment.
+    """
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
         self._transport = transport

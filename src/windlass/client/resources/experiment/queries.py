@@ -71,7 +71,7 @@ def get_experiment(
 def list_experiments(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Experiment]:
-    """List the matching experiments. The result fetches one page at a time."""
+    """List the matching experiments. Pages are fetched on demand."""
     return list_resources(
         transport, Experiment, ExperimentPage, sort_by=sort_by, limit=limit, **filters
     )

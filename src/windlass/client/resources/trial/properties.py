@@ -81,7 +81,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The hyper-parameters: the recorded arguments of the function or command.
+        """The hyper-parameters, which are the recorded arguments of the function or command.
 
         `wl.list_trials` can filter and sort by hyper-parameters, for example with
         `where="hparams.lr < 0.1"`.
