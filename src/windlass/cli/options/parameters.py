@@ -318,7 +318,7 @@ def folder_argument(function: F) -> F:
 
 
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
-    """Return the download folder from `--to`, from the hidden argument, or the default folder."""
+    """Return the folder that `--to` or the hidden argument names, or else the default folder."""
     if folder is not None and place is not None:
         raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default

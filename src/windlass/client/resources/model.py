@@ -64,7 +64,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def project(self) -> str:
-        """The project of the model."""
+        """The name of the project that contains the model."""
         return self._record.project
 
     @property
@@ -74,7 +74,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def versions(self) -> int:
-        """The number of versions."""
+        """The number of versions that the model has."""
         return self._record.versions
 
     @property

@@ -195,7 +195,7 @@ class Project(Archivable[ProjectRecord]):
 def create_workspace(
     transport: Transport, name: str, description: str, *, exist_ok: bool
 ) -> Workspace:
-    """Create a workspace."""
+    """Create a workspace, which is a named set of projects."""
     names.check(names.proper_flaw(name, "workspace"))
     request = CreateWorkspace(
         key=uuid.uuid4().hex,  # makes a repeated request harmless

@@ -209,7 +209,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
-    """Return the experiments with a name, newest first."""
+    """Return the experiments that have the given name, newest first."""
     if experiment is None:
         return []
     return list(

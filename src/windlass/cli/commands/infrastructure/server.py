@@ -288,7 +288,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path, excuse: str) -> Iterator[None]:
-    """Hold a lock file during the block. Raise an error if the lock is not free in time."""
+    """Hold a lock file during the `with` block. Raise an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
     from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder

@@ -174,7 +174,7 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 @contextmanager
 def _errors_without_function_names() -> Iterator[None]:
-    """Remove the names of Python functions from errors that the block raises."""
+    """Remove the names of Python functions from errors that the `with` block raises."""
     try:
         yield
     except InvalidArgument as error:

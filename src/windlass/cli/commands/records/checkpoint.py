@@ -158,7 +158,7 @@ def download(name_or_id: str, folder: str | None) -> None:
 @yes_option
 @click.pass_context
 def rm(ctx: click.Context, names: tuple[str, ...], yes: bool) -> int:
-    """Delete checkpoints. A checkpoint that a model version or another trial uses stays.
+    """Delete checkpoints, unless a model version or another trial uses them.
 
     Checkpoints can share stored files. windlass gc frees the disk space.
     """

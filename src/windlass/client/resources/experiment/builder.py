@@ -176,7 +176,7 @@ class ExperimentBuilder:
             self._running[trial.id] = task
 
     def join(self) -> None:
-        """Wait until every generator has returned."""
+        """Wait until all generators in this program have returned."""
         with self._changed:
             while self._running:
                 self._changed.wait()
@@ -323,7 +323,7 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Print the failure of a generator that runs outside of any block."""
+    """Print the failure of a generator that does not run inside a `with` block."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
@@ -354,7 +354,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """Wait at the end of the program for generators that run outside of a block."""
+    """Wait at the end of the program for generators that do not run inside a `with` block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

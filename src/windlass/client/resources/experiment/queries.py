@@ -80,7 +80,10 @@ def list_experiments(
 def _list_named(
     transport: Transport, name: str, project: Any, *, archived: bool | None
 ) -> list[Experiment]:
-    """Return the newest experiments with a name. The server raises an error if there is none."""
+    """Return the newest experiments that have the given name.
+
+    The server reports an error if no experiment has this name.
+    """
     return list(
         list_experiments(
             transport,

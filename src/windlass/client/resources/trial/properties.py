@@ -57,7 +57,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def project(self) -> str:
-        """The project of the trial's experiment."""
+        """The name of the project that contains the trial's experiment."""
         return self._record.project
 
     @property
@@ -94,7 +94,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The same as `hparams`."""
+        """The parameters of the trial, which are the same as `hparams`."""
         return self._record.params
 
     @property
