@@ -206,7 +206,7 @@ def complete_role_names(
 def complete_trials_and_metrics(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete recent trials, and the metrics of trials that are named earlier on the line."""
+    """Complete recent trials, and metrics of the trials that are named earlier on the line."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials

@@ -38,7 +38,10 @@ class Progress:
 
     @property
     def ordinary(self) -> list[TrialRecord]:
-        """All trials except auxiliary trials."""
+        """All trials except auxiliary trials.
+
+        Auxiliary trials, such as dashboards, do not count for the success of an experiment.
+        """
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property

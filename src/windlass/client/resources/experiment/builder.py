@@ -163,7 +163,7 @@ class ExperimentBuilder:
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the event loop of the block, or on a loop of this module."""
+        """Run an async generator on the event loop of its `with` block or of this module."""
         import asyncio
 
         with self._lock:

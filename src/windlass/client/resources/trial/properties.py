@@ -156,7 +156,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def cause(self) -> Cause | None:
-        """The first failure, with its `role`, `index`, `attempt`, `exit_code` and last log `lines`.
+        """The first failed attempt of the trial, or None.
+
+        It has the attributes `role`, `index`, `attempt`, `exit_code` and `lines` (the last log
+        lines).
 
         ```python
         if trial.cause:
