@@ -9,8 +9,8 @@ import msgspec
 from windlass.comparison.lines import diff_lines, is_binary
 from windlass.model.text.quantities import format_size
 
-# Sizes in bytes. A file above the first limit is listed without its lines. So are further files
-# once the total reaches the second limit.
+# Limits in bytes, for one file and for all files. Files beyond the limits are listed without their
+# lines.
 LARGEST_READ = 1_000_000
 MOST_READ = 64_000_000
 

@@ -21,7 +21,7 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     trials: int
     trees: int
-    newest: int | None = None  # the trial whose code and environment represent the experiment
+    newest: int | None = None  # the trial whose code and environment are compared
 
 
 class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):

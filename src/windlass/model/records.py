@@ -156,7 +156,7 @@ class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of a trial's submission that is not part of its job."""
+    """Details of a trial's submission that its job does not contain, such as the template."""
 
     identity: str = ""  # unique in the experiment if set
     arguments: dict[str, Any] = {}  # role -> the caller's mapping or list of arguments

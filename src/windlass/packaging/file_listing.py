@@ -22,7 +22,7 @@ from windlass.packaging.ignore import (
 # The walk ends after this many files. The limits of a snapshot then refuse the tree.
 WALK_LIMIT = 200_000
 
-# With more ignored paths, a git command is as fast as a search of git's index for these paths.
+# Git's index is searched for at most this many ignored paths. For more, a git command is as fast.
 IGNORED_LIMIT = 100
 
 _OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})

@@ -125,7 +125,8 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     except OSError:
         return False
     is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-    # With these extensions, entries are in another file (link) or represent folders (sdir).
+    # The extension `link` means that entries are in another file. With `sdir`, an entry may be a
+    # whole folder.
     if not is_plain or b"link\0" in index or b"sdir\0" in index:
         return False
     names = map(os.fsencode, paths)

@@ -77,7 +77,7 @@ def _commit(common: str, name: str) -> bytes | None:
     Returns None if the repository does not store the branch in a plain file.
     """
     if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
-        return None  # a ref of one worktree, or a placeholder of reftables
+        return None  # a ref of one worktree, or a reftable placeholder
     packed = repr(fingerprint(os.path.join(common, "packed-refs"))).encode()
     try:
         loose = _read(os.path.join(common, name))

@@ -31,7 +31,7 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the root of the project of a script, or of an interactive session.
+    """Find the project root for a script, or for an interactive session.
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     folder of the script. Without a script, as in a notebook, the search starts at `start`, or else
@@ -41,7 +41,7 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
     'loaded'
     """
     if script is not None and (is_installed(str(script)) or not os.path.exists(script)):
-        script = None  # a console script such as pytest: use the working directory
+        script = None  # the script is a program such as pytest, not part of a project
     if script is not None:
         script = Path(os.path.realpath(script))
         begin = str(script.parent)
@@ -100,7 +100,7 @@ def is_installed(file: str) -> bool:
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
-    # The text decides for most paths; only the rest needs the file system.
+    # For most paths the text is enough. Only the rest requires access to the file system.
     if file.startswith("/") and _is_below_any(file):
         return True
     path = os.path.abspath(file)
@@ -115,7 +115,7 @@ def _is_below_any(path: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _interpreter_folders() -> tuple[str, ...]:
-    # Not sys.prefix itself: a virtual environment's folder may also contain the project.
+    # sys.prefix itself is left out, because a virtual environment may contain the project.
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = [os.path.dirname(os.__file__) + os.sep]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
@@ -138,6 +138,6 @@ def _ancestors(folder: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _folders_too_large(*own: str) -> frozenset[str]:
-    # As in tempfile, whose import is slow and which creates a file to test the folder.
+    # The folders that tempfile uses. Its import is slow, and it creates a file to test a folder.
     shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - never written to
     return frozenset(os.path.realpath(folder) for folder in (*shared, *own))

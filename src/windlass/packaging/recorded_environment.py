@@ -15,7 +15,7 @@ from windlass.worker.supervise.package_list import ELSEWHERE
 
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
-_OURS = "windlass"  # a trial always uses the version that starts it
+_OURS = "windlass"  # a trial always uses the Windlass that starts it
 _MOST_SHOWN = 5
 
 

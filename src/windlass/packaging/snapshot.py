@@ -79,7 +79,7 @@ class Snapshot:
         return self._table.entries()
 
     def read(self, digest: str) -> bytes:
-        """Return the bytes with a digest, which belong to a file or to the manifest.
+        """Return the content with this `digest`, which is a file of the tree or the manifest.
 
         Raises `SnapshotChanged` if the content of the file has changed.
         """

@@ -68,14 +68,14 @@ def check_settings(
     problems = []
     if not isinstance(metric, str) or not metric:
         problems.append(
-            f"metric is {shown(metric)}; it is the name of what trials report.\n"
-            'As in: metric="val_loss", with wl.report(step, val_loss=...) in the function'
+            f"metric is {shown(metric)}; it must be the name of a metric that the trials report.\n"
+            'For example: metric="val_loss", with wl.report(step, val_loss=...) in the function'
         )
     if mode not in get_args(Mode):
-        problems.append(f'mode is {shown(mode)}; it is "min" or "max".')
+        problems.append(f'mode is {shown(mode)}; it must be "min" or "max".')
     if method not in get_args(Method):
         methods = ", ".join(f'"{name}"' for name in get_args(Method))
-        problems.append(f"method is {shown(method)}; it is one of {methods}.")
+        problems.append(f"method is {shown(method)}; it must be one of {methods}.")
     size = grid_size(space, problems) if method == "grid" else None
     number = _count(problems, "trials", trials, 1, _MOST_TRIALS) if trials is not None else size
     if seed is not None:
@@ -99,7 +99,7 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
             low, high = f"{axis.low:g}", f"{axis.high:g}"  # type: ignore[union-attr]  # no choice
             step = "" if getattr(axis, "log", False) else f" or wl.uniform({low}, {high}, step=...)"
             problems.append(
-                f"{name} is {axis}, which has no end of values: a grid tries them all.\n"
+                f"{name} is {axis}, which has infinitely many values. A grid tries every value.\n"
                 f'Use wl.choice({low}, ..., {high}){step}, or method="random".'
             )
         else:
@@ -107,7 +107,7 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
     size = math.prod(sizes)
     if size > _MOST_TRIALS:
         problems.append(
-            f"a grid of {size:,} combinations is more than the {_MOST_TRIALS:,} of a search.\n"
+            f"a grid of {size:,} combinations exceeds the limit of {_MOST_TRIALS:,} trials.\n"
             'Leave values out, or use method="random".'
         )
     return size
@@ -132,7 +132,7 @@ def check_same(
         raise Conflict(
             f"This experiment has a search {name!r} with other settings: "
             + "; ".join(differing) + ".",
-            hint='Give this one a name of its own, name="...", or go on with the settings it has.',
+            hint='Use another name, name="...", or continue with the recorded settings.',
         )  # fmt: skip
     settings = msgspec.convert(dict(recorded), learned(Settings))
     # Take the space from the request, because options may be tuples, which JSON does not have.
@@ -161,9 +161,9 @@ def _normal(value: Any) -> bytes:
 
 def _count(problems: list[str], name: str, value: object, least: int, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        problems.append(f"{name} is {shown(value)}; it is a whole number.")
+        problems.append(f"{name} is {shown(value)}; it must be a whole number.")
     elif not least <= value <= most:
-        problems.append(f"{name} is {value}; it is from {least} to {most}.")
+        problems.append(f"{name} is {value}; it must be from {least} to {most}.")
     else:
         return value
     return None

@@ -92,7 +92,7 @@ def _check_way(name: object, concurrent: object) -> None:
         problems.append(f"name is too long: it has at most {_LONGEST_NAME} characters.")
     if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:
         problems.append(
-            f"concurrent is {shown(concurrent)}; it is how many trials run at once, 1 or more."
+            f"concurrent is {shown(concurrent)}; it must be a number of trials, 1 or more."
         )
     if problems:
         raise InvalidArgument.of(problems, where="exp.search")

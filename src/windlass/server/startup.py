@@ -363,7 +363,7 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Read reports and write stop requests that an earlier server left when it was killed."""
+    """Finish the work of a killed server: read pending reports, and write pending stop requests."""
     if services.identity.is_copy:
         return
     try:

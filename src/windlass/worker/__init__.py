@@ -1,4 +1,4 @@
-"""The worker, which runs on the machine of a replica: supervisor, user process and agent.
+"""The worker, which consists of supervisor, user process and agent on the machine of a replica.
 
 The worker must start in milliseconds, under any Python from 3.9. It may therefore import only this
 package, the standard library and cloudpickle. The one exception is `common/errors.py`, which

@@ -23,7 +23,7 @@ _LONGEST_EXACT = 17  # characters, including the sign
 _FLAG = re.compile(r"\w[\w.-]*")
 DEEPEST = 20  # levels of nested mappings
 _MOST_DIGITS = 1000
-_MOST_WORDS = 9_000  # in the arguments, besides the words of the command
+_MOST_WORDS = 9_000  # without the words of the command itself
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
@@ -99,7 +99,7 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     seen: dict[str, str] = {}
     for name, value in _flat(arguments):
         if value is None or isinstance(value, Raw):
-            continue  # produces no flag
+            continue  # such a value produces no flag
         key = _flag_key(name)
         flaw = ""
         if key in there:

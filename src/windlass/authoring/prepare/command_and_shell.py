@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class CommandOptions:
     """The options of a command or an interactive shell, as the user wrote them."""
 
-    trial: Any = None  # the trial, or its id, whose code and environment to use
-    experiment: Any = None  # use its newest trial; an id or a name works, too
-    code: bool = False  # True: use a new snapshot of this project
+    trial: Any = None  # the trial with the code and environment, or its id
+    experiment: Any = None  # if set, its newest trial is used; may be an id or a name
+    code: bool = False  # if True, a new snapshot of this project is used
     role: str | None = None
     cpus: float | None = None
     memory: str | int | None = None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
     from windlass.client.client import Client
 
-# A placeholder. An outline is a job spec whose executables are not known yet.
+# A placeholder for the executables of a job specification that are not known yet.
 TO_COME = ProcessCall(argv=("",))
 
 

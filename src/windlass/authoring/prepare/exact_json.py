@@ -107,7 +107,7 @@ class _JsonWriter:
             }
         if kind is list or (kind is tuple and not self._is_strict):
             return [self.json(item, f"{at}[{n}]", depth - 1) for n, item in enumerate(value)]
-        is_simple = kind in (int, float, str)  # a nan or a huge number, which cannot be unwrapped
+        is_simple = kind in (int, float, str)  # for example nan, or a huge number
         plain = None if self._is_strict or is_simple else _unwrap(value)
         if plain is None:
             raise NotExact(f"{at or 'it'} is {shown(value)}")

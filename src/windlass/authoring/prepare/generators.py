@@ -53,7 +53,7 @@ def add_generator(
         building.release()
         raise
     start = building.start_async if _is_async(generator) else building.start
-    # The generator's thread gets its own copy, because it refreshes the copy.
+    # The generator's thread refreshes the trial, so it gets a copy of its own.
     start(Trial(client.transport, record), generator, arguments)
     return trial
 

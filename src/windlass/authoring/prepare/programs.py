@@ -388,7 +388,7 @@ def _function_flaw(function: Any) -> str:
 
 
 def plain_function(function: Any) -> Any:
-    """Return the original function if a function is decorated with `wl.run`."""
+    """Return the undecorated function. A function without `wl.run` is returned unchanged."""
     return function.__wrapped__ if isinstance(function, Function) else function
 
 

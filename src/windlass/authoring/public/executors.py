@@ -107,7 +107,7 @@ class Ray:
 
 
 Executor = Local | Kubernetes | Ray
-EXECUTORS: Mapping[str, type[Local] | type[Kubernetes]] = {  # the executors of backends that exist
+EXECUTORS: Mapping[str, type[Local] | type[Kubernetes]] = {  # by backend
     LOCAL: Local,
     KUBERNETES: Kubernetes,
 }

@@ -30,7 +30,7 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _SHOWN_KEYS = 8
-_LARGEST = 1_000_000  # bytes, because a pipe or a device may be endless
+_LARGEST = 1_000_000  # in bytes; a pipe or a device may be endless
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Fields of a job that no template may set.
 _OWN = ("executable", "args", "executor", "service", "suspend", "name", "experiment", "template")
 _OF_JOB = tuple(name for name in (*WHOLE, *ROLE) if name not in _OWN)
-_OF_ROLE = ("env", "restart_policy")  # set on each role of a group; replicas are not
+_OF_ROLE = ("env", "restart_policy")  # these fields are set on each role of a group
 FIELDS = (*OF_EXECUTOR, *_OF_JOB, "retries", "timeout", "labels")
 _STAND_IN = Command(["true"])
 

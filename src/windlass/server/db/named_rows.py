@@ -75,8 +75,8 @@ def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
 
     `is_new` is true if a row is being created, and false if it is being renamed.
     """
-    way = "use the existing one, exist_ok=True" if is_new else f"use it, wl.get_{noun}({name!r})"
+    way = "exist_ok=True" if is_new else f"wl.get_{noun}({name!r})"
     return Conflict(
         f"A {noun} {name!r} already exists.",
-        hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
+        hint=f"Use the existing one with {way}, or choose another name.",
     )

@@ -97,7 +97,7 @@ class Dependents:
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)
         except Exception:  # noqa: BLE001 -- one failure must not stop the work on other trials
-            _log.exception("%s %s: will be looked at again", kind, number)
+            _log.exception("%s %s: will be checked again", kind, number)
             self._loop.call_later(_TRY_AGAIN, self._add, due)
 
     def _know_auxiliary(self, trial: TrialRecord) -> None:

@@ -29,7 +29,7 @@ CHILD_REASON = "TrialFailed"
 
 _MOST_NAMED = 10
 _LONGEST_TEXT = 100_000
-_LOST = "the program that ran its generator ended before that was done"
+_LOST = "the program that ran the generator ended before the generator was done"
 
 
 def call_of(spec: JobSpec) -> GeneratorCall | None:

@@ -86,7 +86,7 @@ class OpenConnections:
             fault = Fault(
                 code="server",
                 message=f"The server has {self.most} open connections, which is its limit.",
-                hint="Close some of its followers, or restart the server with a higher limit of "
+                hint="Close some of its clients, or restart the server with a higher limit of "
                 "open files (ulimit -n).",
             )
             raise Refused(503, fault, {"Connection": "close"})

@@ -1,4 +1,4 @@
-"""The agent, which runs one attempt on another machine than the server's.
+"""The agent, which runs an attempt on a machine without a server.
 
 The agent exits with the exit code of the program.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-GREETING = b"WINDLASS-TUNNEL/1 "  # followed by the token and a line break
+GREETING = b"WINDLASS-TUNNEL/1 "  # the token and a line break follow
 _LONGEST_GREETING = 512
 _DIAL = 5.0  # seconds to connect to the server
 _ANSWER = 60.0  # seconds without data until a connection is closed
@@ -38,9 +38,8 @@ _PIECE = 1 << 20
 _MOST_IDLE = 16  # idle connections to keep
 _LARGE = 8 << 20  # bytes; before a larger upload, the agent asks whether the server has space
 _FULL = 507
+_READ_RETRIES = 10.0  # seconds for which a failed read of a file is retried
 # Retry after these statuses. A server that does not know our token may not be the right server.
-_READ_RETRIES = 10.0
-# Retry these: a server that does not know our token may not be the right one.
 _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
@@ -352,7 +351,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _as_local_error(path: str) -> Iterator[None]:
-    """Convert errors of a local file to `NotWritten`. Errors of the connection differ from it."""
+    """Raise `NotWritten` for an error of a local file, to tell it from a connection error."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Receives the server's orders for an attempt: stop it, or ask its program to end.
+"""Receives the server's orders to stop an attempt or to ask its program to end.
 
 The agent sends long-polling requests. The server responds when an order changes.
 """

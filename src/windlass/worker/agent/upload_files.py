@@ -42,7 +42,7 @@ class FileUploads:
             pass
 
     def ship_last(self, deadline: float | None = None) -> None:
-        """Upload all remaining data except the exit record."""
+        """Upload all remaining data. Only the exit record is left for `ship_end`."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)

@@ -1,4 +1,4 @@
-"""The upload thread of an agent, so that the program never waits for an upload."""
+"""Uploads files in a separate thread, so that the program never waits for an upload."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ class PreviousCheckpoint:
                 self.bundled[entry[3], entry[5]] = (entry[2], entry[4])
 
     def digest(self, file: ScannedFile) -> str | None:
-        """Return the previous digest of a file that has its own blob.
+        """Return the digest that a file had in the previous checkpoint.
 
-        Returns None if the size of the file changed.
+        Returns None if the file had no blob of its own or its size has changed.
         """
         digest, size = self.single.get(file.relative_path, ("", -1))
         return digest if size == file.seen.st_size else None
@@ -73,7 +73,7 @@ class _Bundle:
 
 
 class _Taking:
-    """Stores the small files of one checkpoint."""
+    """Stores the small files of one checkpoint in new bundles or finds them in old bundles."""
 
     def __init__(self, keeper: BlobWriter, before: PreviousCheckpoint, *, is_crowd: bool) -> None:
         self._keeper = keeper
@@ -81,7 +81,7 @@ class _Taking:
         self._is_crowd = is_crowd
         self._kind = keeper.kind
         self._entries: list[Entry] = []
-        # By bundle: the files whose content an old bundle contains.
+        # The files whose content is already in an old bundle, by bundle.
         self._already_bundled: dict[str, list[tuple[ScannedFile, int, str]]] = {}
         self._bundle = _Bundle()
         self._placed: dict[tuple[int, str], tuple[_Bundle, int]] = {}  # contents of new bundles

@@ -391,7 +391,7 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Return whether a link points inside the tree, whatever other entries the tree has."""
+    """Return whether a link points inside the tree, even if other entries of the tree are links."""
     target.encode("utf-8", "surrogateescape")  # ValueError for invalid names
     if not target or "\0" in target or target[0] == "/":
         return False

@@ -191,4 +191,4 @@ def _write_note(blobs: str, digest: str, note: bytes) -> None:
         make_folder(f"{blobs}/{VERIFIED}", 0o700)
         write_bytes(_note_path(blobs, digest), note)
     except OSError:
-        pass  # the next reader verifies the blob again
+        pass  # without a note, the next reader verifies the blob again

@@ -242,7 +242,7 @@ class BlobWriter:
     def _compare_large(
         self, source: int, file: ScannedFile, before: str, kind: Kind
     ) -> Callable[[], str]:
-        """Hash a file, and store it if its previous version has another digest.
+        """Hash a file. If its previous version has another digest, store the file.
 
         The previous version is not read, because it may be slow to read from the disk.
         """

@@ -1,1 +1,4 @@
-"""The checkpoints of a trial on disk: their records, sharded saves, and copies for programs."""
+"""Saves and restores the checkpoints of a trial on disk.
+
+The modules are for checkpoint records, sharded saves, and copies that programs may change.
+"""

@@ -1,1 +1,1 @@
-"""Code that supervisor, user process and agent share: files, locks, identities, nudges, errors."""
+"""Code for files, locks, identities and nudges that supervisor, user process and agent share."""

@@ -14,7 +14,7 @@ _LOCAL = frozenset({
     "fuse.fuse-overlayfs", "fuseblk", "jfs", "nilfs2", "ntfs3", "overlay", "reiserfs", "tmpfs",
     "ufs", "vfat", "xfs", "zfs",
 })  # fmt: skip
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space or another special character of a path
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # an escaped space or another special character in a path
 
 
 def file_system_type(path: str | os.PathLike[str], mountinfo: str = MOUNTINFO) -> str:

@@ -21,7 +21,7 @@ def is_full(folder: str, size: int) -> bool:
         return True
     path = os.path.join(folder, f".space-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        allocate(path, size)  # a quota only shows when a file is allocated
+        allocate(path, size)  # only an allocation shows that the quota is used up
     except OSError as error:
         return error.errno in _FULL
     finally:

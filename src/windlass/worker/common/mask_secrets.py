@@ -93,7 +93,7 @@ class Masker:
         return data[:cut]
 
     def _begin_of_secret(self, data: bytes) -> int:
-        """Return the offset of the longest end of the held bytes that may start a secret."""
+        """Return the offset in `data` from which the bytes may be the start of a secret."""
         cut = len(data)
         for secret in self._secrets:
             start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))

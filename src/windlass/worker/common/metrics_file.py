@@ -1,4 +1,4 @@
-"""The `metrics` file of an attempt: the reports of its program and its supervisor.
+"""The `metrics` file of an attempt, to which its program and its supervisor append reports.
 
 The file is a sequence of records of two kinds. A line of JSON is self-contained:
 
@@ -141,7 +141,10 @@ class Sink:
         self._has_complained = False
 
     def know(self, form: Form) -> bool:
-        """Write the names of a form to `metrics.names`. Return whether the names are stored."""
+        """Write the metric names of a record form to `metrics.names`.
+
+        Return whether they are stored.
+        """
         try:
             written = write_all(os.path.join(self._folder, NAMES), form.line)
         except OSError:

@@ -1,4 +1,4 @@
-"""Process identities, which detect that another process reuses a pid."""
+"""Process identities, which show whether another process reuses the pid of a process."""
 
 from __future__ import annotations
 

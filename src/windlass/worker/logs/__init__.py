@@ -1,1 +1,1 @@
-"""The log of an attempt: the pump that writes output to segments, and the reader of segments."""
+"""Writes the output of an attempt to log segments, and reads log segments."""

@@ -1,1 +1,1 @@
-"""Shells in trials: the pseudo-terminal, its input pipe, its output, and start-up files."""
+"""Runs shells in trials, with a pseudo-terminal, an input pipe and stored output."""

@@ -72,7 +72,7 @@ class InputPipe:
         # connected.
         self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
-        # by writer, the latest writer last: the number of bytes typed so far
+        # bytes typed by each writer, the latest last
         self._positions: dict[bytes, int] = {}
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:

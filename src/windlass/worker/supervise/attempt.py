@@ -101,11 +101,11 @@ def _take_attempt_lock(attempt_dir: str) -> int | None:
 
 
 class Stopped(Exception):
-    """The attempt was stopped before its process started."""
+    """Raised if the attempt is stopped before its process starts."""
 
 
 class Supervision:
-    """The state of one supervised attempt."""
+    """Runs one attempt from its first state to its exit record, and holds its state."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Supervision:
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
         self._work_lock: int | None = None
-        # the time from which the job's remaining seconds count
+        # the seconds until the deadline count from here
         self._requested_at = time.monotonic()
         self._began = 0.0
         self._ended: float | None = None  # when the process ended, by `time.monotonic`

@@ -45,7 +45,7 @@ class StartError(Exception):
 
 
 class Child:
-    """A process that was started, and our ends of its output pipes."""
+    """A process that was started, and the ends of its output pipes that this process reads."""
 
     def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
@@ -87,7 +87,7 @@ def build_environ(
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
     if launch["executable"]["type"] == "shell":
-        for stale in ("LINES", "COLUMNS"):  # values of the terminal from which the author submitted
+        for stale in ("LINES", "COLUMNS"):  # from the author's terminal
             environ.pop(stale, None)
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]

@@ -19,7 +19,7 @@ def list_packages() -> list[str]:
         try:
             name, version = distribution.metadata["Name"], distribution.version
             origin = distribution.read_text("direct_url.json")
-        except Exception:  # noqa: BLE001, S112 - a broken package is not worth a failed trial
+        except Exception:  # noqa: BLE001, S112 - ignore a broken package
             continue
         if name and version:
             line = f"{name}=={version}" + (ELSEWHERE if origin else "")

@@ -88,7 +88,7 @@ def cpu_of_the_dead() -> float:
 def _usage() -> Usage:
     usage = Usage()
     if sys.platform != "linux":
-        return usage  # the other totals need /proc
+        return usage  # without /proc, the other totals are not available
     for pid in _family():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
@@ -99,7 +99,7 @@ def _usage() -> Usage:
             usage.processes += 1
             _add_io(usage, f"/proc/{pid}/io")
         except (OSError, ValueError, IndexError):
-            continue  # the process ended meanwhile or changed its user
+            continue  # the process has ended or changed its user
     _add_io(usage, "/proc/self/io")  # includes descendants that were reaped
     _add_network(usage)
     return usage

@@ -1,4 +1,4 @@
-"""Decides when to measure resource use: soon after the start, and then at longer intervals.
+"""Schedules measurements of resource use: the first one soon after the start, then at intervals.
 
 The supervisor imports the sampler when the first sample is due. Most short trials end before that.
 """

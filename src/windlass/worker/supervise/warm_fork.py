@@ -227,7 +227,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
-    """End the process like Python does: wait for threads, run exit handlers, and flush output."""
+    """End the process like Python does. Wait for threads, run exit handlers, and flush output."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()

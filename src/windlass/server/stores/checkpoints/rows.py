@@ -155,7 +155,7 @@ def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflic
             )
     more = len(sentences) - _MOST_NAMED
     if more > 0:
-        sentences[_MOST_NAMED:] = [f"Nor can {more} more of its checkpoints."]
+        sentences[_MOST_NAMED:] = [f"The trial has {more} more such checkpoints."]
     return Conflict(
         " ".join(sentences), hint="Delete the trials and model versions that need it first."
     )

@@ -417,5 +417,5 @@ def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
     raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
         hint=(direction_hint(sort) or (f"Did you mean {near!r}? " if near else ""))
-        + f"{reported} Besides: {', '.join(sorted(_SORTS))}.",
+        + f"{reported} Other sort keys: {', '.join(sorted(_SORTS))}.",
     )

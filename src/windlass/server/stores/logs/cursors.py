@@ -29,7 +29,10 @@ _POSITION = re.compile(
 
 
 class Positions(dict[Key, int]):
-    """The read position in each segment. `back` is set if an earlier line was not returned yet."""
+    """The read position in each log segment.
+
+    `back` is set if an earlier line is still unreturned.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +40,7 @@ class Positions(dict[Key, int]):
 
 
 def parse_cursor(cursor: str | None) -> Positions:
-    """Parse a cursor into the position in each segment.
+    """Parse a cursor into the position in each log segment.
 
     >>> parse_cursor("main-0.1:4096")
     {('main', 0, 1): 4096}

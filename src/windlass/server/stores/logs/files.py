@@ -1,4 +1,7 @@
-"""A log store in files, which reads the segments that supervisors write."""
+"""A log store in files, which reads the log segments that supervisors write.
+
+A segment is the log file of one attempt. The supervisor is the process that starts the program.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class FileLogStore:
         self._home = home
 
     def segments(self, trial_id: int, whose: LogSelection = WHOLE_LOG) -> list[Segment]:
-        """Return the segments of a trial, sorted by role, index and attempt."""
+        """Return the log segments of a trial, sorted by role, index and attempt."""
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
             for replica, path in paths.attempts(self._home, trial_id)

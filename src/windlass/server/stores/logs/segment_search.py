@@ -30,7 +30,7 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 
 
 class SegmentSearch:
-    """Iterates over the matching lines of a part of a segment, in the order in which the lines end.
+    """Iterates over the matching lines of a part of a log segment, in the order of their ends.
 
     The search may stop anywhere and resume at `resume_at`. This is a position before which all
     lines were returned, with the distance back to the start of a line that was not returned yet.
@@ -155,7 +155,7 @@ class SegmentSearch:
 
 
 class _Block(NamedTuple):
-    """Whole records of a segment, in a buffer that the next block reuses."""
+    """Whole records of a log segment, in a buffer that the next block reuses."""
 
     data: bytearray
     length: int
@@ -181,7 +181,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
-    """Yield a part of a segment in large blocks that end where records end."""
+    """Yield a part of a log segment in large blocks that end where records end."""
     end = os.fstat(fd).st_size if end is None else end
     data = bytearray(_FIRST_BLOCK)
     while offset < end:
