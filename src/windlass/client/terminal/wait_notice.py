@@ -38,7 +38,7 @@ class WaitNotice:
         self._end()
 
     def update(self, trial: TrialRecord) -> None:
-        """Process the newest record of the trial."""
+        """Take the newest record of the trial, and schedule a report if the trial waits."""
         message = trial.message if self._is_concerned(trial.state) else ""
         if message.rpartition(": ")[2] == trial.state.value.lower():
             message = ""  # the message only repeats the state

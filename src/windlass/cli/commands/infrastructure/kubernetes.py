@@ -80,10 +80,10 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
 @click.option("--account", metavar="NAME", help="Account of the role (the current one).")
 @json_option
 def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
-    """Print a role with all permissions that Windlass needs, bound to an account.
+    """Print a role with all permissions that Windlass needs, and its binding to an account.
 
-    An administrator applies it with kubectl. The account is a user, or a service account:
-    system:serviceaccount:NAMESPACE:NAME.
+    An administrator applies the output with kubectl. The account is a user, or a service account
+    such as system:serviceaccount:NAMESPACE:NAME.
     """
     from windlass.cli.options.which_cluster import find_namespace_and_account
     from windlass.cli.output.json import print_json

@@ -116,9 +116,9 @@ def rights(
     account: str | None,
     context: str | None,
 ) -> None:
-    """Print roles with all permissions of the operator, bound to an account.
+    """Print roles with all permissions of the operator, and their bindings to an account.
 
-    An administrator applies them with kubectl.
+    An administrator applies the output with kubectl.
     """
     from windlass.kube.api.connection import connect
     from windlass.kube.api.yaml import as_yaml

@@ -107,7 +107,7 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id by which the server knows the holder of the lease."""
+        """The id that identifies the holder of the lease on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:

@@ -119,7 +119,7 @@ class _Family:
             reader.cut()
 
     def _is_new(self, trial: TrialRecord) -> bool:
-        """Return whether a trial is a new descendant."""
+        """Return whether a trial is a descendant whose log is not followed yet."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
         return trial.parent_id in self._family and trial.id not in self._family
