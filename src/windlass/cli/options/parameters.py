@@ -65,7 +65,7 @@ class NumberType(FloatType):
 
 
 class TimeType(FloatType):
-    """The click type of a duration, such as 90 or 10m, which it converts to seconds."""
+    """The click type of a duration, such as 90 or 10m. The value is converted to seconds."""
 
     name = "TIME"
 

@@ -33,8 +33,8 @@ def command() -> None:
 
     Windlass uses the first of these settings that exists: the last login from a script, KUBECONFIG,
     ~/.kube/config, the cluster that this process runs in. A running server keeps the KUBECONFIG of
-    its start. The commands use the same settings, and warn if those of this shell differ. --context
-    selects a context of this shell.
+    its start. The commands use the same settings, and warn if the settings of this shell differ.
+    --context selects a context of this shell.
     """
 
 

@@ -53,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield the log parts of all descendants of a trial as they arrive, until the last one ends."""
+    """Yield the log parts of all descendants of a trial as they arrive, until all have ended."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
