@@ -59,7 +59,7 @@ def _rebuild(
 
 
 class InvalidArgument(WindlassError, ValueError):
-    """An argument is invalid; the error lists all problems at once.
+    """An argument is invalid. The error lists all problems at once.
 
     >>> error = InvalidArgument.of(
     ...     ["cpus is -1; it must be above 0.", "memory '4XB' is not a size."]

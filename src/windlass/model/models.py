@@ -52,7 +52,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new model. Repeated requests with the same key create one model."""
+    """Request a new model. A repeated request with the same key creates no second model."""
 
     key: TrialKey
     name: Name

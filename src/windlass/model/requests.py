@@ -72,7 +72,7 @@ LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new trial. Repeated requests with the same key create one trial."""
+    """Request a new trial. A repeated request with the same key creates no second trial."""
 
     key: TrialKey
     # the newest experiment with this name, created if missing; ignored if an id is set
@@ -93,7 +93,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new experiment. Repeated requests with the same key create one experiment."""
+    """Request a new experiment. A repeated request with the same key creates no second one."""
 
     key: TrialKey
     name: Name

@@ -136,7 +136,7 @@ def _travels(module: ModuleType, root: str) -> bool:
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Return True if an import by name finds this module, and not one from another path."""
+    """Return True if an import by name finds this module, and not a different module."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -169,7 +169,7 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """Let cloudpickle pickle those modules by value that a replica cannot import."""
+    """Let cloudpickle pickle a module by value if a replica cannot import this module."""
     import cloudpickle
 
     with _registry:  # cloudpickle has one registry per process

@@ -31,7 +31,7 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the root of the project of a script, or of an interactive session.
+    """Find the project root for a script, or for an interactive session.
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     folder of the script. Without a script, as in a notebook, the search starts at `start`, or else

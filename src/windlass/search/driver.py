@@ -1,4 +1,4 @@
-"""Runs a search: adds its trials, and stops trials when the policy orders this.
+"""Runs a search. Adds the trials, and stops trials when the policy orders this.
 
 The driver keeps no state that is not recorded. If its process is killed, the next driver finds the
 existing trials and continues the search.

@@ -135,7 +135,7 @@ def importances(policy: SearchPolicy) -> dict[str, float]:
 
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
-    """Return the trials, best first, then those that were stopped early, then all others."""
+    """Return the trials, best first, then trials that were stopped early, then all others."""
     rest = [tried for tried in policy.tried if tried.state is not SearchState.COMPLETE]
     # Among the trials that were stopped early, a later step is better.
     rest.sort(key=lambda tried: (tried.state is not SearchState.PRUNED, -(tried.step or 0)))

@@ -106,7 +106,7 @@ def _warn_of_priority(experiment: ExperimentRecord) -> None:
 
 
 def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
-    """Warn if the trial that already has this identity has different arguments."""
+    """Warn if an existing trial is returned although its arguments are different."""
     plain = msgspec.json.decode(msgspec.json.encode(params))
     if trial.params == plain:
         return

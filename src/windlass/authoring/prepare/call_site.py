@@ -67,7 +67,7 @@ def read_call_site(
 
 @functools.lru_cache(maxsize=8)
 def _read_call_site(root: Root, here: str, paths: tuple[str, ...]) -> CallSite:
-    """Build a call site, or return a cached one.
+    """Build a call site, or return it from the cache.
 
     The cache is safe, because import paths do not move while the process runs.
     """

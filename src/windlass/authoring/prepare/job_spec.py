@@ -194,7 +194,10 @@ def build_outline(job: JobBase) -> JobSpec:
 
 
 def _stops_on_repeat(job: JobBase) -> bool:
-    """Whether a repeated early failure ends the job: by default, if nobody set how it restarts."""
+    """Return whether a job fails as soon as a replica repeats an early failure.
+
+    This is the default for jobs that set neither `restart_policy` nor `backoff_limit`.
+    """
     if job.stop_on_repeat is not None:
         return job.stop_on_repeat
     policies = [role.restart_policy for role in roles_of(job).values()]

@@ -1,4 +1,4 @@
-"""The options of `@wl.run`, and the checks of a set of options.
+"""The options of `@wl.run`, with checks of single options and of their combination.
 
 A trial imports the user's module, which applies the decorator `@wl.run` again. To keep this import
 fast, modules that only a submission needs are imported inside functions.
@@ -101,7 +101,7 @@ class Options:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the backend. An unknown backend gets those of the local backend."""
+        """The capabilities of the backend, or of the local backend if the backend is unknown."""
         return BACKENDS.get(str(self.backend_name), BACKENDS[LOCAL])
 
     def outline(self) -> JobSpec:
@@ -312,7 +312,7 @@ def unsupported_executor(executor: Any) -> list[str]:
 
 
 def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
-    """Return the problems of the resources of one replica."""
+    """Return the problems of the options `cpus`, `memory` and `accelerator`."""
     return [
         *parse_problems("accelerator", accelerator, parse_accelerator),
         *check_cpus(cpus),
@@ -323,7 +323,10 @@ def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
 def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
-    """Build the resources of one replica. Libraries follow `cpus` only if the author sets it."""
+    """Build the resources of a replica.
+
+    Numeric libraries use as many threads as `cpus`, but only if `cpus` is set.
+    """
     from windlass.model.hardware.resources import Accelerator, Resources
 
     kind, count = parse_accelerator(accelerator) or ("", 0)

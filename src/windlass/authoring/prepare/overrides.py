@@ -44,9 +44,9 @@ def with_env(job: J, env: Any) -> tuple[J, list[Problem]]:
 def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
     """Apply `changes` to the arguments `own` of an executable.
 
-    Two mappings are merged by name, including nested mappings. A new list replaces an old list. If
-    one is a mapping and the other is a list, the result is a list that contains the flags of the
-    mapping. For a function, each changed argument is replaced as a whole.
+    Two mappings are merged by name, including nested mappings. A new list replaces an old list. A
+    mapping and a list are joined to one list, in which the mapping becomes flags. For a function,
+    each changed argument is replaced as a whole.
 
     >>> merge_arguments(None, {"lr": 1, "model": {"depth": 3, "width": 8}}, {"model": {"depth": 4}})
     {'lr': 1, 'model': {'depth': 4, 'width': 8}}

@@ -80,10 +80,10 @@ class Function(Generic[P, R]):
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """Run one trial per item, and yield the values in the order of the items.
 
-        All trials are submitted now, and as many run at the same time as there is capacity. The
-        iterator waits for each value. If a trial fails, the iterator raises the error of the trial,
-        and stops all unfinished trials. With `return_exceptions=True`, the iterator yields the
-        error, and the other trials continue.
+        All trials are submitted now. As many trials run at the same time as there is capacity for.
+        The iterator waits for each value. If a trial fails, the iterator raises the error of this
+        trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
+        the error, and the other trials continue.
         """
         return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
 

@@ -60,7 +60,7 @@ class WaitNotice:
         return _TROUBLED if trial.state is TrialState.STARTING else _LONG
 
     def _is_concerned(self, state: TrialState) -> bool:
-        if self._view.is_live:  # queue positions change often, and restarts are reported elsewhere
+        if self._view.is_live:  # other states are shown elsewhere
             return not state.is_final and state not in _REPORTED_ELSEWHERE
         return state in _WAITING
 

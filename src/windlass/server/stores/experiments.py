@@ -223,9 +223,9 @@ def _namesakes(connection: Connection, project: str, name: str, limit: int) -> l
 
 
 def _none(connection: Connection, now: float) -> Row:
-    """Return the experiment for commands and shells that have no experiment.
+    """Return the special experiment of commands and shells that name no experiment.
 
-    Create it on first use.
+    The experiment is created on first use.
     """
     find = "SELECT * FROM experiments WHERE id = :id"
     row = connection.row(find, {"id": NO_EXPERIMENT})

@@ -1,6 +1,6 @@
 """A log store in files, which reads the log segments that supervisors write.
 
-A segment is the log file of one attempt. The supervisor is the process that runs the program.
+A segment is the log file of one attempt. The supervisor is the process that starts the program.
 """
 
 from __future__ import annotations
