@@ -141,7 +141,9 @@ class _Watcher:
             self._show_changes(news)
             self._view.status(status_text(news), share_of(news))
             self._announce_wait(news)
-            if not self._has_announced_wait:
+            if self._has_announced_wait:
+                self._view.wait_for("")
+            else:
                 self._standstill.update(news)
         elif isinstance(news, LogPage):
             for part in news.items:

@@ -238,11 +238,11 @@ def _run(
     with View() as view:
         if note:
             view.note(note)
-        view.status(f"{job.name}: looking for the server")
+        view.stage(f"{job.name}: looking for the server")
         _ = client.transport.endpoint
-        view.status(f"{job.name}: packaging")
+        view.stage(f"{job.name}: packaging")
         draft = job.draft(client)
-        view.status(f"{job.name}: sending")
+        view.stage(f"{job.name}: sending")
         # A suspended trial waits for `windlass resume`, so there is nothing to watch.
         if detach or job.outline.suspend:
             submitted = client.submit(draft)
