@@ -54,9 +54,9 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, step: str, status: os.stat_result) -> None:
-    """Check a parent directory, or a link, of the home.
+    """Check a directory or a link in the path of the home.
 
-    A user who can change a parent can replace the home.
+    A user who can change it can replace the home.
     """
     way_out = (
         "Or set WINDLASS_HOME to a directory below your own.\n"
@@ -124,7 +124,7 @@ def _walk(path: str) -> tuple[list[tuple[str, os.stat_result]], bool]:
 
 
 def _is_above(step: str, trusted: str) -> bool:
-    """Return True if the directory `step` is the trusted directory or one of its parents.
+    """Return True if `step` is the directory `trusted` or one of its parents.
 
     >>> [_is_above(step, "/data/me") for step in ("/data", "/data/me", "/data/me/wl", "/dat")]
     [True, True, False, False]
@@ -141,8 +141,8 @@ def _others_can_write(status: os.stat_result) -> bool:
 def _is_own_group(gid: int) -> bool:
     """Return True if a group has no members except this user and root.
 
-    Many systems give each user a group with the same name, and new directories are writable for
-    this group.
+    Many systems give each user a group with the same name, and let this group write to new
+    directories.
     """
     import grp
     import pwd

@@ -1,6 +1,6 @@
 """The paths of the files in the Windlass home directory.
 
-Also checks that only the owner can change the directory. No file is opened here.
+The module also checks that other users cannot change the directory. It opens no file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Home:
     def check(self) -> Home:
         """Raise an error if another user owns the home, can write to it, or can replace it.
 
-        In a pod, nothing is checked. The home of a trial is then a volume, and a pod has no other
+        In a pod, nothing is checked, because the home is a volume of the pod, which has no other
         users.
         """
         if "WINDLASS_AWAY" not in os.environ:
@@ -40,10 +40,10 @@ class Home:
         return self
 
     def check_socket(self, path: str) -> None:
-        """Raise an error if another user could have created a socket at this path.
+        """Raise an error if another user may have created the socket at this path.
 
-        The socket may be in a directory outside the home. If that directory was deleted, another
-        user may have created it again. The server's own socket is then gone.
+        The server may create its socket in a directory outside the home. If this directory was
+        deleted, another user may have created it again, with a socket of their own.
         """
         self.check()
         if path.startswith((f"{self.path}/", f"{os.path.realpath(self.path)}/")):

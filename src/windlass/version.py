@@ -1,9 +1,9 @@
-"""Computes the version of a git checkout. In a build, a module with a fixed version replaces it.
+"""Computes the version of a git checkout. A build replaces this module by a fixed version.
 
 A commit with the tag `v0.1.0` has the version `0.1.0`. Any other commit has a development version
 such as `0.1.0.dev1130+g4b53e9d2f1`, which contains the number of commits since the last tag, and
-the commit. Uncommitted changes have no effect on the version, because the search for changes would
-cost each process milliseconds.
+the commit. Uncommitted changes have no effect, because each process would need milliseconds to find
+them.
 """
 
 import os

@@ -1,6 +1,5 @@
-"""Compares trials or experiments by their records.
+"""Compares two trials or two experiments, and builds tables of many trials.
 
-Compares code line by line, arguments, environment, resources and metrics. Also builds tables of
-many trials. All functions are pure. The caller downloads the file lists, files and package lists.
-Imports `model` only.
+The comparison covers code, arguments, environment, resources and metrics. All functions are pure.
+The caller downloads the files that they need. Imports `model` only.
 """

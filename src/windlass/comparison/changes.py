@@ -1,4 +1,4 @@
-"""Compares two mappings of names to values."""
+"""Compares two mappings, and lists the values that differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[C
 def is_same(before: Any, after: Any) -> bool:
     """Return True if two recorded values are equal and have the same type.
 
-    The numbers 1 and 1.0, and the value True, are all different.
+    For example, the number 1 is not the same as 1.0 or True.
 
     >>> is_same([1, {"a": 2}], [1, {"a": 2}]), is_same(1, True), is_same(1, 1.0)
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Compares two code trees by their manifests, and shows the changed files and lines."""
+"""Compares two versions of the code, and lists the changed files and lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from windlass.comparison.lines import diff_lines, is_binary
 from windlass.model.text.quantities import format_size
 
-# Sizes in bytes. A file above the first limit is listed without its lines. So are further files
-# once the total reaches the second limit.
+# Limits in bytes, for one file and for all files. Files beyond the limits are listed without their
+# lines.
 LARGEST_READ = 1_000_000
 MOST_READ = 64_000_000
 
@@ -26,7 +26,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that differs. `lines` is the unified diff. `note` describes other differences."""
+    """A file that differs between two trees. `lines` is the unified diff of its text."""
 
     path: str
     kind: str  # "added", "removed", "changed" or "renamed"
@@ -43,7 +43,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_files(
     before: Iterable[Row], after: Iterable[Row], *, role: str = ""
 ) -> tuple[FileChange, ...]:
-    """Return the files that differ between two trees, sorted by path. Lines are added later.
+    """Return the files that differ between two trees, sorted by path, without their lines.
 
     >>> old = [("a.py", "f", "0" * 64, 3), ("b.py", "f", "1" * 64, 5)]
     >>> new = [("a.py", "x", "0" * 64, 3), ("c.py", "f", "1" * 64, 5)]
@@ -100,7 +100,7 @@ def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
 def with_lines(
     changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[FileChange, ...]:
-    """Add the diff of the lines to each changed file whose contents are available."""
+    """Add the unified diff to each changed file whose contents are available."""
     return tuple(_with_lines(change, contents) for change in changes)
 
 
@@ -111,10 +111,10 @@ def _files(rows: Iterable[Row]) -> dict[str, File]:
 def _renamed(
     gone: Sequence[str], come: Sequence[str], old: Mapping[str, File], new: Mapping[str, File]
 ) -> dict[str, str]:
-    """Return the old path of each renamed file.
+    """Find renamed files, and return the old path of each new path.
 
-    An added and a removed file with the same content count as a renamed file. A match with the same
-    name is preferred.
+    A removed file and an added file with the same content count as one renamed file. Files with the
+    same name are matched first.
     """
     sources: dict[str, list[str]] = {}
     for path in gone:
@@ -148,10 +148,7 @@ def _has_blob(file: File) -> bool:
 
 
 def _is_read(change: FileChange) -> bool:
-    """Return True if the lines of a changed file must be compared.
-
-    This requires different contents, which are not too large.
-    """
+    """Return True if the contents of a changed file must be read to compare their lines."""
     files = _files_of_change(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False
@@ -190,7 +187,7 @@ def _data(file: File | None, contents: Mapping[str, bytes]) -> bytes:
 
 
 def _notes(change: FileChange) -> list[str]:
-    """Return differences other than lines, which concern links and executable files."""
+    """Describe changes of a file other than its lines, such as a link that became a file."""
     before, after = change.before, change.after
     if before is None or after is None:
         only = after or before

@@ -30,7 +30,10 @@ def _library(name: str) -> Any:
 
 
 def _series(polars: Any, name: str, values: list[Any]) -> Any:
-    """Build a polars column. Since its values must have one type, mixed values become texts."""
+    """Build a column of a polars data frame.
+
+    A polars column has only one type, so values of mixed types become texts.
+    """
     try:
         return polars.Series(name, values, strict=True)
     except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):

@@ -81,7 +81,7 @@ def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
 def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[DiffLine]:
     """Yield one line per changed value, such as `lr  0.1 → 0.3`.
 
-    A plus or minus sign marks a value that exists on only one side.
+    A plus or minus sign marks a value that exists in only one of the trials.
     """
     names = [clean(change.name) for change in setting_changes]
     name_width = max(map(width_of, names), default=0)
@@ -243,9 +243,9 @@ def _value(name: str, value: Any) -> str:
 
 
 def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
-    """Shorten two values so that they fit on one line.
+    """Shorten two values so that both fit on one line.
 
-    If one value is short, the other value gets the remaining width.
+    If one value is short, the other value gets more than half of the line.
     """
     first, second = width_of(before), width_of(after)
     if first + second <= space:

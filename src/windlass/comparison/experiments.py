@@ -21,11 +21,11 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     trials: int
     trees: int
-    newest: int | None = None  # the trial whose code and environment represent the experiment
+    newest: int | None = None  # the trial whose code and environment are compared
 
 
 class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter with the distinct values that the trials of each experiment used."""
+    """A parameter with the distinct values that it had in the trials of each experiment."""
 
     name: str
     before: tuple[Any, ...] = ()
@@ -46,7 +46,10 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """The range of a metric in both experiments, or None if no trial reported the metric."""
+    """The ranges of a metric in two experiments.
+
+    A side is None if no trial of that experiment reported the metric.
+    """
 
     name: str
     before: Spread | None = None
@@ -80,7 +83,7 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """True if the experiments differ at most in names and descriptions."""
+        """True if the two experiments differ in nothing but names and descriptions."""
         differences: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
         if self.newest is not None:  # the arguments are compared as parameters
             new = self.newest
@@ -98,12 +101,15 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Return the trials that run a program, without generators and auxiliary trials."""
+    """Return the trials that run a program. Generators and auxiliary trials are left out."""
     return [trial for trial in trials if not trial.auxiliary and not is_builder(trial)]
 
 
 def newest_of(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the newest trial with recorded code, or else the newest trial, or None."""
+    """Return the newest trial whose code is recorded.
+
+    If no code is recorded, return the newest trial, or None if there is no trial.
+    """
     with_code = [trial for trial in trials if any(trees_of(trial.spec).values())]
     return max(with_code or trials, key=lambda trial: trial.id, default=None)
 
@@ -113,7 +119,7 @@ def diff_experiments(
     after: tuple[ExperimentRecord, Sequence[TrialRecord]],
     newest: Diff | None,
 ) -> ExperimentDiff:
-    """Compare two experiments. Each side is a record with the trials from `ordinary`."""
+    """Compare two experiments by their records and their trials."""
     (old, old_trials), (new, new_trials) = before, after
     return ExperimentDiff(
         before=_side(old, old_trials),

@@ -99,7 +99,7 @@ def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]
 
 
 def _with_context(hunk: list[Block], old: int, new: int) -> list[Block]:
-    """Add an empty block before and after a hunk. They mark where its context begins and ends."""
+    """Add an empty block before and after a hunk, to mark the start and end of its context."""
     first, last = hunk[0], hunk[-1]
     lead = min(_CONTEXT, first[0])
     trail = min(_CONTEXT, old - last[1], new - last[3])

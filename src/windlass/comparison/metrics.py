@@ -1,4 +1,4 @@
-"""Compares the metrics of two trials by their summaries."""
+"""Compares the metrics of two trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parses and compares lists of installed packages, which have one `name==version` per line."""
+"""Compares lists of installed packages. Each line of a list has the form `name==version`."""
 
 from __future__ import annotations
 

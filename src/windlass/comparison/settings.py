@@ -1,4 +1,4 @@
-"""Converts the spec and the record of a trial to named values, which can be compared."""
+"""Converts the record of a trial to named values, which can be compared with another trial."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def is_builder(record: TrialRecord) -> bool:
 
 
 def settings_of(spec: JobSpec) -> dict[str, Any]:
-    """Return the resources and policies of a trial.
+    """Return the resources and policies of a job by name.
 
-    If there are several roles, the names begin with the role.
+    If the job has several roles, the names begin with the name of the role.
     """
     settings: dict[str, Any] = {
         "framework": spec.framework,
@@ -61,7 +61,10 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
 
 
 def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
-    """Return what each role runs: the command with or without arguments, or the function."""
+    """Return the command or function that each role runs.
+
+    With `arguments=False`, the arguments of a command are left out.
+    """
     describe = command_of if arguments else program_of
     what = "command" if arguments else "program"
     several = len(spec.roles) > 1
@@ -106,16 +109,16 @@ def program_of(executable: Executable) -> str:
 
 
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:
-    """Return the digests of the pickled calls.
+    """Return the digests of the pickled function calls of a job.
 
-    They may differ even if the recorded arguments are equal.
+    Two trials may have different digests even if their recorded arguments are equal.
     """
     calls = [role.executable for role in spec.roles]
     return [(call.payload, call.changes) for call in calls if isinstance(call, FunctionCall)]
 
 
 def environment_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the environment of a trial without packages, such as Python, host and user."""
+    """Return the environment of a trial, such as its host and Python version, without packages."""
     provenance, spec = record.provenance, record.spec
     environment: dict[str, Any] = {
         "Python": provenance.python or spec.python.version,

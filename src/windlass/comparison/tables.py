@@ -20,7 +20,7 @@ _WIDEST = 40  # the largest width of a printed cell
 
 
 class Table(Sequence[dict[str, Any]]):
-    """A table of named values, which is aligned when printed, and rendered in notebooks.
+    """A table of named values. It is aligned when printed, and rendered as HTML in notebooks.
 
     >>> table = Table(["id", "lr"], [{"id": 1, "lr": 0.1}, {"id": 12, "lr": None}])
     >>> print(table)
@@ -95,9 +95,9 @@ def build_table(
     """Build a table with one row per trial.
 
     The columns are the state, the parameters that differ, and the last values of the metrics.
-    `metrics` selects metrics, where `loss.min` selects another statistic. `sort_by` is a column, or
-    a sort key such as `metrics.loss.min`, `hparams.lr` or `duration`. A leading `-` means
-    descending order. Trials without a value come last.
+    `metrics` selects some metrics. The name `loss.min` selects the minimum of a metric instead of
+    its last value. `sort_by` is a column, or a sort key such as `metrics.loss.min`, `hparams.lr` or
+    `duration`. A leading `-` means descending order. Trials without a value come last.
     """
     params = [flat(record.params) for record in records]
     chosen = _chosen_metrics(records, metrics)
@@ -119,7 +119,7 @@ def build_table(
 def _sorted(
     table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
 ) -> Table:
-    """Sort the rows by a column, or by a sort key that is not a column."""
+    """Sort the rows of a table by a column, or by a value that is not shown."""
     name = by.removeprefix("-")
     is_column = by in table.columns or name in table.columns
     hidden_values = None if is_column else _hidden(records, params, name)
@@ -132,7 +132,7 @@ def _sorted(
 def _hidden(
     records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
 ) -> list[Any] | None:
-    """Return the values of a sort key that is not a column, or None if no trial has the key."""
+    """Return the values by which to sort if they are not a column, or None if no trial has them."""
     if name == "duration":
         return [_fixed_value(record, "seconds") for record in records]
     kind, dot, rest = name.partition(".")
@@ -146,7 +146,7 @@ def _hidden(
 
 
 def _base(name: str) -> str:
-    """Return the metric in a name such as `loss.min`, or "" if the name contains no statistic."""
+    """Return the metric in a name such as `loss.min`, or "" for a name without a statistic."""
     metric, _, statistic = name.rpartition(".")
     return metric if statistic in STATISTICS else ""
 

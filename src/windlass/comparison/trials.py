@@ -1,4 +1,4 @@
-"""Compares two trials by their records, code, packages and metrics."""
+"""Compares two trials by their code, arguments, environment, metrics and outcome."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two trials. Equal values are left out.
 
-    `code` lists the changed files. `metrics` has the summaries of both trials. All other fields are
+    `code` lists the changed files. `metrics` lists the metrics of both trials. All other fields are
     lists of named values with `before` and `after`. `str(diff)` is a readable text.
 
     ```python
@@ -66,7 +66,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """True if the trials differ at most in names and times."""
+        """True if the two trials differ in nothing but names and times."""
         return self.is_same_setup and not self.metrics and not self.outcome
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,20 +80,24 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materials(msgspec.Struct, kw_only=True):
-    """Data to which records only refer. `trees` has file lists, and `blobs` has contents."""
+    """Downloaded data for a comparison.
+
+    `trees` maps the digest of a code tree to its list of files. `blobs` maps a digest to its
+    content.
+    """
 
     trees: dict[str, Sequence[Row]] = {}
     blobs: dict[str, bytes] = {}
 
 
 def wanted_trees(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the digests of the code trees that the comparison needs."""
+    """Return the digests of the code trees that must be downloaded for a comparison."""
     pairs = _tree_pairs(before, after)
     return list(dict.fromkeys(t for _, *trees in pairs for t in trees if _differ(*trees) and t))
 
 
 def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the digests of the package lists, or [] if both trials have the same lists."""
+    """Return the digests of the package lists to download, or [] if both trials have the same."""
     if _lists_of(before) == _lists_of(after):
         return []
     return list(dict.fromkeys([*_lists_of(before), *_lists_of(after)]))
@@ -102,7 +106,7 @@ def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
 def wanted_files(
     before: TrialRecord, after: TrialRecord, trees: Mapping[str, Sequence[Row]]
 ) -> list[str]:
-    """Return the digests of the file contents that are necessary to compare lines."""
+    """Return the digests of the file contents that must be downloaded to compare lines."""
     return wanted_contents(_changed_code(before, after, trees))
 
 
@@ -148,9 +152,9 @@ def summarize_trial(record: TrialRecord) -> Side:
 def _tree_pairs(
     before: TrialRecord, after: TrialRecord
 ) -> list[tuple[str, str | None, str | None]]:
-    """Return pairs of trees to compare.
+    """Return the pairs of code trees to compare.
 
-    If the roles of a trial have different trees, there is a pair for each role.
+    If the roles of a trial have different trees, there is one pair per role.
     """
     old, new = settings.trees_of(before.spec), settings.trees_of(after.spec)
     if len(set(old.values())) == 1 and len(set(new.values())) == 1:
@@ -180,7 +184,7 @@ def _lists_of(record: TrialRecord) -> list[str]:
 def _changed_packages(
     before: TrialRecord, after: TrialRecord, materials: Materials
 ) -> tuple[Change, ...]:
-    """Compare the installed packages. If the packages of a trial are unknown, return nothing."""
+    """Compare the installed packages. If the packages of a trial are unknown, return ()."""
     old, new = _packages(before, materials), _packages(after, materials)
     return changed_packages(old, new) if old is not None and new is not None else ()
 

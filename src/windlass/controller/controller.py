@@ -159,7 +159,8 @@ class Controller:
     def confirm(self, uid: str) -> None:
         """Schedule a prepared job that was stored.
 
-        A job that waits for capacity is scheduled for later, because admission wakes the job.
+        If the job waits for capacity, it is only scheduled as a precaution, for a later time.
+        Admission wakes the job earlier.
         """
         self._unconfirmed.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):

@@ -115,7 +115,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
 
 
 class _Evaluation:
-    """The state of one call of `decide`: the observed replicas and the decision so far."""
+    """The state of one call of `decide`, with the observed replicas and the decision so far."""
 
     def __init__(
         self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float

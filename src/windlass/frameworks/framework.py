@@ -48,7 +48,7 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flaw(self) -> str:
-        """The reason why the framework is invalid, or "". Frameworks of other packages may be."""
+        """The reason why a framework from another package is not valid, or "" if it is valid."""
         try:
             msgspec.convert(self, learned(_Form), from_attributes=True)
         except msgspec.ValidationError as error:

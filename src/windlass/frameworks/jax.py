@@ -1,4 +1,4 @@
-"""The JAX framework, which sets the address of the coordinator and the rank of a process."""
+"""Supports JAX. Sets the address of the coordinator, and the number of the process."""
 
 from __future__ import annotations
 

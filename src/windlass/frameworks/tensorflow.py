@@ -1,4 +1,4 @@
-"""The TensorFlow framework, which describes the cluster and the replica in `TF_CONFIG`."""
+"""Supports TensorFlow. Describes the cluster and the replica in the variable `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _EVALUATOR = "evaluator"
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return `TF_CONFIG` for a replica.
+    """Return `TF_CONFIG` for a replica, or nothing if it is the only replica.
 
-    A single process gets no `TF_CONFIG`, because it would wait for other members.
+    With `TF_CONFIG`, a single process would wait for other replicas.
 
     >>> pair = [Member(role="worker", index=i, address=f"host:{i}") for i in range(2)]
     >>> print(environment(Cluster(members=tuple(pair)), pair[1])["TF_CONFIG"])

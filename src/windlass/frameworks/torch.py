@@ -1,4 +1,4 @@
-"""The PyTorch framework, which sets the variables of `torch.distributed` and of `torchrun`."""
+"""Supports PyTorch. Sets the variables that `torch.distributed` and `torchrun` read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the rank of a replica, and the address of rank 0, where all replicas connect.
+    """Return the rank of a replica, and the address of rank 0, to which all replicas connect.
 
     Each replica counts as a node with one process. If the program starts more processes with
     `torchrun`, the default is one process per accelerator of the replica.

@@ -46,9 +46,9 @@ def keras(
 def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
     """Create a callback that profiles some batches of `model.fit` of Keras 3.
 
-    The profiler of the backend (TensorFlow, PyTorch or JAX) writes a trace to the artifacts of the
-    trial. The metric group `profiler` contains the duration of the batches. With PyTorch, it also
-    contains the duration of operations.
+    The profiler of the Keras backend (TensorFlow, PyTorch or JAX) writes a trace to the artifacts
+    of the trial. The metric group `profiler` contains the duration of the batches. With PyTorch, it
+    also contains the duration of operations.
 
     ```py
     model.fit(x, y, callbacks=[wl.callbacks.keras_profiler(start=20, batches=5)])
@@ -87,8 +87,8 @@ def transformers() -> TransformersCallback:
     """Create a callback for the `Trainer` of Hugging Face Transformers.
 
     The callback reports the metrics that the trainer logs, and stores each checkpoint that the
-    trainer saves. The arguments of the trainer, such as `logging_steps` and `save_strategy`, set
-    how often. To resume after a restart:
+    trainer saves. Arguments of the trainer, such as `logging_steps` and `save_strategy`, determine
+    how often this happens. To resume after a restart:
 
     ```py
     trainer = Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])

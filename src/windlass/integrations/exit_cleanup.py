@@ -12,7 +12,7 @@ import atexit
 import sys
 import time
 
-_LETTING_GO = 0.5  # in seconds; a finished thread needs a CPU for only microseconds
+_LETTING_GO = 0.5  # in seconds; a thread needs only microseconds to finish
 
 
 def part_at_exit() -> None:

@@ -35,7 +35,7 @@ class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type wher
             if trainer.max_epochs and trainer.max_epochs > 0 and trainer.num_training_batches:
                 part = (batch_idx + 1) / trainer.num_training_batches
                 tell_progress((trainer.current_epoch + part) / trainer.max_epochs)
-        # An agreement of all ranks takes time, so several ranks check only when they log.
+        # Several ranks must agree on a stop. This takes time, so they check only when they log.
         if trainer.world_size == 1 or is_due:
             self._look_for_stop(trainer)
 

@@ -1,4 +1,4 @@
-"""Functions that all callbacks share. They report metrics by group, and progress."""
+"""Functions that all callbacks share, to report progress and metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tell_progress(done: float) -> None:
 
 
 def is_first() -> bool:
-    """Return True if this process reports for all processes.
+    """Return True in the one process that reports for all processes of a trial.
 
     This is the first process of the replica with rank 0.
     """

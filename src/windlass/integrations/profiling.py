@@ -45,14 +45,11 @@ def profile(
     Args:
         wait: the number of steps before the trace. These cost almost nothing.
         warmup: the number of steps that are profiled but discarded.
-
         active: the number of steps in a trace.
         repeat: the number of traces, or 0 for no limit. `wait` and `warmup` precede each trace.
         top: the number of operations to report.
-
         step: the number of the training step at the start of the block.
         activities: the activities to profile, as members of `torch.profiler.ProfilerActivity`.
-
         options: other arguments of `torch.profiler.profile`, such as `profile_memory=True`.
     """
     try:

@@ -11,7 +11,7 @@ from windlass.integrations.exit_cleanup import part_at_exit
 from windlass.integrations.metric_groups import tell, tell_progress
 from windlass.worker.program.context import save_checkpoint, should_stop
 
-_STEPS_BETWEEN = 10  # the number of steps between two checks whether several processes must stop
+_STEPS_BETWEEN = 10  # with several processes, check for a stop once per this many steps
 
 
 class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it
@@ -48,7 +48,7 @@ class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown
 
 
 def _any_rank(here: bool, device: Any) -> bool:
-    """Return True if `here` is True on any rank, so that all ranks stop at the same step."""
+    """Return True on all ranks if `here` is True on any rank."""
     import torch
 
     flag = torch.tensor(int(here), device=device)

@@ -21,7 +21,7 @@ _UNLIMITED = 1 << 60  # cgroup version 1 writes "no limit" as a number near 2**6
 def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Capacity:
     """Return the capacity of this machine, within the limits of control groups (cgroups).
 
-    The files of the control groups are below the directory `root`. `WINDLASS_CPUS`,
+    `root` is the directory that contains `/proc` and `/sys`, for tests. `WINDLASS_CPUS`,
     `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override the real values:
 
     >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
@@ -75,9 +75,9 @@ def _memory(root: str) -> int:
 
 
 def _cgroup_folders(root: str, controller: str) -> list[str]:
-    """Return the folders of this process's control groups. Each group may set a limit.
+    """Return the folders of the control groups of this process, innermost first.
 
-    The innermost group comes first.
+    Each group may set a limit.
     """
     folders = []
     for line in _read(f"{root}/proc/self/cgroup").splitlines():

@@ -29,7 +29,7 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 
 
 def code_problems(spec: JobSpec) -> list[str]:
-    """Return a problem for each path of a job's code that is outside the snapshot.
+    """Return a problem for each path of a job's code that leads out of the snapshot.
 
     This applies to every backend.
     """
@@ -42,7 +42,7 @@ def code_problems(spec: JobSpec) -> list[str]:
 
 
 def _is_inside(path: str) -> bool:
-    """Return True if a relative path stays inside the folder that it starts from.
+    """Return True if a path stays inside the folder that it is relative to.
 
     >>> _is_inside("src/pkg"), _is_inside("."), _is_inside("a/../../b"), _is_inside("/etc")
     (True, True, False, False)

@@ -82,10 +82,10 @@ class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
-    """A generator: a function, run by the author's own process, that adds jobs to an experiment.
+    """A generator, which is a function that adds jobs to an experiment.
 
-    Windlass starts no process for a generator. The author's process reports when the function is
-    done.
+    The user's own process runs the function, and Windlass starts no process for it. The user's
+    process reports when the function is done.
     """
 
     qualname: ShortText = ""
@@ -155,7 +155,11 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Another trial's checkpoint, which the job loads until it has saved a checkpoint itself."""
+    """The checkpoint of another trial, from which the job starts.
+
+    Once the job has saved a checkpoint of its own, a restarted replica loads that checkpoint
+    instead.
+    """
 
     uid: ShortText
     name: PathText

@@ -51,8 +51,10 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trial's confidential inputs. They are in a file for the owner only, deleted when the trial
-    ends.
+    """The confidential inputs of a trial.
+
+    The server stores them in a file that only its owner can read, and deletes the file when the
+    trial ends.
     """
 
     # The author's environment variables, sent only on the same machine. The server checks the
@@ -70,7 +72,7 @@ LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new trial. Repeated requests with the same key create one trial."""
+    """Request a new trial. A repeated request with the same key creates no second trial."""
 
     key: TrialKey
     # the newest experiment with this name, created if missing; ignored if an id is set
@@ -91,7 +93,7 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new experiment. Repeated requests with the same key create one experiment."""
+    """Request a new experiment. A repeated request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -140,7 +142,7 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial's program to stop: `wl.should_stop` returns True there."""
+    """Ask a trial's program to stop. `wl.should_stop` then returns True in the program."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
@@ -267,7 +269,7 @@ class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The data that garbage collection deleted, or would delete without `dry_run`.
+    """The data that garbage collection deleted, or that a dry run would delete.
 
     ```python
     report = wl.gc(dry_run=True)
@@ -286,7 +288,7 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer after a copied home has become an independent home."""
+    """The response to the request that makes a copied home independent of the original home."""
 
     original: str
     unfinished: int  # trials that the next server either continues or records as lost

@@ -25,7 +25,7 @@ class Phase(str, Enum):
 
 
 class ReplicaId(msgspec.Struct, frozen=True, order=True):
-    """The identity of one attempt of one replica of a job."""
+    """Identifies an attempt to run a replica, by the role, the index and the attempt number."""
 
     role: str
     index: int

@@ -213,9 +213,7 @@ class LeaderElection:
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})
         if new is None:
-            current = (
-                self._read()
-            )  # the current holder: if another instance, this one no longer leads
+            current = self._read()  # shows the new holder
             self._observation = (
                 observe(self._observation, current, self._clock()) if current else self._observation
             )

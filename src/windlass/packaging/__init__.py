@@ -1,6 +1,6 @@
-"""Prepares a trial on the user's machine: code snapshot, pickled call, packages, provenance.
+"""Packs the code, the function and the package list of a trial on the user's machine.
 
-Runs in the user's process, so functions import heavy modules only when they need them. May import
-`model` and `worker`. Only `manifest.py` is also imported by the server. This package never connects
-to the server and never unpickles anything.
+This code runs in the user's process, so functions import heavy modules only when necessary. May
+import `model` and `worker`. The server imports only `manifest.py` of this package. The package
+never connects to the server and never unpickles anything.
 """

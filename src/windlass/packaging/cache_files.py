@@ -6,7 +6,7 @@ import os
 
 
 def write_cache(file: str, *pieces: bytes | memoryview) -> None:
-    """Replace a cache file atomically. An error is ignored, because a cache may be missing.
+    """Replace a cache file atomically. Errors are ignored, because a cache is optional.
 
     >>> import tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "cache", "packages")

@@ -1,4 +1,4 @@
-"""The draft of a trial, which is the request with the files and blobs that it refers to."""
+"""A draft, which is the request for a new trial together with the files to upload first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Program = Call | ProcessCall | ShellCall
 
 @dataclass
 class Draft:
-    """A request for a new trial, with the snapshot and blobs to upload first."""
+    """The request for a new trial, with the snapshot and the blobs to upload before the request."""
 
     request: CreateTrial
     snapshot: Snapshot | None = None
@@ -45,9 +45,9 @@ class Draft:
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace secrets by `***` in all texts inside a value, so that the value can be recorded.
+    """Replace every secret in a value by `***`, so that the value can be recorded.
 
-    The longest secret is replaced first, because it may contain a shorter secret.
+    The longest secrets are replaced first, because they may contain shorter secrets.
     """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True

@@ -1,4 +1,4 @@
-"""Implements `packages=`: checks requirements, and locks them to exact versions."""
+"""Implements the option `packages=`. Checks requirements, and fixes their exact versions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _ADVICE = "write it as pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0
 
 
 def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
-    """Check requirements and return them, or raise InvalidArgument with all problems.
+    """Check requirements, and return them without spaces around them.
 
-    If `packages` is a text that ends in `.txt`, it is the path of a requirements file.
+    `packages` is a list of requirements, or the path of a requirements file that ends in `.txt`.
+    One error reports all problems.
 
     >>> check_requirements(["numpy ==1.26", "requests"])
     ('numpy ==1.26', 'requests')
@@ -59,7 +60,7 @@ def requirement_problems(packages: Sequence[object]) -> list[str]:
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
-    r"""Read a requirements file. Return one text per requirement, without comments.
+    r"""Return the requirements in a requirements file, without comments and empty lines.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
@@ -78,9 +79,9 @@ def read_requirements(path: Path) -> tuple[str, ...]:
 
 
 def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
-    """Resolve requirements to exact versions, and return the text of a requirements file.
+    """Choose exact versions for requirements, and return the text of a requirements file.
 
-    uv resolves them for the given interpreter. The result is cached.
+    uv chooses the versions that suit the given interpreter. The result is cached.
     """
     import hashlib
 
@@ -144,7 +145,10 @@ def _problem(requirement: object) -> str:
 
 
 def _interpreter(executable: str) -> str:
-    """Return a text that changes if the interpreter may need other versions."""
+    """Return a text that identifies an interpreter.
+
+    Two interpreters with the same text need the same versions of packages.
+    """
     if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
         return f"{sys.implementation.cache_tag} {os.uname().machine}"
     try:
@@ -157,7 +161,10 @@ def _interpreter(executable: str) -> str:
 
 
 def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
-    """Run `uv pip compile` for an interpreter. Return the text of a requirements file."""
+    """Let uv choose exact versions for requirements, and return its output.
+
+    The versions suit the Python interpreter `executable`.
+    """
     import subprocess
 
     command = [

@@ -1,4 +1,4 @@
-"""Reads new and changed files of a tree into the table of the snapshot."""
+"""Reads new and changed files for a snapshot, and stores their digests in a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 10
 
 
 class Reader:
-    """Reads files into a table, and collects the files that could not be read."""
+    """Stores the digests of files in a table, and collects the files that could not be read."""
 
     def __init__(self, root: str, *, looked: int, hold: bool) -> None:
         self.held: dict[str, bytes] = {}
@@ -121,7 +121,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """Return the target of a link, relative to the link, or None if it is outside the tree."""
+        """Return the target of a link as a relative path, or None if it is outside the tree."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)
@@ -140,10 +140,11 @@ class Reader:
 def read_file(
     path: str, flags: int, hold: bool
 ) -> tuple[bytes, int, os.stat_result | None, bytes | None]:
-    """Return the sha256, size and status of a file, and its bytes if they must be kept.
+    """Return the sha256, the size and the status of a file, and its bytes if necessary.
 
-    The bytes are kept if `hold` is True. A file that changes while it is read is read again. If it
-    keeps changing, the bytes of the last read are also kept, so that the upload matches the digest.
+    The bytes are returned if `hold` is True. A file that changes while it is read is read again. If
+    it keeps changing, the bytes of the last read are returned, too, so that the upload has the same
+    digest.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Lists the files of a tree, and records what the list depends on, such as folder times."""
+"""Lists the files of a tree, and records the state on which this list depends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.packaging.ignore import (
 # The walk ends after this many files. The limits of a snapshot then refuse the tree.
 WALK_LIMIT = 200_000
 
-# With more ignored paths, a git command is as fast as a search of git's index for these paths.
+# Git's index is searched for at most this many ignored paths. For more, a git command is as fast.
 IGNORED_LIMIT = 100
 
 _OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
@@ -41,7 +41,7 @@ Folder = tuple[str, int, int, int, bytes]
 
 
 class FileListing(NamedTuple):
-    """The sorted absolute paths of a tree's files, and the state that the list depends on."""
+    """The files of a tree as sorted absolute paths, and the state on which this list depends."""
 
     files: list[str]
     folders: list[Folder]
@@ -63,10 +63,10 @@ class _Step(NamedTuple):
 def list_tree(
     root: str, *, is_repository: bool, home: str, status: GitStatus | None
 ) -> FileListing:
-    """Walk a tree and leave out ignored paths.
+    """List the files of a tree without ignored files.
 
-    `home` is the folder of Windlass's own files, which are never included. `status` is a git call
-    that already runs, or None.
+    `home` is the Windlass home, whose files are never part of the list. `status` is a git command
+    that is already running, or None.
     """
     return _Walk(root, home).run(is_repository, status)
 
@@ -156,7 +156,10 @@ class _Walk:
         return steps
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
-        """Return all ignored paths, including those of a submodule or nested repository."""
+        """Return the paths that git ignores, including those in a nested repository.
+
+        `ignored` contains the paths of the outer repository. Returns None if git fails.
+        """
         self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")
         inner = GitStatus(folder).ignored()
@@ -167,9 +170,10 @@ class _Walk:
         return (ignored or frozenset()) | {path + name for name in inner}
 
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
-        """Leave out a virtual environment, and record whether git ignores it, too.
+        """Leave out a virtual environment.
 
-        Git ignores it if, for example, it contains a `.gitignore` file.
+        Git may still report its files as new, unless its `.gitignore` file ignores them. The
+        listing records this.
         """
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False
@@ -196,7 +200,7 @@ def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
 
 
 def fingerprint(file: str) -> _Print | None:
-    """Return values that change when a file is modified, or None if the file does not exist."""
+    """Return the size, times and inode of a file, or None if the file does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -206,9 +210,10 @@ def fingerprint(file: str) -> _Print | None:
 
 @functools.lru_cache(maxsize=64)  # a newly mounted file system has another device number
 def keeps_folder_times(root: str, device: int) -> bool:
-    """Return whether a new name in a folder always changes the folder's times.
+    """Return whether a new file in a folder always changes the times of the folder.
 
-    POSIX requires it, and local file systems comply. Some network and FUSE file systems do not.
+    POSIX requires this change, and local file systems make it. Some network and FUSE file systems
+    do not.
     """
     if sys.platform == "darwin":
         return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))

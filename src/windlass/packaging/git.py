@@ -53,10 +53,11 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a working tree, which git reports at most once.
+    """The state of a git working tree.
 
-    `folder` must be the root of the repository. For any other folder, the state is None. A
-    repository in a parent folder, such as a home directory, is therefore never scanned.
+    Git runs at most once. `folder` must be the root of a repository. For any other folder, the
+    state is None, so that a repository in a parent folder, such as a home directory, is never
+    scanned.
     """
 
     def __init__(self, folder: str) -> None:
@@ -107,15 +108,16 @@ class GitStatus:
 
 
 def tracked_ignored(folder: str) -> GitCall:
-    """Start a git command that lists files which are both tracked and ignored."""
+    """Start a git command that lists files which are tracked although they are ignored."""
     return GitCall(folder, _TRACKED_IGNORED)
 
 
 def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
-    """Return True if git's index certainly contains no file at or below the given paths.
+    """Return True only if git tracks no file at or below the given paths.
 
-    The function searches the bytes of the index for the paths. False may be wrong, because the
-    bytes may be part of other names, and because some index formats are not searched.
+    The function searches git's index for the bytes of the paths. The result may be False even
+    though git tracks no such file, because the bytes may be part of other names, and because some
+    formats of the index cannot be searched.
     """
     try:
         with open(os.path.join(git_directory(folder), "index"), "rb") as file:
@@ -123,7 +125,8 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     except OSError:
         return False
     is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-    # With these extensions, entries are in another file (link) or represent folders (sdir).
+    # The extension `link` means that entries are in another file. With `sdir`, an entry may be a
+    # whole folder.
     if not is_plain or b"link\0" in index or b"sdir\0" in index:
         return False
     names = map(os.fsencode, paths)
@@ -131,9 +134,9 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 
 
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
-    """Start a git command that reports which of some untracked paths are ignored.
+    """Start a git command that reports which of the given untracked paths are ignored.
 
-    Paths are relative to `folder`. Pass only a few paths, because all are written to git before its
+    Paths are relative to `folder`. Pass only a few paths, because git gets all of them before its
     output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
@@ -143,7 +146,7 @@ def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
 def parse_status(output: bytes) -> Git:
     r"""Parse the output of `git status --porcelain=v2 --branch -z --no-renames`.
 
-    Caches such as `__pycache__` never make a tree dirty, because no snapshot contains them.
+    Files such as `__pycache__` do not make a tree dirty, because no snapshot contains them.
 
     >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
     Git(commit='4b825d', branch='main', dirty=True)
@@ -177,9 +180,9 @@ def is_never_packaged(path: bytes) -> bool:
 
 
 def rule_files(folder: str) -> list[str]:
-    """Return the paths of files outside the tree that define what git ignores.
+    """Return the paths of files outside the tree that affect what git ignores.
 
-    Some may be missing.
+    Some of these files may not exist.
     """
     directory = git_directory(folder)
     common = common_directory(directory)
@@ -210,7 +213,7 @@ def git_settings() -> list[tuple[str, str]]:
 def git_directory(folder: str) -> str:
     """Return the git directory of a working tree.
 
-    `.git` is a file with the path of this directory in worktrees and submodules.
+    In worktrees and submodules, `.git` is a file that contains the path of this directory.
     """
     directory = os.path.join(folder, ".git")
     try:

@@ -1,8 +1,8 @@
 """Caches git's status of a working tree, so that git need not run for every snapshot.
 
-The status depends on HEAD, the index and the files. This module compares HEAD and the index with
-their values when git ran. The caller must check that the files are unchanged, and passes the
-`generation`, which identifies the cached snapshot that the files were compared with.
+The status depends on HEAD, the index and the files. This module checks that HEAD and the index are
+the same as when git ran. The caller must check that the files are the same as in the cached
+snapshot, which `generation` identifies.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class GitCache:
-    """The cached status of one working tree. Create this object before git runs."""
+    """The cached git status of one working tree. Create this object before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file
         self._position = _position(folder)
 
     def recall(self, generation: bytes) -> Git | None:
-        """Return the cached status, or None if HEAD or the index changed.
+        """Return the cached status, or None if HEAD or the index has changed.
 
-        The caller must check that no file has changed since the snapshot `generation`.
+        The caller must check that no file has changed since the snapshot with this `generation`.
         """
         try:
             with open(self._file, "rb", opener=regular_only) as file:
@@ -49,14 +49,14 @@ class GitCache:
         return kept.git if is_same and self._position else None
 
     def keep(self, generation: bytes, git: Git) -> None:
-        """Store git's status for the snapshot `generation`."""
+        """Store git's status together with the `generation` of the snapshot that it belongs to."""
         if self._position:
             kept = _Kept(generation=generation, position=self._position, git=git)
             write_cache(self._file, msgspec.msgpack.encode(kept))
 
 
 def _position(folder: str) -> bytes:
-    """Return bytes that change with HEAD or the index, or b"" if these cannot be read."""
+    """Return bytes that identify the state of HEAD and the index, or b"" if they are unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:
@@ -72,9 +72,12 @@ def _position(folder: str) -> bytes:
 
 
 def _commit(common: str, name: str) -> bytes | None:
-    """Return bytes that identify a branch's commit, or None if no plain file stores it."""
+    """Return bytes that identify the commit of a branch.
+
+    Returns None if the repository does not store the branch in a plain file.
+    """
     if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
-        return None  # a ref of one worktree, or a placeholder of reftables
+        return None  # a ref of one worktree, or a reftable placeholder
     packed = repr(fingerprint(os.path.join(common, "packed-refs"))).encode()
     try:
         loose = _read(os.path.join(common, name))

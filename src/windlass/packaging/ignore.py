@@ -57,7 +57,10 @@ class Patterns:
         self._tests = _merged(rules)
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether a path is ignored, or None if no rule matches. The last match counts."""
+        """Return whether the rules ignore a path, or None if no rule matches.
+
+        If several rules match, the last rule decides.
+        """
         name = path[path.rfind("/") + 1 :]
         for test in self._tests:
             if test.folders_only and not is_folder:
@@ -134,9 +137,9 @@ def _beginning(pattern: str) -> tuple[str, ...]:
 
 
 def _merged(rules: Sequence[Rule]) -> list[_Test]:
-    """Return the tests in reverse order of the rules.
+    """Convert rules to tests, in reverse order.
 
-    Adjacent rules of the same kind become one test, because one large expression is faster.
+    Adjacent rules of the same kind become one test, because one large regular expression is faster.
     """
     tests: list[_Test] = []
     run: list[Rule] = []
@@ -206,9 +209,10 @@ def _expression(pattern: str) -> str | None:
 
 
 def _bracket(pattern: str, start: int) -> tuple[str, int] | None:
-    """Convert the `[...]` that begins at `start` to a regular expression.
+    """Convert a bracket expression such as `[a-z]` to a regular expression.
 
-    Return the expression and the position behind the bracket, or None if the bracket is not closed.
+    `start` is its position in the pattern. Returns the regular expression and the position behind
+    the bracket, or None if the bracket is not closed.
     """
     i = start + 1
     is_negated = pattern[i : i + 1] in ("!", "^")
@@ -258,15 +262,15 @@ def _class_escape(char: str) -> str:
 
 
 def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> bool:
-    """Return True if an ignore file that applies to a folder may include a path inside it."""
+    """Return True if an ignore file has a `!` line that may include a path inside the folder."""
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
 def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
-    """Return whether the ignore files that apply to a path ignore it, or None.
+    """Return whether several ignore files ignore a path, or None if no rule matches.
 
-    The file in the deepest folder decides first. A scope contains the length of the path prefix up
-    to the folder of the file, and the patterns of the file.
+    If several files match, the file in the deepest folder decides. Each scope contains the patterns
+    of one file, and the number of characters of a path that precede the file's folder.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

@@ -1,4 +1,7 @@
-"""Checks whether the last list of a tree's files is still valid, without a new walk."""
+"""Checks whether the last list of a tree's files is still valid.
+
+The check is much faster than a new list of all files.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ _COARSE_TICK = 2_100_000_000
 
 
 def is_recent(modified: int, changed: int, looked: int) -> bool:
-    """Return True if another change of a file could leave the file's times the same.
+    """Return True if a file changed so recently that another change might keep its times.
 
-    `looked` is the time in nanoseconds when the file's times were read.
+    `looked` is the time, in nanoseconds, when the times were read.
 
     >>> is_recent(1_000_000_001, 1_000_000_001, looked=1_050_000_000)
     True
@@ -49,7 +52,7 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
 
 
 def distrust_recent(listing: FileListing, looked: int) -> FileListing:
-    """Return the listing, with entries that changed recently marked for another check."""
+    """Mark the entries of a listing that changed recently, so that they are checked again."""
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
         rules=[
@@ -65,10 +68,10 @@ def distrust_recent(listing: FileListing, looked: int) -> FileListing:
 
 
 def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) -> FileListing:
-    """Return the listing, with the folders of some files marked for another check.
+    """Mark the folders of some files in a listing, so that they are checked again.
 
-    The files exist but are not packaged, such as a dangling link. They may become packageable later
-    without any change of their folder.
+    These files exist but are not packaged, for example dangling links. Such a file may become valid
+    later although its folder does not change.
     """
     if not files:
         return listing
@@ -82,7 +85,7 @@ def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) ->
 
 
 class StillListed(NamedTuple):
-    """The last listing, updated as far as possible before git's results arrive."""
+    """The last listing after a first check, which git must still confirm."""
 
     listing: FileListing
     answers: tuple[Callable[[], bool], ...]
@@ -91,7 +94,7 @@ class StillListed(NamedTuple):
     cut: int  # the length of the root path, including the slash
 
     def settle(self) -> tuple[FileListing, list[str]] | None:
-        """Return the listing and the new files, or None if the tree must be walked again."""
+        """Return the listing and the new files, or None if the tree must be listed again."""
         if not all(answer() for answer in self.answers):
             return None
         if not self.candidates:
@@ -108,10 +111,10 @@ class StillListed(NamedTuple):
 def compare_listing(
     old: FileListing, files: Sequence[str], root: str, *, is_repository: bool, looked: int
 ) -> StillListed | None:
-    """Compare the last listing with the tree, or return None if the tree must be walked again.
+    """Compare the last listing with the tree.
 
-    `files` are the sorted absolute paths of the listing. If git is necessary, it runs in the
-    background until the caller calls `settle`.
+    Returns None if the tree must be listed again. `files` are the sorted absolute paths of the
+    listing. If git is necessary, it runs in the background until the caller calls `settle`.
     """
     if not old.folders:
         return None
@@ -219,7 +222,7 @@ class _Folders:
         return _dated(folder, self._looked)
 
     def _take_in(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Record a new name in a folder. Return False if the tree must be walked again."""
+        """Record a new name in a folder. Return False if the tree must be listed again."""
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))

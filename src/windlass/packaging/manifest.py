@@ -61,7 +61,9 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry. A search for these bytes in a manifest finds only this entry.
+    """Encode one entry in the same way as inside a manifest.
+
+    The encoding can be searched in a manifest, because no other part of a manifest looks the same.
 
     >>> encode_entry(Entry("a b", "l", "c", 0))
     b'["a b","l","c",0]'
@@ -182,8 +184,8 @@ def _has_file_system_bytes(text: str) -> bool:
 def link_stays_inside(path: str, target: str) -> bool:
     """Return True if a link at `path` points inside the tree, whatever else the tree contains.
 
-    A `..` after a name is refused, because its meaning depends on whether the name is itself a
-    link.
+    A target with a `..` after a name is refused, because its meaning depends on whether that name
+    is a link.
 
     >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
     (True, False)

@@ -1,4 +1,4 @@
-"""Converts the arguments of a call to readable JSON, as trial records show them."""
+"""Converts the arguments of a call to readable JSON for the record of a trial."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXACT = 2**53  # JSON readers lose digits of larger numbers
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Convert named arguments to JSON values. Large and unusual values become short texts.
+    """Convert named arguments to JSON. Large and unusual values become short texts.
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
@@ -39,7 +39,7 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _summary(value: object) -> str:
-    """Describe a value that is too large for a record."""
+    """Return a short text for a value that is too large for a record."""
     if isinstance(value, (list, dict)):
         return f"{type(value).__name__} of {len(value)}"
     return _short(value)
@@ -102,7 +102,7 @@ def _resolve(value: Any) -> Any:
 
 
 def _field_names(kind: type) -> list[str]:
-    """Return the fields of a dataclass, or of a class of attrs, Pydantic, msgspec or NamedTuple."""
+    """Return the names of the fields of a dataclass, or of a class of a similar library."""
     # The class itself has these attributes. Importing dataclasses would be slow.
     if hasattr(kind, "__dataclass_fields__"):
         return list(kind.__dataclass_fields__)

@@ -1,4 +1,7 @@
-"""Pickles a call. The function is pickled by name if a replica can import it, or by value."""
+"""Pickles a function with its arguments.
+
+The function is pickled by name if a replica can import it, or else by value.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,9 @@ _at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked
 def pack_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
 ) -> bytes:
-    """Pickle a function and its arguments. If a part cannot be pickled, the error names it.
+    """Pickle a function and its arguments.
 
-    The pickled value is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
-    function is `("ref", module, qualname)` if it can be imported from the snapshot of `root` or
-    from the same installed packages. The imported object may be a wrapper with the function as its
-    `__wrapped__`. Otherwise the function is `("value", function)`.
+    If a part cannot be pickled, the error names this part.
 
     >>> import pickle
     >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
@@ -66,7 +66,7 @@ def pack_call(
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Pickle named arguments. A rerun uses them to replace arguments of a pickled call.
+    """Pickle named arguments, with which a rerun replaces arguments of a pickled call.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -93,7 +93,10 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
-    """Return the module and name to import a function by, or None if it cannot be imported."""
+    """Return the module and the name to import a function by.
+
+    Returns None if a replica could not import the function.
+    """
     module_name = getattr(fn, "__module__", None)
     qualname = getattr(fn, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
@@ -114,15 +117,15 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """Return True if the module's top-level code is still running.
+    """Return True if the top-level code of a module is still running.
 
-    An import in the replica would run this code, and thereby the call, a second time.
+    In this case, an import in the replica would run the same call again.
     """
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _travels(module: ModuleType, root: str) -> bool:
-    """Return True if a module will be importable where the function runs."""
+    """Return True if a replica can import a module."""
     if module.__name__ == "__main__" or not _is_found_by_name(module):
         return False
     file = getattr(module, "__file__", None)
@@ -133,7 +136,7 @@ def _travels(module: ModuleType, root: str) -> bool:
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Return True if `import` finds this module. A module loaded from a path may not be found."""
+    """Return True if an import by name finds this module, and not a different module."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -166,7 +169,7 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """Let cloudpickle pickle modules by value that no replica can import."""
+    """Let cloudpickle pickle a module by value if a replica cannot import this module."""
     import cloudpickle
 
     with _registry:  # cloudpickle has one registry per process

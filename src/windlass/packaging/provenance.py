@@ -1,4 +1,4 @@
-"""Provenance of a trial: user, machine, interpreter and code version."""
+"""Collects the provenance of a trial: the user, machine, interpreter and code version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _FORM = 1  # the version of the cache's format
 
 
 def git_state(root: Path) -> Git | None:
-    """Return the commit, branch and dirty flag of a folder, or None if git does not know them.
+    """Return the commit, branch and dirty flag of a folder, or None if git fails.
 
-    This runs git once. The following lines run git in parallel with a snapshot instead, and share
-    the result:
+    This call waits for git. The following lines run git at the same time as a snapshot:
 
         status = GitStatus(str(root.path))
         snapshot = take_snapshot(root, cache_dir, status=status)
@@ -30,10 +29,10 @@ def git_state(root: Path) -> Git | None:
 
 
 def installed_packages(cache_dir: Path) -> bytes:
-    """List the packages of this interpreter as sorted lines `name==version`.
+    """Return the packages of this interpreter, as sorted lines such as `numpy==2.1.0`.
 
-    A comment marks a package that was not installed from an index. The result is cached until a
-    folder with installed packages changes.
+    A comment marks packages that were not installed from a package index. The result is cached
+    until a folder of packages changes.
     """
     import hashlib
 
@@ -55,7 +54,7 @@ def installed_packages(cache_dir: Path) -> bytes:
 def collect(
     git: Git | None = None, *, packages: str | None = None, files: int = 0, size: int = 0
 ) -> Provenance:
-    """Collect the provenance of this process. The caller adds the provenance of the code.
+    """Return the provenance of this process, with the facts about the code that the caller passes.
 
     >>> collect().python == sys.version.split()[0]
     True

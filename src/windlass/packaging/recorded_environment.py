@@ -15,7 +15,7 @@ from windlass.worker.supervise.package_list import ELSEWHERE
 
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
-_OURS = "windlass"  # a trial always uses the version that starts it
+_OURS = "windlass"  # a trial always uses the Windlass that starts it
 _MOST_SHOWN = 5
 
 
@@ -28,12 +28,18 @@ class Interpreter(NamedTuple):
 
     @property
     def minor(self) -> str:
-        """The version without the last number, such as `3.11`. Pickles depend on it."""
+        """The version without its last number, such as `3.11`.
+
+        Only an interpreter with the same number can unpickle reliably.
+        """
         return ".".join(self.version.split(".")[:2])
 
 
 class Unusable(Exception):
-    """Raised if an interpreter cannot be used. The message continues "the interpreter ..."."""
+    """Raised if an interpreter cannot be used.
+
+    The message is a predicate such as "no longer exists".
+    """
 
 
 class Difference(NamedTuple):
@@ -83,14 +89,19 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
 
 
 def is_this_one(executable: str) -> bool:
-    """Return True if a path is the interpreter of this process, in the same environment."""
+    """Return True if the path is the interpreter that runs this process.
+
+    An interpreter in a different virtual environment does not count.
+    """
     return os.path.dirname(executable) == os.path.dirname(sys.executable) and (
         os.path.realpath(executable) == os.path.realpath(sys.executable)
     )
 
 
 def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = b"") -> Difference:
-    r"""Compare Python versions and lists of packages. Packages in `lock` count as equal.
+    r"""Compare two environments by their Python versions and packages.
+
+    Packages that `lock` contains count as equal.
 
     >>> str(difference(("3.11.4", b"a==1\nb==1\n"), ("3.11.7", b"a==2\nc==1\n")))
     'Python 3.11.4 -> 3.11.7; 3 packages: a 1 -> 2, b 1 is gone, c 1 is new'
@@ -133,7 +144,7 @@ def read_pins(*lists: bytes) -> dict[str, Pin]:
 
 
 class Rebuilt(NamedTuple):
-    """The packages of an environment to rebuild."""
+    """A lock that rebuilds a recorded environment, and the packages of the rebuilt environment."""
 
     lock: str  # the text of a requirements file
     packages: bytes  # all packages in the rebuilt environment
@@ -141,11 +152,11 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
-    """Create a lock that reproduces recorded packages on the interpreter `base`.
+    """Create a lock to rebuild a recorded environment with the interpreter `base`.
 
-    `lock` is the trial's own lock, which overrides recorded packages. The new lock omits Windlass,
-    and packages that did not come from an index, because an index may have a different package with
-    the same name.
+    `recorded` lists the packages. `lock` is the trial's own lock, which takes precedence. The new
+    lock leaves out Windlass, and packages that did not come from a package index, because the index
+    may have a different package with the same name.
     """
     now = read_pins(base.packages)
     wanted = {name: pin for name, pin in read_pins(recorded, lock).items() if name != _OURS}
@@ -164,9 +175,10 @@ def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
 
 
 def _not_to_be_had(lines: Sequence[str], executable: str) -> list[str]:
-    """Return the pins that no index has.
+    """Return the requirements that are missing in the package index.
 
-    Since uv reports only the first such pin, the list is split in halves until every pin is known.
+    uv reports only the first missing requirement. The function therefore splits the list in halves,
+    and checks each half.
     """
     from windlass.packaging.environments import compile_requirements
 

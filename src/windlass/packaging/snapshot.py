@@ -1,9 +1,9 @@
 """Takes snapshots of source trees. A snapshot identifies a tree by a digest of its contents.
 
-An unchanged tree is not read again. The names come from the last listing if the times of all
-folders are unchanged. The digest of a file comes from the last read if the size, times, inode and
-mode of the file are unchanged. A file that changed very recently is read again the next time,
-because another change might leave the same times. Git does the same.
+An unchanged tree is not read again. If the times of all folders are unchanged, the names of the
+files come from the last snapshot. If the size, times, inode and mode of a file are unchanged, its
+digest comes from the last snapshot. A file that changed very recently is always read again, because
+another change might leave its times the same. Git does the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _PATCH_LIMIT = 32
 
 
 class SnapshotChanged(SnapshotError):
-    """Raised if a file changed between the snapshot and the upload. Take a new snapshot."""
+    """Raised if a file changed between the snapshot and the upload.
+
+    A new snapshot must be taken.
+    """
 
 
 class Snapshot:
@@ -76,7 +79,7 @@ class Snapshot:
         return self._table.entries()
 
     def read(self, digest: str) -> bytes:
-        """Return the bytes of the file, or of the manifest, with this digest.
+        """Return the content with this `digest`, which is a file of the tree or the manifest.
 
         Raises `SnapshotChanged` if the content of the file has changed.
         """
@@ -100,7 +103,7 @@ class Snapshot:
         return data
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the bytes for each of some digests. The manifest comes last."""
+        """Yield the digests in `missing` with their bytes. The manifest comes last."""
         requested = dict.fromkeys(missing)
         for digest in requested:
             if digest != self.tree:
@@ -128,8 +131,8 @@ def take_snapshot(
 ) -> Snapshot:
     """Take a snapshot of the files below a root.
 
-    `status` is a git call that already runs, and whose result the provenance uses, too. With
-    `hold`, all bytes that are read stay in memory, as is necessary for another try after
+    `status` is a git command that is already running, and whose result becomes part of the
+    provenance. With `hold`, the bytes of all files stay in memory. This is necessary after
     `SnapshotChanged`.
 
     >>> import tempfile
@@ -144,7 +147,7 @@ def take_snapshot(
 
 
 class _Taking:
-    """The state while one snapshot is taken."""
+    """One snapshot while it is being taken."""
 
     def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
         self._root = root
@@ -200,9 +203,9 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: LastSnapshot) -> _Listed | None:
-        """Return the files according to the last listing, plus new files.
+        """Find the files with the help of the last listing.
 
-        Returns None if the tree must be walked again.
+        Returns None if the tree must be listed again.
         """
         if self._root.kind == "loaded":
             return None
@@ -254,13 +257,12 @@ class _Taking:
         return distrust_recent(listing, self._looked)
 
     def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
-        """Find stale files like `_find_stale`, but faster.
+        """Find stale files faster than `_find_stale`, by comparing only one time of each file.
 
-        This requires that no file was replaced since the last snapshot. The kernel records the time
-        of every change to the content or mode of a file, and no program can set this time (ctime).
-        A comparison of this time is therefore enough. If files are renamed, it is not enough: some
-        file systems do not record a rename, and files that were created together may have the same
-        time.
+        The kernel sets this time (ctime) at every change to the content or mode of a file, and no
+        program can set it. The caller must check that no file was replaced by another file, because
+        some file systems do not set this time when a file is renamed, and files that were created
+        together may have the same time.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
@@ -323,7 +325,7 @@ class _Taking:
 
 
 class _Git:
-    """Provides git's status for a snapshot. Git runs only if its status may have changed."""
+    """Provides git's status for a snapshot, and runs git only if its status may have changed."""
 
     def __init__(
         self, status: GitStatus | None, file: str, root: str, before: LastSnapshot | None
@@ -360,7 +362,7 @@ _Listed = tuple[StatTable, FileListing, dict[str, os.stat_result], list[str], bo
 
 
 def _patched(before: LastSnapshot, table: StatTable, old_entries: dict[int, Entry]) -> bytes | None:
-    """Return the manifest of a tree in which few files changed, by patching the last manifest.
+    """Build the manifest of a tree with few changes from the last manifest.
 
     Returns None if the last manifest is missing or does not match.
     """

@@ -30,9 +30,9 @@ UNTRUSTED = -1
 
 
 class StatTable:
-    """A table of the files of a tree. The columns have equal length and are sorted by path.
+    """The files of a tree as a table, sorted by path. Each column is an array.
 
-    Paths are absolute, because every snapshot checks all files but rarely returns their paths.
+    Paths are absolute, because every snapshot checks all files but rarely returns paths.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class StatTable:
         return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
 
     def row(self, path: str) -> int:
-        """Return the row of a path."""
+        """Return the number of the row with this path."""
         return bisect_left(self.paths, path)
 
     def rearranged(self, paths: list[str]) -> StatTable:
@@ -121,9 +121,9 @@ class StatTable:
         return table
 
     def changed_by(self, added: Collection[str], removed: Collection[str]) -> StatTable:
-        """Return the table after some files were added and some were removed.
+        """Add some files to the table, and remove some files.
 
-        This may change the table itself.
+        Returns either this table or a new table.
         """
         if not added and not removed:
             return self
@@ -146,7 +146,7 @@ class StatTable:
 
 
 class LastSnapshot(NamedTuple):
-    """The cached data of the last snapshot of a root."""
+    """The last snapshot of a root, as loaded from the cache."""
 
     table: StatTable
     listing: FileListing
@@ -226,7 +226,10 @@ def save(
     manifest: bytes,
     tree: str,
 ) -> bytes:
-    """Store a snapshot, and return its generation. An error is ignored."""
+    """Store a snapshot in the cache, and return the identifier of the stored snapshot.
+
+    Errors are ignored.
+    """
     generation = os.urandom(16)
     stored = _Stored(
         root=_text(root),

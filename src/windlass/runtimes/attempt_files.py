@@ -1,4 +1,4 @@
-"""The files of one attempt of a replica: launch file, state file and exit record.
+"""The launch file, the state file and the exit record of one attempt of a replica.
 
 All files are validated when they are read.
 """
@@ -61,7 +61,7 @@ class ExitRecord(msgspec.Struct):
 
 
 _LARGEST_RECORD = 1 << 20  # bytes of a state or exit record
-_LONGEST_TEXT = 1000  # characters of an attempt's message, which tables show
+_LONGEST_TEXT = 1000  # characters of an attempt's message
 _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
@@ -112,7 +112,7 @@ class AttemptFiles:
 
     @property
     def was_begun(self) -> bool:
-        """Whether a supervisor ever started. Before that, no process of the attempt exists."""
+        """Whether a supervisor ever started. Without a supervisor, the attempt has no process."""
         return exists(self.path / paths.STATE)
 
     def launch(self) -> dict[str, Any] | None:
@@ -197,7 +197,7 @@ class AttemptFiles:
 def _as(value: object, kind: type[_T]) -> _T | None:
     try:
         return msgspec.convert(value, learned(kind))
-    except (msgspec.ValidationError, UnicodeError):  # in a name with half a surrogate pair
+    except (msgspec.ValidationError, UnicodeError):  # the text contains a lone surrogate
         return None
 
 

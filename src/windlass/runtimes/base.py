@@ -30,7 +30,7 @@ class NameHeld(NotYet):
 
 
 class AttemptProcess(NamedTuple):
-    """The process of an attempt on the server's machine."""
+    """The process and the devices of an attempt on the server's machine."""
 
     devices: tuple[int, ...] | None = None  # None if the runtime does not assign devices
     pid: int | None = None
@@ -41,8 +41,8 @@ class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
 
     home: Home
     token_for: Callable[[str], str]  # returns the token of a job's agents, by the job's uid
-    url: Callable[[], str]  # the server's address for its own process
-    urls: Callable[[], Sequence[str]]  # the server's addresses for other machines; may be empty
+    url: Callable[[], str]  # returns the server's address for its own process
+    urls: Callable[[], Sequence[str]]  # the server's addresses for other machines
 
 
 class Runtime(Protocol):
@@ -53,7 +53,7 @@ class Runtime(Protocol):
     """
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the address at which its peers reach each replica: "role-index" -> "host:port".
+        """Return the addresses by which replicas reach each other: "role-index" -> "host:port".
 
         The controller calls this before it creates the first replica and whenever the number of
         replicas changes. Addresses in `assigned` stay as they are. The controller stores the
@@ -96,7 +96,7 @@ class Runtime(Protocol):
         ...
 
     def release(self, job_uid: str) -> None:
-        """Release the resources of a finished job that are not replicas, such as addresses.
+        """Release the addresses and other resources of a finished job, except its replicas.
 
         An unknown job is ignored. If the job continues later, it gets new resources.
         """

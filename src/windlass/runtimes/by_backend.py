@@ -23,7 +23,7 @@ class RemoteBackend(NamedTuple):
     """A backend whose runtime is created only when the first job needs it."""
 
     create: Callable[[ServerContext], ServerRuntime]
-    has_jobs: Callable[[Path], bool]  # whether jobs of a home may have objects in the backend
+    has_jobs: Callable[[Path], bool]  # whether jobs of a home may have objects there
 
 
 def _kubernetes(server: ServerContext) -> ServerRuntime:
@@ -101,7 +101,7 @@ class Runtimes:
             runtime.give_up(job_uid)
 
     def release(self, job_uid: str) -> None:
-        """Release the resources of a finished job that are not replicas."""
+        """Release the addresses and other resources of a finished job, except its replicas."""
         for runtime in self._all():
             runtime.release(job_uid)
 

@@ -133,7 +133,7 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
     threads = _thread_limit(max(int(resources.cpus), 1) if is_shared else resources.threads)
     try:
         variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- any code may run here
         reason = f"{type(error).__name__}: {error}"
         flaw = f"the framework {spec.framework} set no environment: {reason}"
         return _Membership(rank, bearings, flaw=flaw)

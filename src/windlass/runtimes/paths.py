@@ -18,7 +18,7 @@ EXIT = "exit.json"
 TAKEN_UP = "taken-up.json"  # written by the server when the agent of a remote attempt has started
 LOG = "log"
 METRICS = "metrics"
-SHOULD_STOP = "should_stop"  # in the directory of the trial
+SHOULD_STOP = "should_stop"  # a file in the directory of the trial
 RESULT = "result.pkl"
 RESULT_TEXT = "result.json"
 ERROR = "error.json"
@@ -83,7 +83,7 @@ def checkpoints_dir(home: Path, trial_id: int) -> Path:
 
 
 def blob_path(home: Path, digest: str) -> Path:
-    """The file of a blob.
+    """The path of a blob's file.
 
     >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
     /h/blobs/ab/abab...
@@ -92,7 +92,7 @@ def blob_path(home: Path, digest: str) -> Path:
 
 
 def private_path(home: Path, uid: str) -> Path:
-    """Return the file of a trial's private data, which no record contains."""
+    """Return the file with the private data of a trial (its environment and secrets)."""
     return home / "private" / uid
 
 

@@ -1,4 +1,4 @@
-"""Finds the best trial of an experiment, which may have been added by a search or by hand."""
+"""Finds the best trial of an experiment, whether or not a search has added it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """Return the best succeeded trial of an experiment. If several are equal, return the first."""
+    """Return the succeeded trial with the best value of a metric.
+
+    If several trials are equal, the first is returned.
+    """
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
     least = math.inf
@@ -47,12 +50,12 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """Return the metric and the mode.
+    """Return the metric and the mode to use.
 
-    If an argument is missing, the experiment's searches decide.
+    If the caller does not pass both, they come from a search of the experiment.
     """
     if mode not in (None, "min", "max"):
-        raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
+        raise InvalidArgument(f'mode is {shown(mode)}; it must be "min" or "max".')
     searched = {
         (search.get("metric", ""), search.get("mode", "")) for search in record.searches.values()
     }
@@ -62,9 +65,9 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
     if metric is not None and mode is not None:
         return metric, mode
     what = "metric" if metric is None else "mode"
-    why = "has several searches" if len(fitting) > 1 else "has no search that says so"
+    why = "has several searches" if len(fitting) > 1 else "has no search that fits"
     raise InvalidArgument(
-        f"Best in what? Experiment {record.id} ({record.name}) {why}: name the {what}.",
+        f"exp.best needs a {what}, because experiment {record.id} ({record.name}) {why}.",
         hint=_written(metric, mode),
     )
 
@@ -73,11 +76,11 @@ def _written(metric: str | None, mode: str | None) -> str:
     """Return a hint that contains the corrected call.
 
     >>> print(_written("acc", None))
-    Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.
+    If lower is better, write exp.best('acc', 'min'). Otherwise, write exp.best('acc', 'max').
     >>> print(_written(None, "max"))
-    As in: exp.best('val_loss', 'max')
+    For example: exp.best('val_loss', 'max')
     """
     if metric is not None:
         less, more = (f"exp.best({shown(metric)}, {way!r})" for way in ("min", "max"))
-        return f"Write {less} if less is better, {more} if more is."
-    return f"As in: exp.best('val_loss', {mode or 'min'!r})"
+        return f"If lower is better, write {less}. Otherwise, write {more}."
+    return f"For example: exp.best('val_loss', {mode or 'min'!r})"

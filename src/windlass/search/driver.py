@@ -1,7 +1,7 @@
-"""Runs a search: adds its trials, reports their events to the policy, and follows its orders.
+"""Runs a search. Adds the trials, and stops trials when the policy orders this.
 
-The driver keeps no state that is not recorded. If it is killed at any point, the next driver finds
-the existing trials and continues the search.
+The driver keeps no state that is not recorded. If its process is killed, the next driver finds the
+existing trials and continues the search.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.live_lines import Live
+from windlass.client.terminal.sigterm import sigterm_interrupts
 from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
@@ -37,7 +38,7 @@ _AT_ONCE = 1000  # the number of events to process before the policy decides
 
 
 class Driver:
-    """Runs one search."""
+    """Runs one search until it ends."""
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
@@ -61,7 +62,7 @@ class Driver:
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
-            with Live(self._progress.lines) as live:
+            with sigterm_interrupts(), Live(self._progress.lines) as live:
                 try:
                     self._recall(live)
                     self._go_on(live)
@@ -190,9 +191,9 @@ class Driver:
     def _unfinished(self) -> list[Trial[Any]]:
         """Return the unfinished trials of this search, as the server reports them.
 
-        Ctrl-C may interrupt any line of the program, so the local state may be outdated. If the
-        creation of a trial is not confirmed, its request is sent again first. The server creates
-        the trial only once.
+        Ctrl-C may interrupt the program at any line, so the local state may be outdated. If the
+        server has not confirmed a new trial yet, the request is repeated first. A repeated request
+        never creates a second trial.
         """
         if self._adding is not None:
             self._launcher.add(*self._adding)

@@ -52,7 +52,7 @@ def _unreported(policy: SearchPolicy, first: SearchTrial) -> InvalidArgument:
         else f"Report it: wl.report(step, {metric}=...); or return it from the function, as a "
         f'number or as {{"{metric}": ...}}.'
         if metric.isidentifier()
-        else "Report it under this name, group and all: wl.report(step, group=..., name=...)."
+        else "Report it with its group and name: wl.report(step, group=..., name=...)."
     )
     return InvalidArgument(
         f"Search {policy.name!r} looks for {metric!r}, and trial {record.id} ({record.name}) "

@@ -1,4 +1,4 @@
-"""Adds the trials of a search. All trials run the code from the time when the search started."""
+"""Adds the trials of a search. All trials run the same version of the code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Launcher:
         job, problems = with_arguments(_job_of(what), args)
         messages = [text for _, text in problems]
         messages += [
-            f"{name} is both in space and in args: which of them is it to be?"
+            f"{name} is both in space and in args; remove it from one of them"
             for name in space
             if _is_given(args, name)
         ]
@@ -58,10 +58,7 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise an error if no trial can run with these parameters.
-
-        Nothing is changed or stored.
-        """
+        """Raise an error if no trial can run with these parameters."""
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -83,9 +80,9 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number, or return the existing trial with this number.
+        """Add the trial with this number.
 
-        An existing trial may have different parameters.
+        If this trial already exists, possibly with other parameters, it is returned instead.
         """
         wish = AddOptions(
             args=self._arguments(params),
@@ -95,9 +92,9 @@ class Launcher:
         trial = add_job(self._client, self._experiment, self._job, wish)
         if trial.record.recipe.search is None:  # otherwise the search would wait forever
             raise Conflict(
-                f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
-                f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
-                hint='Call the search otherwise: exp.search(..., name="...")',
+                f"exp.search: trial {trial.id} ({trial.name}) does not belong to the search "
+                f"{shown(self._name)}, but has the identity {shown(wish.identity)} of its trials.",
+                hint='Use another name for the search: exp.search(..., name="...")',
             )
         return trial
 
@@ -116,11 +113,11 @@ def _job_of(what: Any) -> Job | JobGroup:
         return as_job(what)
     if inspect.isfunction(what):
         name = what.__name__
-        remedy = f"Decorate it with @wl.run, or give wl.Job(wl.PythonFunction({name}))."
+        remedy = f"Decorate it with @wl.run, or pass wl.Job(wl.PythonFunction({name}))."
         raise InvalidArgument(f"exp.search: {name} is a plain function.", hint=remedy)
     raise InvalidArgument(
         f"exp.search: {shown(what)} is not a job.",
-        hint="Give a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
+        hint="Pass a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
     )
 
 
@@ -137,7 +134,7 @@ def _is_given(args: Any, name: str) -> bool:
 def _role_flaws(group: JobGroup, space: Iterable[str]) -> list[str]:
     roles = list(group.roles)
     return [
-        f"space: {shown(name)} names no role of the group; write "
+        f"space: {shown(name)} does not begin with a role of the group; write "
         f"{shown(f'{roles[0]}.{name}')}, or another of its roles: {', '.join(roles)}."
         for name in space
         if name.partition(".")[0] not in roles or not name.partition(".")[2]

@@ -1,7 +1,8 @@
-"""The policy of a search, which decides without I/O which trials to start and to stop.
+"""The policy of a search, which decides what to try next and which trials to stop.
 
-Its state depends only on recorded data, so the same events always lead to the same state. It does
-not matter which process runs the search, or how often that process was killed.
+The policy does no I/O. Its state depends only on recorded events, so the same events always lead to
+the same state. It does not matter which process runs the search, or how often the process was
+killed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class SearchState(str, Enum):
 
 
 class Order(NamedTuple):
-    """An order to stop a trial. If `is_request` is True, the trial is asked to stop by itself."""
+    """An order to ask a trial to stop by itself (`is_request`), or else to stop it at once.
+
+    If `is_request` is True, the trial may still save its state first.
+    """
 
     trial_id: int
     reason: str
@@ -48,7 +52,7 @@ class Order(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """One reported value of one replica of a trial."""
+    """A value that a replica of a trial has reported."""
 
     trial_id: int
     source: tuple[str, int]
@@ -140,7 +144,7 @@ class SearchPolicy:
         return orders
 
     def next_due(self, now: float) -> float | None:
-        """Return the seconds until an order may be due even without a new event, or None."""
+        """Return the seconds to wait until an order may be due without a new event, or None."""
         left = [
             tried.stop_requested_at
             + (_DEAF_SECONDS if tried.reports_since_request >= _DEAF_REPORTS else _PATIENCE)
@@ -190,8 +194,7 @@ class SearchPolicy:
     def begun(self, record: TrialRecord, now: float) -> None:
         """Register a trial that was just added.
 
-        The state of the trial is ignored, because it must not be processed before the trial's
-        values.
+        The event stream reports its state later, after its values.
         """
         if self.is_mine(record):
             self._begun(record, now)
@@ -292,7 +295,10 @@ class SearchPolicy:
 
 
 def identity(name: str, number: int) -> str:
-    """Return the identity of a trial. The server creates only one trial with this identity."""
+    """Return a text that identifies a trial in its experiment.
+
+    The server never creates two trials with the same identity.
+    """
     return f"search/{name}/{number}"
 
 

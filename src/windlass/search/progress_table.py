@@ -37,7 +37,7 @@ class ProgressTable:
         self._reported = 0  # the number of ended trials that were already printed
 
     def begin_after(self, ended: int) -> None:
-        """Set the number of trials that ended before this process started."""
+        """Set how many trials had already ended when this process started."""
         self._reported = ended
 
     def update(self) -> None:
@@ -80,7 +80,7 @@ class ProgressTable:
         return [[*self._head, (clock, "dim")], *self._body]
 
     def describe_end(self, tried: SearchTrial) -> str:
-        """Return a line that tells how a trial ended, for output without a table."""
+        """Return one line about a trial that has ended, for output without a table."""
         policy = self._policy
         self._reported += tried.state is not SearchState.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())

@@ -91,7 +91,7 @@ class SearchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of trials in each final state."""
+        """The number of trials in each state."""
         return counts(self._policy)
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ def importances(policy: SearchPolicy) -> dict[str, float]:
 
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
-    """Return the trials, best first, then those that were stopped early, then all others."""
+    """Return the trials, best first, then trials that were stopped early, then all others."""
     rest = [tried for tried in policy.tried if tried.state is not SearchState.COMPLETE]
     # Among the trials that were stopped early, a later step is better.
     rest.sort(key=lambda tried: (tried.state is not SearchState.PRUNED, -(tried.step or 0)))
@@ -174,10 +174,7 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def state_text(tried: SearchTrial) -> str:
-    """Return the state of a trial as text, for example `queued`, `running` or `pruned`.
-
-    An unfinished trial has its own state, such as `queued`.
-    """
+    """Return the state of a trial as text, for example `queued`, `running` or `pruned`."""
     goes_on = tried.state is SearchState.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.state.value
 

@@ -109,7 +109,7 @@ def uniform(
         return Uniform(*ends)
     width = _number(what, "step", step)
     if width <= 0:
-        raise InvalidArgument(f"{what}: step is {width:g}; it is more than 0.")
+        raise InvalidArgument(f"{what}: step is {width:g}; it must be more than 0.")
     return Uniform(*ends, step=width)
 
 
@@ -122,7 +122,9 @@ def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
     what = "wl.loguniform"
     ends = _number(what, "low", low), _number(what, "high", high)
     _check_order(what, *ends)
-    _check_positive(what, ends[0], "Begin a little above 0, say 1e-6, or use wl.uniform.")
+    _check_positive(
+        what, ends[0], "Begin slightly above 0, for example at 1e-6, or use wl.uniform."
+    )
     return Uniform(*ends, log=True)
 
 
@@ -143,11 +145,11 @@ def randint(
     width = _whole(what, "step", step)
     _check_order(what, *ends)
     if width < 1:
-        raise InvalidArgument(f"{what}: step is {width}; it is 1 or more.")
+        raise InvalidArgument(f"{what}: step is {width}; it must be 1 or more.")
     if log:
         _check_positive(what, ends[0], "Begin with 1, or leave log out.")
         if width != 1:
-            raise InvalidArgument(f"{what}: step and log do not go together.")
+            raise InvalidArgument(f"{what}: step and log cannot be combined.")
     return Randint(*ends, step=width, log=log)
 
 
@@ -176,7 +178,7 @@ def choice(*options: Any) -> Choice:
     seen: set[bytes] = set()
     for option in plain:
         if (text := msgspec.json.encode(option)) in seen:
-            raise InvalidArgument(f"wl.choice: {shown(option)} is there twice.")
+            raise InvalidArgument(f"wl.choice: {shown(option)} occurs twice.")
         seen.add(text)
     return Choice(plain)
 
@@ -279,11 +281,11 @@ def _whole(what: str, name: str, value: SupportsIndex) -> int:
 def _check_order(what: str, low: float, high: float) -> None:
     if low < high:
         return
-    why = "they are the same" if low == high else "low is the greater"
+    why = "low and high are equal" if low == high else "low is greater than high"
     hint = (
         "Pass values that are the same in every trial as args={...}."
         if low == high
-        else f"The other way round: {what}({high:g}, {low:g})"
+        else f"Swap them: {what}({high:g}, {low:g})"
     )
     raise InvalidArgument(f"{what}({low:g}, {high:g}): {why}.", hint=hint)
 
@@ -291,5 +293,5 @@ def _check_order(what: str, low: float, high: float) -> None:
 def _check_positive(what: str, low: float, remedy: str) -> None:
     if low <= 0:
         raise InvalidArgument(
-            f"{what}: low is {low:g}; on a scale of powers everything is above 0.", hint=remedy
+            f"{what}: low is {low:g}; on a logarithmic scale, it must be above 0.", hint=remedy
         )

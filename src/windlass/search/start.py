@@ -30,7 +30,7 @@ def search(
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
     min_steps: int, reduction: int,
 ) -> SearchResult:  # fmt: skip
-    """Run a search until it ends. If the search exists, continue it."""
+    """Run a search until it ends. A search that already exists is continued."""
     load_optuna()
     from windlass.search.driver import Driver
     from windlass.search.launcher import Launcher
@@ -71,8 +71,8 @@ def _claim(
 ) -> Settings:
     """Record the settings of a search, and return the settings to use.
 
-    If another client has recorded the search before, its settings are used. If they differ, an
-    error is raised.
+    If the search is already recorded, the recorded settings are used. If they differ from the
+    request, an error is raised.
     """
     # The PATCH below may increase the number of trials, so first check the other settings.
     before = experiment_now(client, experiment).searches.get(name)
@@ -92,16 +92,16 @@ def _check_way(name: object, concurrent: object) -> None:
         problems.append(f"name is too long: it has at most {_LONGEST_NAME} characters.")
     if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:
         problems.append(
-            f"concurrent is {shown(concurrent)}; it is how many trials run at once, 1 or more."
+            f"concurrent is {shown(concurrent)}; it must be a number of trials, 1 or more."
         )
     if problems:
         raise InvalidArgument.of(problems, where="exp.search")
 
 
 def _recorded(args: Any) -> Any:
-    """Return arguments as JSON values, to record and compare them.
+    """Convert arguments to JSON, so that they can be recorded and compared.
 
-    A value that is not JSON becomes its repr.
+    A value that is not JSON is replaced by its repr.
 
     >>> _recorded({"data": object(), "kinds": {"b", "a"}})
     {'data': '<object object>', 'kinds': ['a', 'b']}

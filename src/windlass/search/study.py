@@ -117,7 +117,7 @@ class Study:
     def importances(self) -> dict[str, float]:
         """Return the importance of each parameter, highest first.
 
-        The result is empty if fewer than two different values exist.
+        The result is empty unless trials have at least two different values.
         """
         done = self._study.get_trials(
             deepcopy=False, states=(self._optuna.trial.TrialState.COMPLETE,)
@@ -204,7 +204,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
 
 
 def _inner(space: Space, value: Any) -> Any:
-    """Convert a value of a space to the value that represents it in Optuna."""
+    """Convert a value to Optuna's representation. An option becomes its index."""
     if not isinstance(space, Choice):
         return value
     return [_text(option) for option in space.options].index(_text(value))
@@ -215,7 +215,7 @@ def _outer(space: Space, value: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    """Return the encoding of a value. Two values are equal if their encodings are equal."""
+    """Encode a value, so that two values are equal exactly if their encodings are equal."""
     return msgspec.json.encode(value, order="deterministic")
 
 

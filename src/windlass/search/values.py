@@ -1,4 +1,4 @@
-"""Reads the value of a trial, which it has reported or returned."""
+"""Reads the value of a trial, which the trial has either reported or returned."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from windlass.model.records import TrialState
 
 
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the number that a trial returned, or None.
+    """Return the number that the function of a trial returned, or None.
 
-    The function returns either the number itself, or a mapping with the name of the metric.
+    The function may also return a mapping that contains the number under the name of the metric.
     """
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None
@@ -21,7 +21,7 @@ def returned_value(trial: Trial[Any], metric: str) -> float | None:
 
 
 def to_number(value: Any) -> float | None:
-    """Convert a value to a float, or return None. An array with one number is converted, too.
+    """Convert a value to a float, or return None. An array with a single number is converted.
 
     >>> to_number(3), to_number("3"), to_number(True), to_number([3])
     (3.0, None, None, None)
@@ -35,7 +35,10 @@ def to_number(value: Any) -> float | None:
 
 
 def last_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the last value that a trial reported for a metric, or else the number it returned."""
+    """Return the last value that a trial reported for a metric.
+
+    If the trial reported no value, return the number that its function returned.
+    """
     summary = trial.record.metrics.get(metric)
     if summary is not None and summary.count:
         return summary.last

@@ -9,7 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 _LARGEST = 10 << 20  # bytes of the current file; the one older file has at most the same size
-_OFTEN = 20  # entries of one kind that are written per period of seconds
+_OFTEN = 20  # entries of one kind that are written per `_PERIOD`
 _PERIOD = 60.0
 _MOST_KINDS = 1000
 

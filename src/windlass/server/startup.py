@@ -84,8 +84,8 @@ _log = logging.getLogger("windlass")
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     """Run the server of a home until a signal stops it. Write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # Threads switch more often than the default of 5 ms, so that a thread that reconciles a job
-    # does not delay a response.
+    # Threads switch more often than every 5 ms, the default. So a thread that reconciles a job does
+    # not delay a response.
     sys.setswitchinterval(0.0005)
     ready = _Ready(ready_fd)
     try:
@@ -179,7 +179,7 @@ async def _serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # clients connect directly
+        proxy_headers=False,  # because clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -363,7 +363,7 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Read reports and write stop requests that an earlier server left when it was killed."""
+    """Finish the work of a killed server: read pending reports, and write pending stop requests."""
     if services.identity.is_copy:
         return
     try:

@@ -121,9 +121,9 @@ def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machin
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
     stream = io.StringIO()
     with View(err=stream) as view, WaitNotice(view) as standstill:
+        line = "(c) queued: needs 1 CPU, 0 free;"
         for _ in range(2):
             standstill.update(trials["c"].refresh().record)
-            line = "(c) queued: needs 1 CPU, 0 free;"
             eventually(lambda: line in stream.getvalue(), "it says so")
         standstill.update(trials["a"].refresh().record)
     with View(err=stream) as view, WaitNotice(view) as standstill:

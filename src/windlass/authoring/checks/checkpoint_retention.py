@@ -57,9 +57,9 @@ def check_retention(last: Any, best: Any) -> list[Problem]:
 
 
 def retention_rule(last: int | None, best: str | None) -> Keep | None:
-    """Build the retention rule.
+    """Convert `keep_last` and `keep_best` to a retention rule.
 
-    Return None, which keeps all checkpoints, if both options are unset.
+    Returns None if neither option is set. All checkpoints are then kept.
     """
     if last is None and best is None:
         return None

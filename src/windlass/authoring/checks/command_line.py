@@ -1,4 +1,4 @@
-"""Converts arguments to a command line, and a command line to recorded parameters."""
+"""Converts arguments to a command line, and reads parameters from a command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_EXACT = 17  # characters, including the sign
 _FLAG = re.compile(r"\w[\w.-]*")
 DEEPEST = 20  # levels of nested mappings
 _MOST_DIGITS = 1000
-_MOST_WORDS = 9_000  # in the arguments, besides the words of the command
+_MOST_WORDS = 9_000  # without the words of the command itself
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
@@ -64,7 +64,10 @@ def dropped_names(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
 
 
 def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
-    """Return the problems of a program's arguments. `own` are the words already in the command."""
+    """Return the problems of a program's arguments.
+
+    `own` contains the words that the command already has before these arguments.
+    """
     if arguments is None:
         return []
     if _is_deep(arguments):
@@ -79,7 +82,10 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 
 
 def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
-    """Return the problems of flags that occur twice, in the arguments or in the command `own`.
+    """Return a problem for each flag that occurs twice in a command.
+
+    The flag may occur twice in `arguments`, or in `arguments` and in the words `own` of the
+    command.
 
     >>> clashes({"model": {"depth": 3}, "model.depth": 4})
     [(('args', 'model.depth'), 'args: model.depth is given twice')]
@@ -93,7 +99,7 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     seen: dict[str, str] = {}
     for name, value in _flat(arguments):
         if value is None or isinstance(value, Raw):
-            continue  # produces no flag
+            continue  # such a value produces no flag
         key = _flag_key(name)
         flaw = ""
         if key in there:
@@ -112,9 +118,9 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 
 
 def own_flags(words: Sequence[str]) -> list[str]:
-    """Return the flags in a command that its program receives.
+    """Return the flags in a command that belong to its program.
 
-    Flags before a script belong to the interpreter, so they are left out.
+    Flags before the name of a script belong to the interpreter, so they are left out.
 
     >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
     ['--lr', '-v']
@@ -125,7 +131,7 @@ def own_flags(words: Sequence[str]) -> list[str]:
 
 
 def _flag_key(name: str) -> str:
-    """Return a normalized spelling, which is the same for all spellings of a flag."""
+    """Normalize a flag, so that `--no-batch-size` and `batch_size` give the same text."""
     return name.lstrip("-").replace("-", "_").removeprefix("no_")
 
 

@@ -73,7 +73,7 @@ def check_job(job: JobBase) -> None:
 
 
 def refuse_unsupported(job: JobBase) -> None:
-    """Raise one error that lists all options of a job that no backend supports yet."""
+    """Raise one error that lists all options of a job that Windlass does not support yet."""
     refused = [
         f"{name}: {flaw}" if isinstance(job, JobGroup) else flaw
         for name, role in roles_of(job).items()
@@ -115,7 +115,10 @@ def job_problems(job: JobBase) -> list[Problem]:
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
-    """Build a job group without raising errors, so that its problems can be collected later."""
+    """Build a job group without raising an error for an invalid group.
+
+    `job_problems` can then list all problems of the group.
+    """
     group = object.__new__(JobGroup)
     for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():
         object.__setattr__(group, name, value)
@@ -149,7 +152,7 @@ def framework_of(job: JobBase) -> Framework:
 
 
 def is_service(name: str, role: Job, framework: Framework) -> bool:
-    """Return whether a role is a service.
+    """Return whether a role is a service, which only serves the other roles.
 
     If the role does not set `service`, the framework decides by the name of the role.
     """
@@ -228,7 +231,7 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
 
 
 def _mixed_executors(job: JobBase) -> list[Problem]:
-    """Return the problem of roles with different executors or Kubernetes namespaces."""
+    """Return a problem if the roles of a job have different executors or namespaces."""
     named: dict[str, Any] = dict(roles_of(job))
     executors = {
         name: role.executor
@@ -275,7 +278,7 @@ def _group_problems(group: JobGroup) -> list[Problem]:
 
 
 def _group_flaws(name: Any, role: Any) -> list[str]:
-    """Return the reasons why a name and value cannot be a role of a group."""
+    """Return the reasons why a job group cannot contain a role with this name and value."""
     if not isinstance(role, Job):
         return [_describe_non_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):
@@ -302,7 +305,7 @@ def _describe_non_job(name: Any, value: Any) -> str:
 
 
 def _misplaced_fields(role: Job) -> list[Problem]:
-    """Return the problems of fields that are set on a role but belong to the group."""
+    """Return a problem for each field of a role that may only be set on the whole group."""
     return [
         ((name,), f"{name} is an option of the whole group; write wl.JobGroup(..., {name}=...)")
         for name in WHOLE
@@ -311,7 +314,10 @@ def _misplaced_fields(role: Job) -> list[Problem]:
 
 
 def _place_problems(job: JobBase) -> list[Problem]:
-    """Return the problems of roles whose files are outside the project that all roles share."""
+    """Return a problem for each role whose script is outside the project of the job.
+
+    All roles of a job share one snapshot of the project.
+    """
     named: dict[str, Any] = dict(roles_of(job))
     sound = {
         name: role
@@ -337,7 +343,7 @@ def _place_problems(job: JobBase) -> list[Problem]:
 
 
 def _framework_problems(job: JobBase) -> list[Problem]:
-    """Return the problems that the framework finds in the set of roles. Ignore invalid roles."""
+    """Return the problems that the job's framework finds, such as a missing role."""
     if check_framework(job.framework):
         return []
     named: dict[str, Any] = dict(roles_of(job))
@@ -364,7 +370,7 @@ def _framework_problems(job: JobBase) -> list[Problem]:
 
 
 def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
-    """Return the key path of the field that a framework's problem is about."""
+    """Return the key path of the field that a problem from the framework refers to."""
     if text.startswith("success_policy"):
         return ("success_policy",)
     matches = {role.name: re.search(rf"\b{re.escape(role.name)}\b", text) for role in roles}

@@ -36,7 +36,10 @@ _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
 def check_pods(executor: Kubernetes) -> list[Problem]:
-    """Return the problems of a `wl.Kubernetes` executor, except those of its resources."""
+    """Return the problems of a `wl.Kubernetes` executor.
+
+    CPUs, memory and accelerators are checked elsewhere.
+    """
     return [
         *_check_name("namespace", executor.namespace, Namespace),
         *check_text("container_image", executor.container_image),
@@ -117,7 +120,7 @@ def namespaces_of(executors: Iterable[Any]) -> list[str]:
 
 
 def _mounts(volumes: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the sources of volumes by normalized mount path."""
+    """Return a mapping from the normalized mount path of each volume to its source."""
     return {mount_place(target): os.fspath(source) for target, source in (volumes or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Checks of single options. Jobs, job files and `@wl.run` share the check of an option.
+"""Checks of single options. Jobs, job files and `@wl.run` use the same checks.
 
 This module imports little, like `prepare/options.py`, because every trial imports both together
 with the user's module.
@@ -65,7 +65,7 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 
 def callers_level() -> int:
-    """Return the stack level of the user's call, as `warnings.warn` expects it."""
+    """Return how many stack frames `warnings.warn` must skip to reach the user's code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
         level, frame = level + 1, frame.f_back
@@ -73,12 +73,12 @@ def callers_level() -> int:
 
 
 def format_key(name: Any) -> str:
-    """Return a name as text for a key path, even if the name is not a string."""
+    """Convert a key of a mapping to text, even if the key is not a string."""
     return name if isinstance(name, str) else shown(name)
 
 
 def unknown_option(name: str, options: Sequence[str]) -> Problem:
-    """Build the problem of an unknown option, with a suggestion of a similar option."""
+    """Describe the problem that an option does not exist, and suggest a similar option."""
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in options else nearest(name, options)
     guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(options)}"
@@ -109,7 +109,7 @@ def suggest_fields(kind: type[T]) -> type[T]:
 
 
 def parse_problems(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
-    """Return the problem of a value that the function `parse` rejects."""
+    """Return a problem if the function `parse` raises an error for a value."""
     if value is None:
         return []
     try:
@@ -247,7 +247,7 @@ def check_secrets(secrets: Any) -> list[Problem]:
 
 
 def find_text_flaw(value: str) -> str:
-    """Return the reason why a string cannot be an argument or a variable's value, or ""."""
+    """Return why a string cannot be an argument or an environment variable, or ""."""
     if "\x00" in value:
         return "contains a NUL character"
     if _SURROGATE.search(value):

@@ -78,7 +78,7 @@ class _Scanner:
         return table
 
     def _newest(self, table: Keys) -> Keys:
-        """Return the path of the last table, if `table` names an array of tables."""
+        """Return the path of a table. For an array of tables, return the path of its last table."""
         count = self._tables.get(table)
         return table if count is None else (*table, str(count - 1))
 
@@ -135,7 +135,10 @@ class _Scanner:
         self._value(path)
 
     def _note(self, path: Keys, position: int, *, is_own: bool = False) -> None:
-        """Record the line where a key first occurs. A table's own header replaces that line."""
+        """Record the line of a key.
+
+        The first line counts, unless the key names a table with a header of its own.
+        """
         if is_own or path not in self._lines:
             self._lines[path] = bisect_right(self._breaks, position - 1) + 1
 

@@ -1,1 +1,1 @@
-"""Converts a job to the request for a new trial: options, code, arguments, overrides."""
+"""Converts a job to the request for a new trial, with its options, code and arguments."""

@@ -53,7 +53,10 @@ class AddOptions:
 
 
 def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
-    """Add a trial to an experiment. If a trial with the same identity exists, return that trial."""
+    """Add a trial to an experiment.
+
+    If the experiment already has a trial with the same `identity`, return that trial.
+    """
     if is_generator(what):
         from windlass.authoring.prepare.generators import add_generator
 
@@ -93,7 +96,7 @@ def add_job(
 
 
 def _warn_of_priority(experiment: ExperimentRecord) -> None:
-    """Warn that trials on a cluster ignore the priority of their experiment."""
+    """Warn that the experiment's priority has no effect on trials in a cluster."""
     warnings.warn(
         f"The experiment {shown(experiment.name)} has the priority {experiment.priority}, which "
         "has no effect on trials in pods: the cluster's scheduler lets these in. Name a priority "
@@ -103,7 +106,7 @@ def _warn_of_priority(experiment: ExperimentRecord) -> None:
 
 
 def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
-    """Warn if the existing trial with this identity has different arguments."""
+    """Warn if an existing trial is returned although its arguments are different."""
     plain = msgspec.json.decode(msgspec.json.encode(params))
     if trial.params == plain:
         return
@@ -117,7 +120,10 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
 
 
 def idempotency_key(experiment: ExperimentRecord, identity: str) -> str:
-    """Return the idempotency key of a trial. The same identity always gives the same key."""
+    """Return the key with which the server recognizes a repeated request.
+
+    The key depends only on the experiment and the identity of the trial.
+    """
     return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
 
 
@@ -162,7 +168,7 @@ def _with_name(
 
 
 def check_add_options(options: AddOptions) -> list[Problem]:
-    """Return the problems of the options that jobs and generators share."""
+    """Return the problems of options that apply to both jobs and generators."""
     problems = [*check_name("name", options.name), *check_labels(options.labels)]
     flaw = "" if options.identity is None else _identity_flaw(options.identity)
     if flaw:

@@ -1,4 +1,4 @@
-"""Reads where a call was made: project root, working directory, import paths, environment."""
+"""Reads the project root, the working directory and the environment of the calling program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class CallSite(msgspec.Struct, frozen=True):
     extra_paths: tuple[str, ...]
 
     def code(self, tree: str | None) -> Code:
-        """Return the `code` field of a job's spec. `tree` is the digest of the snapshot."""
+        """Return the `code` field of a job's specification.
+
+        `tree` is the digest of the snapshot.
+        """
         return Code(
             tree=tree,
             root=str(self.root.path),
@@ -38,9 +41,9 @@ class CallSite(msgspec.Struct, frozen=True):
         )
 
     def python(self, packages: tuple[str, ...], lock: str | None, *, embedded: bool) -> Python:
-        """Return the `python` field of a job's spec.
+        """Return the `python` field of a job's specification.
 
-        If the server is on this machine (`embedded`), the trial uses this interpreter.
+        If `embedded`, the server is on this machine, and the trial uses this interpreter.
         """
         return Python(
             executable=sys.executable if embedded else "",
@@ -64,7 +67,10 @@ def read_call_site(
 
 @functools.lru_cache(maxsize=8)
 def _read_call_site(root: Root, here: str, paths: tuple[str, ...]) -> CallSite:
-    """Build a call site. The cache is safe, because files do not move while the process runs."""
+    """Build a call site, or return it from the cache.
+
+    The cache is safe, because import paths do not move while the process runs.
+    """
     base = os.path.realpath(root.path)
     inside: list[str] = []
     outside: list[str] = []
@@ -116,7 +122,7 @@ def is_within(path: str, base: str) -> bool:
 
 
 def own_environment() -> Mapping[str, str]:
-    """Return the environment variables of this process that a local server receives."""
+    """Return this process's environment variables, which a server on this machine receives."""
     global _last_environment
     # The cache saves time, because decoding all variables for many trials is slow.
     raw = getattr(os.environ, "_data", None)

@@ -1,4 +1,4 @@
-"""The snapshot of the code that is submitted, with its provenance."""
+"""Takes the snapshot of the code for a submission, and collects its provenance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Source:
 
     @property
     def code(self) -> Code:
-        """Return the `code` field of a job's spec."""
+        """The `code` field of a job's specification."""
         return self.call_site.code(self.snapshot.tree)
 
     def retake(self) -> Snapshot:
@@ -53,5 +53,5 @@ class Source:
 
 
 def cache_of(client: Client) -> Path:
-    """Return the cache folder of a client."""
+    """Return the folder where a client caches snapshots and package lists."""
     return (client.transport.endpoint.home or Home.find()).cache

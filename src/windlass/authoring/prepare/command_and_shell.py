@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class CommandOptions:
     """The options of a command or an interactive shell, as the user wrote them."""
 
-    trial: Any = None  # the trial, or its id, whose code and environment to use
-    experiment: Any = None  # use its newest trial; an id or a name works, too
-    code: bool = False  # True: use a new snapshot of this project
+    trial: Any = None  # the trial with the code and environment, or its id
+    experiment: Any = None  # if set, its newest trial is used; may be an id or a name
+    code: bool = False  # if True, a new snapshot of this project is used
     role: str | None = None
     cpus: float | None = None
     memory: str | int | None = None
@@ -188,7 +188,7 @@ def _resources(options: CommandOptions) -> Resources:
 
 
 def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
-    """Return the trial whose code and environment the command uses, if the options name a trial."""
+    """Return the trial whose code and environment the command uses, or None."""
     from windlass.client.resources.experiment.experiment import Experiment
     from windlass.client.resources.trial.trial import Trial
 
@@ -231,7 +231,7 @@ def _is_generated(record: TrialRecord) -> bool:
 
 
 def _apply_origin(origin: TrialRecord, options: CommandOptions, spec: JobSpec) -> JobSpec:
-    """Copy code, interpreter, environment variables and volumes from a trial to the spec."""
+    """Copy code, interpreter, environment variables and volumes of the trial `origin` to `spec`."""
     roles = {role.name: role for role in origin.spec.roles}
     if options.role is not None and options.role not in roles:
         raise InvalidArgument(
@@ -256,7 +256,10 @@ def _own_python(client: Client) -> Python:
 
 
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
-    """Return the secrets of the options, and the trial's secrets that this environment contains."""
+    """Return the values of the secrets that the options or the trial `origin` name.
+
+    Secrets of the trial that this environment does not contain are left out.
+    """
     names = origin.spec.secret_names if origin else ()
     own = {name: os.environ[name] for name in names if name in os.environ}
     return {**own, **secret_values(options.secrets)}

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
     from windlass.client.client import Client
 
-# A placeholder. An outline is a job spec whose executables are not known yet.
+# A placeholder for the executables of a job specification that are not known yet.
 TO_COME = ProcessCall(argv=("",))
 
 
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a new trial: its experiment, labels, parent, kind and recipe."""
+    """The experiment, the labels and other data under which a new trial is recorded."""
 
     experiment: str
     experiment_id: int | None = None  # None: the newest experiment with this name
@@ -55,7 +55,7 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """A job without its programs, from which `draft` builds requests for many trials.
+    """A job without its programs. `Plan.draft` builds the request for a trial from a plan.
 
     `outline` is the spec of the job without code, interpreter and executables. The constructor
     takes one snapshot of the project. All roles use this snapshot, except roles whose code was
@@ -133,7 +133,10 @@ class Plan:
         return FunctionCall(payload=draft.attach(payload), qualname=qualname)
 
     def _python(self, draft: Draft) -> Python:
-        """Return the interpreter. Its import paths contain no folder that is part of a snapshot."""
+        """Return the `python` field of the job's specification.
+
+        Its import paths leave out folders inside the snapshots.
+        """
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
         call_sites = [
@@ -177,7 +180,8 @@ class Plan:
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     """Build the private data of a trial, such as secrets, which no record contains.
 
-    Only a server that runs as this user on this machine (`embedded`) receives the environment.
+    If `embedded`, the server runs as this user on this machine, and receives all environment
+    variables.
     """
     if not embedded:
         return Private(secrets=dict(secrets))
@@ -190,7 +194,7 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
 
 
 def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
-    """Build the plan of a function, script or command that has `@wl.run` options."""
+    """Build a plan from `@wl.run` options, for a function, a script or a command."""
     if options.template is not None:
         from windlass.authoring.public.templates import plan_with_template
 
@@ -209,7 +213,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
 def _resolve(
     packages: Sequence[str] | str | None, client: Client
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the requested packages as requirements, and a lock file that fixes all versions."""
+    """Return the requested packages, and the text of a lock file that fixes all versions."""
     if not packages:
         return (), None
     import sys
@@ -221,6 +225,6 @@ def _resolve(
 
 
 def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
-    """Remove the arguments from a recipe if an argument contains a secret."""
+    """Remove the arguments from the record of a submission if they contain a secret."""
     masked = mask(recipe.arguments, secrets)
     return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

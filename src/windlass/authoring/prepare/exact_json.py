@@ -70,7 +70,9 @@ def exact_json(value: Any) -> Any:
 
 
 def call_as_json(arguments: Any) -> Any:
-    """Convert function arguments to JSON, or return None if JSON would change or not fit them.
+    """Convert function arguments to JSON.
+
+    Returns None if JSON would change the arguments, or if they are too large.
 
     >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
     ({'lr': 0.1}, None)
@@ -82,7 +84,7 @@ def call_as_json(arguments: Any) -> Any:
 
 
 class _JsonWriter:
-    """Converts one value to JSON, with limits on depth and size.
+    """Converts a value to JSON, up to a maximum depth and size.
 
     A strict writer rejects values that JSON would change, such as paths and tuples.
     """
@@ -105,7 +107,7 @@ class _JsonWriter:
             }
         if kind is list or (kind is tuple and not self._is_strict):
             return [self.json(item, f"{at}[{n}]", depth - 1) for n, item in enumerate(value)]
-        is_simple = kind in (int, float, str)  # a nan or a huge number, which cannot be unwrapped
+        is_simple = kind in (int, float, str)  # for example nan, or a huge number
         plain = None if self._is_strict or is_simple else _unwrap(value)
         if plain is None:
             raise NotExact(f"{at or 'it'} is {shown(value)}")

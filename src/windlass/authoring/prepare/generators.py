@@ -53,7 +53,7 @@ def add_generator(
         building.release()
         raise
     start = building.start_async if _is_async(generator) else building.start
-    # The generator's thread gets its own copy, because it refreshes the copy.
+    # The generator's thread refreshes the trial, so it gets a copy of its own.
     start(Trial(client.transport, record), generator, arguments)
     return trial
 
@@ -118,7 +118,7 @@ def check_generator(
 
 
 def _generator_hint(generator: Callable[..., Any]) -> str:
-    """Return a hint for a function that has the wrong parameters for a generator."""
+    """Return the hint for a function that cannot be called as a generator."""
     name = name_of(generator)
     return (
         "Windlass calls a plain function as a generator, with its trial as the first "
@@ -154,7 +154,7 @@ def build_request(
 
 
 def _is_new(building: ExperimentBuilder, record: TrialRecord) -> bool:
-    """Return whether this call created the trial, so that the generator must start."""
+    """Return whether this call created the generator's trial. The generator must then start."""
     executable = record.spec.roles[0].executable
     is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
     return is_ours and not building.is_started(record.id)

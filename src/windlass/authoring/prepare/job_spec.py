@@ -71,7 +71,7 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A checked job with everything that packaging and submission need."""
+    """A checked job, with all the data that its submission needs."""
 
     name: str
     experiment: str
@@ -153,7 +153,7 @@ def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> Pre
 
 
 def build_outline(job: JobBase) -> JobSpec:
-    """Build the outline of a checked job, which is its spec without code and executables."""
+    """Build the specification of a checked job, still without code and executables."""
     framework = framework_of(job)
     named = roles_of(job)
     is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
@@ -194,7 +194,10 @@ def build_outline(job: JobBase) -> JobSpec:
 
 
 def _stops_on_repeat(job: JobBase) -> bool:
-    """Whether a repeated early failure ends the job: by default, if nobody set how it restarts."""
+    """Return whether a job fails as soon as a replica repeats an early failure.
+
+    This is the default for jobs that set neither `restart_policy` nor `backoff_limit`.
+    """
     if job.stop_on_repeat is not None:
         return job.stop_on_repeat
     policies = [role.restart_policy for role in roles_of(job).values()]
@@ -214,8 +217,6 @@ def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
     """Return the Kubernetes options of each role.
 
     A role without options gets the namespace of the other roles.
-
-    Roles without options share the others' namespace.
     """
     from windlass.authoring.checks.kubernetes import build_options, namespaces_of
 
@@ -241,7 +242,10 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """Return the default name of a job, from the first role that is not a service."""
+    """Return the default name of a job, which is the program of its first role.
+
+    Roles that are services do not count.
+    """
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])
@@ -264,7 +268,9 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
 
 
 def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
-    """Join the parameters of the roles to the parameters of the trial. `services` are omitted.
+    """Join the parameters of all roles to the parameters of the trial.
+
+    If all roles except `services` have the same parameters, these are the parameters of the trial.
 
     >>> join_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
     {'lr': 0.1}
@@ -276,7 +282,10 @@ def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) 
 
 
 def _record_arguments(roles: Mapping[str, Job]) -> dict[str, Any]:
-    """Return the arguments by role. Roles whose arguments JSON would change are left out."""
+    """Return the arguments to record for each role.
+
+    A role is left out if JSON cannot represent its arguments exactly.
+    """
     by_role = {}
     for name, role in roles.items():
         is_function = isinstance(unwrap(role.executable), PythonFunction)

@@ -1,7 +1,7 @@
-"""The options of `@wl.run`, and the checks of a set of options.
+"""The options of `@wl.run`, with checks of single options and of their combination.
 
-A trial imports the user's module, and this repeats the decoration. To keep the import fast,
-functions import what only a submission needs.
+A trial imports the user's module, which applies the decorator `@wl.run` again. To keep this import
+fast, modules that only a submission needs are imported inside functions.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Options:
         return chosen.check(where, unknown)
 
     def check(self, where: str, problems: Sequence[Problem] = ()) -> Options:
-        """Raise one error that lists `problems` and all problems of the options."""
+        """Raise one error that lists the given `problems` and all problems of the options."""
         texts = [text for _, text in (*problems, *self._problems())]
         refused = self._unsupported()
         if texts:
@@ -101,11 +101,11 @@ class Options:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the backend. An unknown backend gets those of the local backend."""
+        """The capabilities of the backend, or of the local backend if the backend is unknown."""
         return BACKENDS.get(str(self.backend_name), BACKENDS[LOCAL])
 
     def outline(self) -> JobSpec:
-        """Build the spec of the job, without code, interpreter and executable."""
+        """Build the specification of the job, still without code and executable."""
         from windlass.authoring.prepare.draft import TO_COME
         from windlass.model.job import JobSpec, RestartPolicy, RestartScope, Role
 
@@ -183,7 +183,10 @@ class Options:
         return build_options(chosen, volumes=self.volumes)
 
     def secret_values(self) -> dict[str, str]:
-        """Return the secrets by name. Values that are not set come from this environment."""
+        """Return the secrets by name.
+
+        If only names are set, this environment supplies the values.
+        """
         return secret_values(self.secrets)
 
     def without_secret_values(self) -> Options:
@@ -216,7 +219,7 @@ class Options:
         ]
 
     def _beside_executor(self) -> list[Problem]:
-        """Return the problems of options that belong on the executor, if there is an executor."""
+        """Return the problem of each option that must be set on the executor instead."""
         if self.executor is None:
             return []
         names = ("backend", "accelerator", "cpus", "memory", "container_image")
@@ -236,7 +239,7 @@ class Options:
         ]
 
     def _no_priority(self) -> Problem:
-        """Return the problem of the option `priority`, which functions do not have."""
+        """Return the problem that functions have no option `priority`."""
         flaw = "there is no option 'priority'"
         if self.capabilities.has_priority:
             return ("priority",), (
@@ -298,7 +301,7 @@ def check_executor(executor: Any) -> list[Problem]:
 
 
 def unsupported_executor(executor: Any) -> list[str]:
-    """Return the reason why Windlass cannot run jobs on an executor yet, if it cannot."""
+    """Return the reason why Windlass cannot run jobs on an executor, or [] if it can."""
     kind = type(executor)
     if getattr(kind, "backend", LOCAL) in BACKENDS:
         return []
@@ -309,7 +312,7 @@ def unsupported_executor(executor: Any) -> list[str]:
 
 
 def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
-    """Return the problems of the resources of one replica."""
+    """Return the problems of the options `cpus`, `memory` and `accelerator`."""
     return [
         *parse_problems("accelerator", accelerator, parse_accelerator),
         *check_cpus(cpus),
@@ -320,7 +323,10 @@ def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
 def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
-    """Build the resources of one replica. Libraries follow `cpus` only if the author sets it."""
+    """Build the resources of a replica.
+
+    Numeric libraries use as many threads as `cpus`, but only if `cpus` is set.
+    """
     from windlass.model.hardware.resources import Accelerator, Resources
 
     kind, count = parse_accelerator(accelerator) or ("", 0)
@@ -333,7 +339,7 @@ def build_resources(
 
 
 def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple[Volume, ...]:
-    """Build the volumes of a job. Their sources become absolute paths."""
+    """Convert the volumes of a job to structs, with absolute source paths."""
     from windlass.model.job import Volume
 
     return tuple(
@@ -343,7 +349,7 @@ def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple
 
 
 def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """Return the secrets by name. Values that are not set come from this environment."""
+    """Return the secrets by name. If only names are given, this environment supplies the values."""
     if secrets is None:
         return {}
     if isinstance(secrets, Mapping):

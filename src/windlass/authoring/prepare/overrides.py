@@ -1,4 +1,4 @@
-"""Overrides the arguments and environment variables of a job."""
+"""Changes the arguments and environment variables of a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def replace_fields(job: J, **changes: Any) -> J:
 
 
 def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
-    """Override arguments of a job. Return the new job and the problems.
+    """Change arguments of a job. Return the new job, and the problems of the change.
 
     For a group, `args` contains the arguments of each role: `{"learner": {"lr": 0.1}}`.
     """
@@ -37,16 +37,16 @@ def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
 
 
 def with_env(job: J, env: Any) -> tuple[J, list[Problem]]:
-    """Override environment variables of a job. For a group, `env` has a mapping per role."""
+    """Change environment variables of a job. For a group, `env` has a mapping for each role."""
     return _apply_by_role(job, env, "env", lambda role, changes: _merge_env(role.env, changes))
 
 
 def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
-    """Merge the arguments `own` of an executable with changes.
+    """Apply `changes` to the arguments `own` of an executable.
 
-    Two mappings are merged by name, including nested mappings. A list replaces a list. If one is a
-    mapping and the other is a list, the mapping becomes flags beside the words of the list. For a
-    function, each changed argument is replaced as a whole.
+    Two mappings are merged by name, including nested mappings. A new list replaces an old list. A
+    mapping and a list are joined to one list, in which the mapping becomes flags. For a function,
+    each changed argument is replaced as a whole.
 
     >>> merge_arguments(None, {"lr": 1, "model": {"depth": 3, "width": 8}}, {"model": {"depth": 4}})
     {'lr': 1, 'model': {'depth': 4, 'width': 8}}
@@ -100,7 +100,7 @@ def _merge_env(own: Any, changes: Any) -> Any:
 def _merge_nested(
     own: Mapping[str, Any], changes: Mapping[str, Any], left: int = DEEPEST
 ) -> dict[str, Any]:
-    """Merge nested mappings to a limited depth, because a mapping may contain itself."""
+    """Merge nested mappings down to a maximum depth, because a mapping may contain itself."""
     both = dict(own)
     for name, value in changes.items():
         before = both.get(name)
@@ -112,7 +112,7 @@ def _merge_nested(
 
 
 def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
-    """Merge the arguments of a function, where one may be a list and the other a mapping."""
+    """Merge two sets of arguments of a function. Each set may be a list or a mapping."""
     if isinstance(own, Mapping) is not isinstance(changes, Mapping):
         own, changes = _by_name(function, own), _by_name(function, changes)
     if isinstance(own, Mapping) and isinstance(changes, Mapping):
@@ -121,7 +121,10 @@ def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
 
 
 def _by_name(function: Callable[..., Any], arguments: Any) -> Any:
-    """Convert positional arguments to a mapping. Wrong arguments are returned as they are."""
+    """Convert positional arguments to a mapping.
+
+    Arguments that the function does not accept are returned unchanged.
+    """
     if isinstance(arguments, Mapping):
         return arguments
     try:

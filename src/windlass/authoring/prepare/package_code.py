@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def package(client: Client, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-    """Upload the current code of executables. Return packaged executables in the same order.
+    """Upload the current code of executables, and return packaged executables in the same order.
 
     Executables of the same project share a snapshot. Executables that are already packaged are
     returned unchanged.
@@ -73,15 +73,15 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
 
 
 def _tree_of(root: Root) -> Root:
-    """Return the root without its script, unless the snapshot depends on the script.
+    """Return the root that identifies a snapshot, so that scripts of a project share a snapshot.
 
-    Scripts of one project then share a snapshot.
+    The script is part of the result only if the snapshot depends on the script.
     """
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
 
 
 def _send(client: Client, source: Source) -> str:
-    """Upload a snapshot to the server. Return the digest of its list of packages."""
+    """Upload a snapshot to the server. Return the digest of the list of installed packages."""
     import hashlib
 
     listed = hashlib.sha256(source.packages).hexdigest()

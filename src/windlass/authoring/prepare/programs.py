@@ -1,4 +1,4 @@
-"""Checks executables, names them, and converts them to the programs that replicas run."""
+"""Checks executables such as `wl.PythonScript`, and converts them to command lines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def executable_name(executable: Executable | Packaged) -> str:
 
 
 def find_call_site(executables: Iterable[Executable]) -> CallSite:
-    """Return the call site of the first executable in a project, or of this process."""
+    """Return the call site of the first executable that belongs to a project.
+
+    If no executable does, return the call site of this process.
+    """
     for executable in executables:
         match executable:
             case PythonScript(path, root):
@@ -93,7 +96,7 @@ def find_call_site(executables: Iterable[Executable]) -> CallSite:
 def build_program(
     executable: Executable | Packaged, arguments: Arguments, call_site: CallSite | None
 ) -> Call | ProcessCall:
-    """Build the program that a replica runs. Its paths are valid inside the trial."""
+    """Build the command or the function call that a replica runs. Paths are valid in the trial."""
     what = unwrap(executable)
     if isinstance(what, PythonFunction):
         args, kwargs = _call_arguments(arguments)
@@ -103,9 +106,9 @@ def build_program(
 
 
 def command_words(executable: Executable, call_site: CallSite | None) -> tuple[str, ...]:
-    """Return the command line of a program without arguments, with paths valid in the trial.
+    """Return the command line of an executable, without arguments.
 
-    A function has no command line. An executable outside a project needs no call site.
+    Paths are valid in the trial. A function has no command line.
     """
     assert call_site is not None  # noqa: S101 -- packaged programs have argv
     match executable:
@@ -119,7 +122,7 @@ def command_words(executable: Executable, call_site: CallSite | None) -> tuple[s
 
 
 def unwrap(executable: Executable | Packaged) -> Executable:
-    """Return the executable inside a packaged executable."""
+    """Return the executable inside a packaged executable. Return any other executable unchanged."""
     return executable.executable if isinstance(executable, Packaged) else executable
 
 
@@ -133,7 +136,7 @@ def record_params(executable: Executable, arguments: Arguments) -> dict[str, Any
 def program_params(own: Sequence[str], arguments: Arguments) -> dict[str, Any]:
     """Return the parameters to record for a program.
 
-    They come from the words `own` in the command itself, and from the arguments.
+    They come from the command itself (`own`), and from the arguments of the job.
     """
     if isinstance(arguments, Mapping):
         return {**read_params(own), **_without_raw(arguments)}
@@ -160,7 +163,7 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 
 
 def script_flaw(path: Any) -> str:
-    """Return the reason why a path is not a script, with a suggestion, or ""."""
+    """Return why a path is not a Python script, with a suggestion, or "" if it is."""
     if not isinstance(path, (str, os.PathLike)):
         return f"{shown(path)} is not a path of a script"
     if os.path.isfile(path):
@@ -172,7 +175,7 @@ def script_flaw(path: Any) -> str:
 
 
 def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
-    """Return the reason why a folder cannot be the root of a script's project, or ""."""
+    """Return why a folder cannot be the project of a script, or "" if it can."""
     if root is None:
         return ""
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
@@ -203,7 +206,7 @@ def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
 
 
 def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
-    """Return the reason why the file of an executable is missing in the trial, or ""."""
+    """Return why a trial would not contain the script of an executable, or "" if it would."""
     if not isinstance(executable, PythonScript):
         return ""
     try:
@@ -251,7 +254,7 @@ def nearest_file(path: str | os.PathLike[str]) -> str:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """Return the name of a command, which is its Python module, its script or its program.
+    """Return a name for a command: its Python module, its script, or else its program.
 
     >>> command_name(["python", "-u", "-m", "pkg.train", "--lr", "1"])
     'pkg.train'
@@ -266,9 +269,10 @@ def command_name(words: Sequence[str]) -> str:
 
 
 def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
-    """Return the position of the module or script in a Python command.
+    """Return the position of the module or script in a command that runs Python.
 
-    The boolean is True for a module. Returns None if the command runs neither.
+    The boolean is True for a module. Returns None if the command runs neither a module nor a
+    script.
     """
     if not os.path.basename(words[0]).startswith("python"):
         return None
@@ -286,7 +290,7 @@ def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
 
 
 def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
-    """Return whether the trial can find a program by name, on the PATH or beside its interpreter.
+    """Return whether a program can be found on the PATH, or beside the Python interpreter.
 
     `is_elsewhere` is True if the trial runs on another machine, whose programs are unknown.
     """
@@ -301,7 +305,7 @@ def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
 
 
 def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
-    """Return the reason why a word is not an executable program, or ""."""
+    """Return why the first word of a command is not a program, or "" if it is."""
     if is_command(name, is_elsewhere=is_elsewhere):
         return ""
     if not os.path.isfile(name):
@@ -342,14 +346,14 @@ def _is_file_of_project(name: str) -> bool:
 
 
 def own_arguments(executable: Executable) -> Sequence[str]:
-    """Return the arguments that are part of a command."""
+    """Return the arguments that a `wl.Command` already contains."""
     if not isinstance(executable, Command):
         return ()
     return arguments_among(executable.words)
 
 
 def arguments_among(words: Sequence[str]) -> Sequence[str]:
-    """Return the words after the program, or after the script that Python runs.
+    """Return the words of a command after its program, or after its Python script.
 
     >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
     ['--lr', '1']
@@ -384,7 +388,7 @@ def _function_flaw(function: Any) -> str:
 
 
 def plain_function(function: Any) -> Any:
-    """Return the undecorated function of a `wl.run` function."""
+    """Return the undecorated function. A function without `wl.run` is returned unchanged."""
     return function.__wrapped__ if isinstance(function, Function) else function
 
 

@@ -1,1 +1,1 @@
-"""Everything from `authoring` that users see, such as `@wl.run`, jobs and executors."""
+"""The part of `authoring` that users call, such as `@wl.run`, `wl.Job` and executors."""

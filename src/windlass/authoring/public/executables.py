@@ -66,7 +66,7 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line whose program is on the `PATH`, or is an executable file of the project.
+    """A command line. Its program is on the `PATH`, or is an executable file of the project.
 
     The word `python` stands for the interpreter of this process.
 

@@ -1,8 +1,8 @@
 """Executors, which name the backend and the resources of a job's replicas.
 
-Executors are plain values with the same field names. A change of the executor therefore moves a
-script to another backend. Executors that no server supports yet are refused at submission. All
-roles of a job run on the same backend.
+Executors are plain values whose fields have the same names, so that a script can move to another
+backend with another executor. A job is refused if no server supports its executor yet. All roles of
+a job run on the same backend.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Local:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Kubernetes:
-    """Runs each replica as a pod of a Kubernetes cluster. The cluster needs no preparation.
+    """Runs each replica as a pod of a Kubernetes cluster. Nothing must be installed in the cluster.
 
     ```python
     wl.Kubernetes(namespace="research", accelerator="a100x8", container_image="lab/train:7")
@@ -107,7 +107,7 @@ class Ray:
 
 
 Executor = Local | Kubernetes | Ray
-EXECUTORS: Mapping[str, type[Local] | type[Kubernetes]] = {  # the executors of backends that exist
+EXECUTORS: Mapping[str, type[Local] | type[Kubernetes]] = {  # by backend
     LOCAL: Local,
     KUBERNETES: Kubernetes,
 }

@@ -30,7 +30,7 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _SHOWN_KEYS = 8
-_LARGEST = 1_000_000  # bytes, because a pipe or a device may be endless
+_LARGEST = 1_000_000  # in bytes; a pipe or a device may be endless
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -253,7 +253,7 @@ def _is_role(value: Any) -> bool:
 
 
 def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
-    """Return the problems of the job that the reader has not reported yet."""
+    """Return the problems of the job that were not found while reading the file."""
     reported = {keys for keys, _ in earlier}
     has_no_role = isinstance(job, JobGroup) and not job.roles and bool(reported)
     return [
@@ -265,7 +265,10 @@ def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
 
 
 def _is_without(job: Job | JobGroup, keys: Keys) -> bool:
-    """Return whether the executable is missing. The reader has already reported this problem."""
+    """Return whether the job or role at a key path has no executable.
+
+    The reader has already reported this problem.
+    """
     role = job.roles[keys[1]] if isinstance(job, JobGroup) else job
     return role.executable is None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JobBase:
-    """The fields that belong to a job as a whole, not to its roles."""
+    """The fields that apply to a whole job, not to one of its roles."""
 
     framework: str | None = None
     restart_scope: str | None = None
@@ -106,7 +106,7 @@ class JobBase:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the values of secrets out of a pickle."""
+        """Return the fields to pickle. Secrets are pickled without their values."""
         return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
 
 

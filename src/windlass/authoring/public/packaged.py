@@ -43,7 +43,7 @@ class Packaged:
 
     @property
     def code(self) -> Code:
-        """The `code` field of a job's spec."""
+        """The `code` field of a job's specification."""
         return self.call_site.code(self.tree)
 
     def check_server(self, endpoint: Endpoint) -> None:

@@ -34,8 +34,8 @@ _ENDED_EARLY = "the map it belongs to ended early"
 class Function(Generic[P, R]):
     """A function that runs as a trial, and returns the value of the trial. `wl.run` creates it.
 
-    Inside a trial, no further trials are created: a call runs the function directly, and `map` runs
-    it for one item after the other.
+    Inside a trial, no further trial is created. A call then runs the function directly, and `map`
+    runs it for one item after the other.
     """
 
     __wrapped__: Callable[P, R]
@@ -81,10 +81,10 @@ class Function(Generic[P, R]):
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """Run one trial per item, and yield the values in the order of the items.
 
-        As many trials run at the same time as there is capacity. All trials are submitted now. The
-        iterator waits for each value. If a trial fails, the iterator raises its error and stops the
-        unfinished trials. With `return_exceptions=True`, the iterator yields the error instead, and
-        the other trials continue.
+        All trials are submitted now. As many trials run at the same time as there is capacity for.
+        The iterator waits for each value. If a trial fails, the iterator raises the error of this
+        trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
+        the error, and the other trials continue.
         """
         sets = ((item,) for item in items)
         return self._map(sets, _length(items), return_exceptions=return_exceptions)
@@ -112,7 +112,7 @@ class Function(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def options(self, **changes: Any) -> Function[P, R]:
-        """Return a copy of the function with other options: `train.options(cpus=4)(0.1)`."""
+        """Return a copy of the function with changed options: `train.options(cpus=4)(0.1)`."""
         return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
 
     def job(self) -> Job:
@@ -171,7 +171,7 @@ class Function(Generic[P, R]):
         return client, build_plan(client, self._options, self._name, call_site)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the values of secrets out of a pickle."""
+        """Return the state to pickle. Secrets are pickled without their values."""
         return {**self.__dict__, "_options": self._options.without_secret_values()}
 
     def __repr__(self) -> str:
@@ -179,7 +179,10 @@ class Function(Generic[P, R]):
 
 
 class _Sweep:
-    """The trials of one call of `map`, which are submitted in advance."""
+    """The trials of one call of `Function.map`.
+
+    They are submitted before their values are needed.
+    """
 
     def __init__(
         self, function: Function[Any, Any], items: Iterable[Sequence[Any]], total: int | None
@@ -234,9 +237,9 @@ class _Sweep:
         return self._progress
 
     def _stop_rest(self) -> None:
-        """Stop the remaining trials.
+        """Stop the remaining trials, newest first.
 
-        Stopping the newest trial first keeps a waiting trial from starting in the meantime.
+        Otherwise, a waiting trial might start when an earlier trial stops.
         """
         for trial in reversed(self._waiting):
             trial.stop(reason=_ENDED_EARLY)
@@ -362,7 +365,7 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
 
 
 def check_function(function: Any, wanted: str) -> None:
-    """Raise an error if a callable cannot run as a trial. The text `wanted` starts the error."""
+    """Raise an error if a callable cannot run as a trial. The error starts with `wanted`."""
     name = getattr(function, "__qualname__", None) or shown(function)
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
     if is_method and not inspect.isclass(function):
@@ -456,7 +459,7 @@ def _is_inside_a_trial() -> bool:
 def _local_values(
     function: Callable[..., Any], items: Iterable[Sequence[Any]], return_exceptions: bool
 ) -> Iterator[Any]:
-    """Call the function for each item in this process. A `map` inside a trial works this way."""
+    """Call the function for each item in this process, as `map` does inside a trial."""
     for item in items:
         try:
             yield function(*item)

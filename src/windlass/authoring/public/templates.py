@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 # Fields of a job that no template may set.
 _OWN = ("executable", "args", "executor", "service", "suspend", "name", "experiment", "template")
 _OF_JOB = tuple(name for name in (*WHOLE, *ROLE) if name not in _OWN)
-_OF_ROLE = ("env", "restart_policy")  # set on each role of a group; replicas are not
+_OF_ROLE = ("env", "restart_policy")  # these fields are set on each role of a group
 FIELDS = (*OF_EXECUTOR, *_OF_JOB, "retries", "timeout", "labels")
 _STAND_IN = Command(["true"])
 
 
 @dataclass(frozen=True)
 class TemplateUse:
-    """A job that was filled from a template, with the name and the labels of the template."""
+    """A job after its template has filled its unset fields, with the template's name and labels."""
 
     job: Any
     name: str = ""
@@ -71,7 +71,7 @@ def check_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
-    """Fill fields of a job that are not set from the job's template."""
+    """Return a job with its unset fields filled from its template."""
     if job.template is None:
         return TemplateUse(job)
     check_job(job)  # report problems of the job before contacting the server
@@ -83,7 +83,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
 def plan_with_template(
     client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
-    """Build the plan of a `wl.run` function that has a template."""
+    """Build the plan of a `wl.run` function whose options name a template."""
     from windlass.authoring.prepare.draft import Filing, Plan
     from windlass.authoring.prepare.job_spec import build_outline
     from windlass.authoring.prepare.options import secret_values
@@ -112,7 +112,7 @@ def plan_with_template(
 
 
 def _fill_job(job: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill fields of a job that are not set."""
+    """Return a job with its unset fields filled from `fields`."""
     job_fields = _as_job_fields(fields)
     if isinstance(job, JobGroup):
         own = {
@@ -169,7 +169,10 @@ def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
 
 
 def _as_job_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert fields of a template to fields of `wl.Job`. Omit fields that are not set on jobs."""
+    """Convert the fields of a template to fields of `wl.Job`.
+
+    Fields without a counterpart in `wl.Job` are left out.
+    """
     job_fields = {name: value for name, value in fields.items() if name in (*OF_EXECUTOR, *_OF_JOB)}
     retries = fields.get("retries")
     if retries is not None:
@@ -193,7 +196,7 @@ def _contradictions(fields: Mapping[str, Any]) -> list[Problem]:
 
 
 def _reword(problems: Sequence[Problem], fields: Mapping[str, Any]) -> list[Problem]:
-    """Replace names of job fields in problems with the names that the template uses."""
+    """Replace names of `wl.Job` fields in problems with the names that the user wrote."""
     reworded = []
     for keys, text in problems:
         text = text.removeprefix("executor: ")

@@ -21,7 +21,7 @@ from windlass.packaging.pickling import pack_arguments
 
 
 class RoleCall(NamedTuple):
-    """The executable, arguments and parameters of a role in a rerun."""
+    """The executable, arguments and parameters with which a rerun starts a role."""
 
     executable: Executable
     arguments: Any  # recorded for a later rerun; None if JSON cannot represent them
@@ -29,14 +29,14 @@ class RoleCall(NamedTuple):
 
 
 class Blobs(NamedTuple):
-    """Functions that download and upload pickled arguments."""
+    """Functions that download pickled arguments from the server, and add new ones to a request."""
 
     fetch: Callable[[str], bytes]
     attach: Callable[[bytes], str]
 
 
 def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
-    """Return the call of a role with its recorded arguments."""
+    """Return the executable and the arguments of a role, unchanged."""
     recorded = record.recipe.arguments.get(role.name)
     if len(record.spec.roles) == 1:
         return RoleCall(role.executable, recorded, record.params)
@@ -49,7 +49,7 @@ def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
 
 
 def change_arguments(record: TrialRecord, role: Role, changes: Any, blobs: Blobs) -> RoleCall:
-    """Return the call of a role with changed arguments."""
+    """Return the executable and the arguments of a role, with changes."""
     if isinstance(role.executable, FunctionCall):
         return _change_call(record, role, role.executable, changes, blobs)
     assert isinstance(role.executable, ProcessCall)  # noqa: S101 -- generators were refused
@@ -106,7 +106,7 @@ def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | 
 
 
 def merge_flags(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge recorded flags with changes, and keep the recorded order and spelling.
+    """Apply changes to recorded flags. Keep the recorded order and spelling of the flags.
 
     >>> merge_flags({"model": {"depth": 3}, "batch-size": 8}, {"model.depth": 4, "batch_size": 16})
     {'model': {'depth': 4}, 'batch-size': 16}
@@ -148,7 +148,7 @@ def _spelling(path: Sequence[str]) -> str:
 def _check_new(
     record: TrialRecord, role: Role, old: Sequence[str], changes: Mapping[str, Any]
 ) -> None:
-    """Raise an error if a changed flag is already among the recorded words.
+    """Raise an error if a flag to change is already among recorded words of a command line.
 
     Windlass cannot replace such a flag, because it does not know where the flag's value ends.
     """
@@ -168,7 +168,10 @@ def _check_new(
 
 
 def _replace_flags(words: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
-    """Return the words with changed flags. Guess where values end, by common conventions."""
+    """Return a command line with changed flags, as a suggestion for the user.
+
+    The function guesses where the value of a flag ends.
+    """
     new = list(words)
     for path, value in _leaves(changes):
         flags = [n for n, word in enumerate(new) if _is_flag(word, path)]
@@ -222,7 +225,10 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
 
 
 def _merge_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge recorded parameters with changes. A change may be inside recorded `**options`."""
+    """Apply changes to recorded parameters.
+
+    A parameter may be recorded inside `**options` of the function.
+    """
     new = dict(params)
     for name, value in describe_params(changes).items():
         rest = next((key for key, param in params.items() if _has(param, name)), None)

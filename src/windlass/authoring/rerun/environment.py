@@ -92,10 +92,10 @@ def prepare_environment(
 def _interpreter(
     client: Client, record: TrialRecord, environment: str | None
 ) -> tuple[Interpreter, list[str]]:
-    """Return the trial's interpreter.
+    """Return the interpreter for a rerun, and notes to show to the user.
 
-    If it no longer works and the packages are rebuilt, return this interpreter. The list contains
-    notes to show to the user.
+    This is the interpreter of the original trial. If it no longer works, and the packages are
+    rebuilt anyway, it is the interpreter of this process.
     """
     cache, wanted = cache_of(client), record.spec.python
     if not wanted.executable or not client.transport.endpoint.is_embedded:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a rerun. A field that is None stays as recorded."""
+    """The changes that a user wants in a rerun. A field that is None stays as recorded."""
 
     args: Any = None
     env: Any = None
@@ -120,9 +120,9 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Prep
 
 
 def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
-    """Return the recipe of the rerun.
+    """Return the record of how the rerun was submitted.
 
-    Without changes, the rerun starts from the same checkpoint.
+    Without changes, the rerun starts from the same checkpoint as the original.
     """
     had = record.recipe
     return Recipe(
@@ -156,9 +156,9 @@ def refuse_unrepeatable(record: TrialRecord) -> None:
 def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
     """Build the request for the rerun, with experiment, labels and name.
 
-    If a search or a generator created the original trial, the rerun does not belong to it, because
-    it already has the result of the original. The rerun of an auxiliary trial is auxiliary, too.
-    Labels are not copied, because a label such as "best" describes only the original.
+    A rerun of an auxiliary trial is auxiliary, too. A rerun never belongs to a search or a
+    generator, because these already have the result of the original trial. Labels are not copied,
+    because a label such as "best" describes only the original.
     """
     named = record.experiment or record.kind.value  # a command may have no experiment
     where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
@@ -193,7 +193,10 @@ def _role(role: Role, call: RoleCall, env: Mapping[str, str], executor: Local | 
 
 
 def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) -> dict[str, Any]:
-    """Return the parameters of the rerun. They include the parameters of a generator's trial."""
+    """Return the parameters to record for the rerun.
+
+    If a generator created the original trial, they include the generator's parameters.
+    """
     services = [role.name for role in record.spec.roles if role.service]
     own = join_params({name: call.params for name, call in calls.items()}, services)
     if record.parent_id is None:
@@ -203,7 +206,7 @@ def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) 
 
 
 def _secrets(record: TrialRecord, secrets: Any) -> dict[str, str]:
-    """Return the values of the recorded secrets and of the secrets in the changes."""
+    """Return the values of the secrets that the original trial or the changes name."""
     values = dict(secrets) if isinstance(secrets, Mapping) else {}
     names = dict.fromkeys((*record.spec.secret_names, *(secrets or ())))
     missing = [name for name in names if name not in values and name not in os.environ]
@@ -232,7 +235,7 @@ def _keep_secrets(secrets: Mapping[str, str], request: CreateTrial, roles: Seque
 def _by_role(
     record: TrialRecord, option: str, changes: Any, problems: list[Problem]
 ) -> dict[str, Any]:
-    """Split a change by role. If there is only one role, the change itself is its value."""
+    """Split a change by role. If the trial has only one role, the whole change belongs to it."""
     if changes is None or (isinstance(changes, Mapping) and not changes):
         return {}
     roles = [role.name for role in record.spec.roles]
@@ -287,7 +290,7 @@ def _volume_problems(client: Client, record: TrialRecord) -> list[Problem]:
 
 
 def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
-    """Return notes about import paths outside the project that no longer exist."""
+    """Return a note for each import path of the original trial that no longer exists."""
     if not client.transport.endpoint.is_embedded:
         return []
     gone = [path for path in record.spec.python.extra_paths if not os.path.exists(path)]

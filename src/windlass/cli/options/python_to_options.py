@@ -1,4 +1,4 @@
-"""Translates Python arguments in errors and advice to command-line options."""
+"""Replaces names of Python arguments in messages by command-line options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 
 
 def as_options(text: str) -> str:
-    """Replace Python arguments in a text with options of `windlass run`.
+    """Replace Python arguments in a message by the options of `windlass run`.
 
     >>> as_options('Tip: install it for the trial: packages=["scikit-learn"]')
     'Tip: install it for the trial: --package scikit-learn'
@@ -74,7 +74,7 @@ def as_options(text: str) -> str:
 
 @contextmanager
 def errors_as_options() -> Iterator[None]:
-    """Translate the errors raised in the block to command-line options."""
+    """Replace Python arguments by command-line options in the errors that the block raises."""
     try:
         yield
     except WindlassError as error:

@@ -22,16 +22,25 @@ class Interruption:
 
     reason = CTRL_C
 
+    @property
+    def again(self) -> str:
+        """The effect of the same signal a second time."""
+        if self.reason == CTRL_C:
+            return "Ctrl-C again leaves without waiting"
+        return f"a second {self.reason} leaves without waiting"
+
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[Interruption]:
     """Raise KeyboardInterrupt in the block on SIGTERM, then end the program by this signal.
 
-    A program that handles SIGTERM itself, and a wait in another thread, are left alone.
+    A program that handles SIGTERM itself, and a wait in another thread, are left alone. So is a
+    trial that waits for another trial: SIGTERM may suspend it, and says nothing about the other.
     """
     interruption = Interruption()
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if not is_default or threading.current_thread() is not threading.main_thread():
+    is_trial = "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
+    if is_trial or not is_default or threading.current_thread() is not threading.main_thread():
         yield interruption
         return
 

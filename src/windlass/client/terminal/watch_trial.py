@@ -1,4 +1,4 @@
-"""Runs a trial in the foreground: streams its output, stops it on Ctrl-C, returns its value."""
+"""Runs a trial in the foreground, prints its output, and stops the trial on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
 from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
+from windlass.client.terminal.sigterm import Interruption, sigterm_interrupts
 from windlass.client.terminal.status_line import share_of, status_text
 from windlass.client.terminal.view import View
 from windlass.client.terminal.wait_notice import WaitNotice
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
-    """Send a draft and watch it to its end."""
+    """Submit a prepared trial, and watch the trial until its end."""
 
     def begin(request: CreateTrial) -> tuple[TrialEvents, Iterator[News], News]:
         following = TrialEvents(client.transport, request=request)
@@ -38,12 +39,13 @@ def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any],
         return following, events, next(events)
 
     view.tell_apart(names_of(draft.request.spec))
-    try:
-        following, events, first = send(client.transport, draft, begin)
-    except KeyboardInterrupt:
-        _stop_unseen(client, draft.request.key)
-        raise
-    return _watch(client, following, view, events, first)
+    with sigterm_interrupts() as interruption:
+        try:
+            following, events, first = send(client.transport, draft, begin)
+        except KeyboardInterrupt:
+            _stop_unseen(client, draft.request.key, interruption.reason)
+            raise
+        return _watch(client, following, view, events, first, interruption)
 
 
 def watch(
@@ -53,17 +55,19 @@ def watch(
     *,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    """Watch a submitted trial from its first line on.
+    """Watch a submitted trial until its end. The output is shown from its first line on.
 
-    `before_stop` is called when Ctrl-C is about to stop the trial, to prevent new trials.
+    Ctrl-C stops the trial. `before_stop` is called before that, so that it can prevent the start of
+    further trials.
     """
     view.tell_apart(names_of(trial.record.spec, trial.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
-    return _watch(client, following, view, iter(following), None, before_stop)
+    with sigterm_interrupts() as interruption:
+        return _watch(client, following, view, iter(following), None, interruption, before_stop)
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without its output, and report long waits."""
+    """Wait for the end of a trial without printing its output, and report long waits."""
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):
@@ -80,6 +84,7 @@ def _watch(
     view: View,
     events: Iterator[News],
     first: News | None,
+    interruption: Interruption,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
     with WaitNotice(view) as standstill:
@@ -87,14 +92,14 @@ def _watch(
         try:
             end = watcher.follow(events, first)
         except KeyboardInterrupt:
-            end = watcher.stop_and_follow(before_stop)
+            end = watcher.stop_and_follow(before_stop, interruption)
             view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
             raise KeyboardInterrupt from None
     return Trial(client.transport, end.trial), end
 
 
 class _Watcher:
-    """One watched trial."""
+    """Prints the output and the state of one trial until its end."""
 
     def __init__(
         self, client: Client, following: TrialEvents, view: View, standstill: WaitNotice
@@ -114,21 +119,23 @@ class _Watcher:
                 return end
         raise AssertionError("a stream that was not cut ends with its end")
 
-    def stop_and_follow(self, before_stop: Callable[[], None]) -> StreamEnd:
+    def stop_and_follow(
+        self, before_stop: Callable[[], None], interruption: Interruption
+    ) -> StreamEnd:
         trial_id = self._following.trial_id
         try:
             before_stop()
-            self._ask_to_stop()
-            self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
+            self._ask_to_stop(interruption.reason)
+            self._view.say(f"Stopping trial {trial_id}; {interruption.again}.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
             self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
             raise KeyboardInterrupt from None
 
-    def _ask_to_stop(self) -> None:
-        """Send the stop request, even if the user presses Ctrl-C again."""
+    def _ask_to_stop(self, reason: str) -> None:
+        """Send the stop request, even if the user presses Ctrl-C again meanwhile."""
         path = request_path("trials", self._following.trial_id, "stop")
-        body = StopTrial(reason="Ctrl-C")
+        body = StopTrial(reason=reason)
         try:
             self._client.transport.ask("POST", path, TrialRecord, body=body)
         except KeyboardInterrupt:
@@ -159,7 +166,7 @@ class _Watcher:
         return None
 
     def _show_changes(self, trial: TrialRecord) -> None:
-        """Print notices of changes in a terminal, also after the trial has ended."""
+        """Print a notice for each change of the trial, but only in a terminal."""
         if not self._view.is_live:
             return
         if self._notices is None:
@@ -170,7 +177,10 @@ class _Watcher:
             self._view.note(turn)
 
     def _announce_wait(self, trial: TrialRecord) -> None:
-        """A trial that waits for another may also wait for capacity: its log states this once."""
+        """Explain once that the current trial keeps its resources while it waits for another trial.
+
+        The other trial may wait for exactly these resources.
+        """
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
             return  # external trials reserve no capacity
@@ -182,7 +192,7 @@ class _Watcher:
         self._view.say(f"T{status_text(trial)[1:]}. {advice}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
-        """Warn that all checkpoints were kept, although only the best were requested."""
+        """Warn if all checkpoints were kept, although the user requested only the best."""
         if trial.spec.keep is None or not trial.spec.keep.best:
             return
         for event in self._events() or ():
@@ -195,7 +205,7 @@ class _Watcher:
         try:
             return self._client.transport.ask("GET", path, list[Event])
         except WindlassError:
-            return None  # the next record triggers another request
+            return None  # the next record causes another request
 
     def _conclude(self, trial: TrialRecord) -> None:
         seconds = seconds_run(trial)
@@ -205,8 +215,8 @@ class _Watcher:
             self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
 
 
-def _stop_unseen(client: Client, key: str) -> None:
-    """Stop a trial that was perhaps submitted before Ctrl-C cut off the response."""
+def _stop_unseen(client: Client, key: str, reason: str) -> None:
+    """Stop a trial that may have been submitted although Ctrl-C interrupted the request."""
     page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
     for record in page.items:
-        Trial(client.transport, record).stop(reason="Ctrl-C")
+        Trial(client.transport, record).stop(reason=reason)

@@ -61,8 +61,8 @@ class Connection:
     api: Any = field(repr=False)
     server: str  # the address of the API
     namespace: str  # the default namespace
-    account: str  # the account, as far as known without a request
-    source: str  # the source of this configuration, for messages
+    account: str  # the account; "" if it is not known without a request
+    source: str  # a description of where this configuration is from, for messages
     home: Home = field(repr=False)
     stamp: Stamp | None = field(repr=False, default=None)
     files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
@@ -263,7 +263,7 @@ def _connected(
 
 @dataclass(frozen=True)
 class _ConfigurationSource:
-    """The description of a configuration: where it comes from, its account and its namespace."""
+    """The origin of a connection's configuration, with its account and its namespace."""
 
     source: str
     account: str

@@ -80,7 +80,7 @@ def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str,
     """Run a login program, and return the `status` of the `ExecCredential` that it prints."""
     is_interactive = mode != _NEVER and _has_terminal()
     spec: dict[str, Any] = {"interactive": is_interactive}
-    if program.cluster:  # the program asked for the address of the cluster
+    if program.cluster:  # the kubeconfig file tells us to pass the cluster to the program
         spec["cluster"] = _cluster_info(program.cluster.value)
     request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
     env = {**program.env, "KUBERNETES_EXEC_INFO": json.dumps(request)}

@@ -1,4 +1,4 @@
-"""Shares one run of a slow operation between concurrent callers."""
+"""Lets several callers share one run of a slow function."""
 
 from __future__ import annotations
 

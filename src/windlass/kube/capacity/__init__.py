@@ -1,1 +1,1 @@
-"""The capacity of a cluster: its nodes, the sizes of its machines, and its Kueue queues."""
+"""Reads the capacity of a cluster from its nodes and its Kueue queues."""

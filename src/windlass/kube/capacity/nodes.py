@@ -302,7 +302,7 @@ def _one_of_these(nodes: Iterable[Node]) -> str:
 
 
 def describe_accelerators(nodes: Iterable[Node]) -> str:
-    """Describe the accelerators of nodes for display.
+    """Describe the accelerators of these nodes as text for display.
 
     >>> labels = {GKE_GPU: "nvidia-l4"}
     >>> describe_accelerators(

@@ -74,7 +74,7 @@ def refusal(
 
 
 def not_allowed(permission: Permission, account: str) -> Explanation:
-    """Explain that an account lacks a permission, with the command that grants it.
+    """Explain that an account lacks a permission, and name the command that grants it.
 
     >>> create_pods = Permission(verb="create", resource="pods", namespace="lab")
     >>> explanation = not_allowed(create_pods, "ada")

@@ -134,7 +134,7 @@ def mount_flaw(path: str) -> str:
 
 
 def mount_place(path: str) -> str:
-    """Normalize an absolute path to the path in the pod.
+    """Normalize the path where a volume is mounted in a pod.
 
     >>> mount_place("//data/./train/")
     '/data/train'

@@ -76,7 +76,10 @@ def _check_times(status: JobStatus) -> None:
 
 
 def status_from_object(obj: Object) -> JobStatus:
-    """Return the status of an object without our annotation, which another operator has managed."""
+    """Return the status of an object that has no annotation of this operator.
+
+    Another operator has managed such an object so far.
+    """
     status: Mapping[str, Any] = obj.get("status") or {}
     conditions = []
     for condition in status.get("conditions") or ():

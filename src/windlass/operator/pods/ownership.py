@@ -46,7 +46,7 @@ def ownership_keys(obj: Object) -> list[str]:
 
 
 class Ownership:
-    """Adopts and releases the pods and services in `cache`, and records an event for each."""
+    """Adopts and releases the pods and services in `cache`, and records an event each time."""
 
     def __init__(
         self,

@@ -17,9 +17,9 @@ _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
 
 def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
-    """Return the variables of an attempt.
+    """Return the environment variables of an attempt.
 
-    Only the number of the attempt differs between attempts.
+    The attempts of a replica differ only in the variable with the attempt number.
     """
     addresses = made_from.addresses
     cluster = build_cluster(made_from.job.spec, addresses)

@@ -81,7 +81,7 @@ class PodRuntime:
         self._pending = PendingPods(recorder, self.events)
         self._dropped_fields = DroppedFields(recorder)
         self._backoff = RecreateBackoff(recorder, clock)
-        self._unserved: dict[str, frozenset[str]] = {}  # by job uid: the reported failures
+        self._unserved: dict[str, frozenset[str]] = {}  # the reported failures, by job uid
         self.cache = ObjectCache(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=ownership_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
@@ -120,7 +120,7 @@ class PodRuntime:
             raise NotYet(refused.message, is_notified=False) from None
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Delete the pod of an attempt. The grace period is the one in its template."""
+        """Delete the pod of an attempt. Its template sets the grace period."""
         del grace
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:
@@ -171,9 +171,7 @@ class PodRuntime:
         self._delete_stale_services(job_uid)
         left = ttl_left(spec, status, time.time())
         if left is not None and left > 0:
-            self._wake(
-                job_uid
-            )  # its time to live is new: the next reconciliation waits for its end
+            self._wake(job_uid)  # the next reconciliation waits until the time to live is over
         elif left is not None:
             self._jobs.delete(job_uid)
 
@@ -196,7 +194,7 @@ class PodRuntime:
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod must be deleted first because it has the name of an attempt."""
+        """Return whether a pod has the name that an attempt needs, and must be deleted first."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True
@@ -260,7 +258,7 @@ class PodRuntime:
             what = f"the {kind.name.lower()} {name} was still there"
             raise NameHeld(
                 what, is_notified=False
-            ) from None  # its end may have been observed before
+            ) from None  # the watch may already have reported its deletion
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(existing).items()
         if matches and controller_of(existing) is None:

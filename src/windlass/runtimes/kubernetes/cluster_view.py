@@ -1,4 +1,4 @@
-"""The server's view of a cluster: its connection, and one watch of Windlass pods per namespace."""
+"""The server's view of a cluster, which consists of a connection and a pod watch per namespace."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class ClusterView:
         # wait for a login.
         self._lock = threading.RLock()
         self._renewal = SharedAttempt(self._renew)
-        self._failure: KubernetesError | None = None  # why the newest attempt to connect failed
+        self._failure: KubernetesError | None = None  # of the newest attempt to connect
         self._shared_until = 0.0
-        self._failed_with: Hashable = None  # the settings of that attempt
+        self._failed_with: Hashable = None  # the settings with which that attempt failed
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
 
@@ -109,7 +109,7 @@ class ClusterView:
 
     def _renew(self) -> Connection:
         if current := self._current():
-            return current  # created by an attempt that ended a moment ago
+            return current  # another attempt created this connection a moment ago
         began, settings = time.monotonic(), self._settings()
         try:
             connection = self._connect()
@@ -127,7 +127,7 @@ class ClusterView:
                 self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.notify_namespace(watcher.namespace)  # jobs in this namespace reconcile again
+            self.notify_namespace(watcher.namespace)  # to reconcile its jobs
         return connection
 
     def connected_for(self, record: JobRecord) -> Connection:
@@ -156,7 +156,10 @@ class ClusterView:
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
     def trouble(self, record: JobRecord) -> TaskFailure:
-        """Return the failure because of which a job's state may be outdated, or an empty one."""
+        """Return the failure because of which a job's state may be outdated.
+
+        If there is none, return an empty failure.
+        """
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
             return _shortened(to_failure(watcher.trouble))
@@ -233,7 +236,7 @@ class ClusterView:
 
     def close(self) -> None:
         """Stop all watches and close the connection."""
-        end_logins()  # unblocks threads that wait for a login
+        end_logins()  # wakes threads that wait for a login
         with self._lock:
             watchers, self._watchers = list(self._watchers.values()), {}
             connection, self._connection = self._connection, None

@@ -16,10 +16,9 @@ from windlass.model.status import ReplicaId
 from windlass.runtimes.kubernetes.objects.manifests import build_pod, job_record
 
 _NOBODY = "0" * 32
+_QUICK = 20.0  # seconds that a response may take
 # These errors do not go away with time. A user has to create the missing object, or name another
 # object.
-_QUICK = 20.0
-# Errors that do not pass with time: somebody has to create the object, or name another.
 _MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 

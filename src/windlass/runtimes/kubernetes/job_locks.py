@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class JobLocks:
-    """A lock per job: shared for the creation of an object, exclusive for deletion of all objects.
+    """A shared lock per job to create an object, and an exclusive lock to delete all its objects.
 
     >>> turns = JobLocks()
     >>> with turns.shared("a"), turns.shared("a"), turns.exclusive("b"):

@@ -1,4 +1,4 @@
-"""Waits for pods of other owners that have the name which one of our pods needs.
+"""Waits until pods of other owners no longer have a name that one of our pods needs.
 
 The normal watch of a namespace contains only our own pods, so each conflict has its own watch.
 """

@@ -22,7 +22,7 @@ from windlass.runtimes.kubernetes.objects import names as pod_names
 from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
-_NOT_ALLOWED = (401, 403)  # may be temporary: a cluster that just started refuses every login
+_NOT_ALLOWED = (401, 403)  # may be temporary when a cluster starts
 _FRESH = 30.0  # seconds until the server repeats a request that a cluster refused
 
 
@@ -31,7 +31,7 @@ class OtherClusters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By job and cluster: whether the job is in another cluster, and until when this is valid.
+        # Whether a job is in another cluster, and until when this is valid, by job and cluster.
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:

@@ -1,4 +1,4 @@
-"""Actions in the cluster for a job: create a pod, delete a pod, and delete all objects of the job.
+"""Creates pods, deletes pods, and deletes all objects of a job in the cluster.
 
 Each action is a task of the retry queue. If the action fails, the queue repeats it from the start.
 """
@@ -68,7 +68,7 @@ class PodActions:
         self._gone: set[Path] = set()  # the folders of attempts whose pods were not found
 
     def make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
-        """Create the pod of an attempt, with all objects that it needs."""
+        """Create the pod of an attempt, and all other objects that the pod needs."""
         self._retries.forget(("release", record.uid))
         self._retries.do(("make", attempt.path), partial(self._make, record, job, attempt))
 
@@ -133,7 +133,7 @@ class PodActions:
                 if now is not None and is_to_be:
                     self._create_now(now, job, attempt)
             except api_objects.NameTaken as error:
-                if error.kind is PODS:  # there may be no permission to watch other kinds
+                if error.kind is PODS:  # other kinds may need another permission
                     connection = self._view.connected()
                     self._conflicts.wait_for(key, connection, error.namespace, error.name)
                 raise
@@ -155,7 +155,7 @@ class PodActions:
         if end is not None:
             attempt.record_end(*end)
         if pod is not None:
-            # first, because an attempt that counts as created must be in the watch
+            # before `note_made`, because the watch must contain the pod by then
             watcher.observe(pod)
             attempt.note_made(pod)
             if attempt.is_unwanted():  # in the meantime

@@ -30,7 +30,7 @@ from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 from windlass.runtimes.remote_attempt import ask_for
 from windlass.runtimes.worker_zip import worker_zip
 
-_RECHECK = 5.0  # seconds between checks of a stopping attempt in another cluster
+_RECHECK = 5.0  # seconds between checks of stopping attempts in another cluster
 
 
 def create_runtime(server: ServerContext) -> KubernetesRuntime:
@@ -239,7 +239,7 @@ class KubernetesRuntime:
             namespace = options.namespace or self._view.connected_soon().namespace
             record = job_record(
                 job, namespace, self._records.identity
-            )  # the cluster is stored when the job starts
+            )  # the record names no cluster until the job starts
             self._records.keep(record)
         return record
 

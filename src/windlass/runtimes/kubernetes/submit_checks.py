@@ -1,4 +1,4 @@
-"""Checks of a job before it is accepted: unsupported options, missing objects, large requests."""
+"""Checks a job before it is accepted, for unsupported options and resources that do not exist."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from windlass.worker.common.process_identity import is_alive
 from windlass.worker.supervise.child_process import replica_marker
 from windlass.worker.supervise.ports import LOOPBACK
 
-EXTERNAL = "external"  # an executable type in launch files: a process that Windlass did not start
-REMOTE = "away"  # a key in launch files: the process runs on another machine
+EXTERNAL = "external"  # the executable type of a process that Windlass did not start
+REMOTE = "away"  # a key in the launch files of attempts on other machines
 _YOUNG = 10.0  # seconds in which a new supervisor must take its lock
 _NODE = socket.gethostname()
 
@@ -70,7 +70,7 @@ class Attempt(AttemptFiles):
 
     @property
     def is_alive(self) -> bool:
-        """Whether a supervisor holds the lock. For an external attempt, whether its process runs.
+        """Whether a supervisor holds the lock or, if the attempt is external, its process runs.
 
         The lock of an external attempt is unreliable. The program may close the file descriptor,
         and a forked child may hold the lock after the program has ended.
@@ -97,7 +97,7 @@ class Attempt(AttemptFiles):
 
     @property
     def _launched_by(self) -> str:
-        """The id of the home whose server started the attempt."""
+        """The id of the home from which the attempt was started."""
         key = (self.launch() or {}).get("key") or {}
         return str(key.get("home") or "")
 
@@ -149,7 +149,7 @@ class Attempt(AttemptFiles):
         return msgspec.structs.replace(seen, ended=time.time())
 
     def stop(self, grace: float, reason: str) -> None:
-        """Stop the attempt, or prevent its start."""
+        """Stop the attempt. If it has not started yet, prevent its start."""
         if self.has_ended or not exists(self.path):
             return
         try:
@@ -157,7 +157,7 @@ class Attempt(AttemptFiles):
             # sees it.
             write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
         except OSError:
-            # The disk is full. Without the file, the supervisor uses its own grace period.
+            # The disk is full. Without the stop file, the supervisor uses its own grace period.
             if not self._signal_supervisor():
                 raise
             return
@@ -237,7 +237,10 @@ class Attempt(AttemptFiles):
             return time.time()
 
     def _take_lock(self) -> int | None:
-        """Take the lock. Retry for a moment, because a mere check of the lock holds it briefly."""
+        """Take the lock.
+
+        Retry for a moment, because a process may hold it briefly just to check it.
+        """
         until = time.monotonic() + 0.2
         while True:
             lock = take_lock(self._file(paths.LOCK))

@@ -1,4 +1,4 @@
-"""The installation that this server runs from: its worker's code, and interpreters that run it.
+"""Finds the worker's code, and an interpreter that can run it, for this server's installation.
 
 A virtual environment may be moved or deleted while its server runs. The worker needs only the
 standard library, so any interpreter of this machine can run a supervisor.
@@ -31,8 +31,8 @@ def has_interpreter() -> bool:
 def supervisor_command(python: str) -> list[str]:
     """Return the command line that runs a supervisor, with an interpreter that exists.
 
-    `python` is the interpreter of the attempt, which is used if neither the server's interpreter
-    nor that of its virtual environment's creator exists.
+    The first choice is the interpreter of the server, and the second the interpreter that created
+    the server's virtual environment. `python`, the interpreter of the attempt, is the last choice.
     """
     if not has_code():
         raise InstallationGone(
@@ -50,7 +50,7 @@ def supervisor_command(python: str) -> list[str]:
 
 
 def describe_installation() -> str:
-    """Return what is missing of this installation, or "" if nothing is.
+    """Return a description of the missing parts of this installation, or "" if it is complete.
 
     >>> describe_installation()
     ''

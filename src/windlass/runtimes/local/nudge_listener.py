@@ -243,5 +243,5 @@ def _notify(callbacks: list[Callable[..., None]], subject: object) -> None:
 def _notify_one(callback: Callable[..., None], subject: object) -> None:
     try:
         callback(subject)
-    except Exception:  # noqa: BLE001  # a failed listener must not silence the others
+    except Exception:  # noqa: BLE001  # one callback must not affect others
         _log.exception("A listener failed on %r.", subject)

@@ -93,7 +93,7 @@ class LocalRuntime:
         if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
             return
         if attempt.was_begun:
-            return  # the supervisor died: `list` reports that
+            return  # the supervisor died, which `list` reports
         if assignment.addresses:
             self._ports.take_up(job.uid, assignment.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ _LATE = 30.0  # seconds that a heartbeat, due every 5 s, may be late on a busy m
 
 
 def send_signal(pid: int, identity: str, number: int) -> bool:
-    """Send a signal to the process with this pid, unless another process reuses the pid by now."""
+    """Send a signal to a process, unless the process has ended and another process has its pid."""
     if not hasattr(os, "pidfd_open"):
         return is_alive(pid, identity) and _kill(pid, number)
     try:
@@ -68,7 +68,7 @@ def find_strays(
     session = _session_of(process)
     born_by = last_beat + _LATE
     strays = []
-    for pid in psutil.pids():  # `process_iter` caches earlier owners of a pid
+    for pid in psutil.pids():  # not `process_iter`, which caches earlier owners of a pid
         try:
             process = psutil.Process(pid)
         except psutil.NoSuchProcess:
@@ -112,7 +112,7 @@ def _belongs(process: psutil.Process, marker: str, session: int | None, born_by:
         environ = process.environ()
         return bool(environ.get("WINDLASS_REPLICA") == marker and environ.get(DETACHED) != "1")
     except (psutil.Error, ProcessLookupError, PermissionError):
-        return False  # it has ended, or belongs to another user
+        return False  # the process has ended, or belongs to another user
 
 
 def _kill(pid: int, number: int) -> bool:

@@ -42,7 +42,7 @@ class Launchers:
         with self._lock:
             try:
                 key, launcher = self._get(python, environ)
-            except OSError as error:  # the interpreter may be gone
+            except OSError as error:  # the interpreter may have been deleted
                 _log.warning("no launcher of %s can start: %s", python, error)
                 return None
             try:
@@ -53,7 +53,7 @@ class Launchers:
                 return None
 
     def prepare(self, python: str, environ: Mapping[str, str]) -> None:
-        """Start a launcher for later attempts."""
+        """Start a launcher, so that later attempts can use it."""
         with self._lock:
             self._get(python, environ)
 
@@ -162,9 +162,9 @@ def _is_of_a_process(name: str) -> bool:
 
 
 def _stamps(folders: Iterable[str]) -> dict[str, int]:
-    """Return the time of the last change of each folder.
+    """Return the modification time of each folder.
 
-    When a package is installed or removed, the time of a folder changes.
+    The time of a folder changes when a package is installed there or removed.
     """
     stamps = {}
     for folder in folders:

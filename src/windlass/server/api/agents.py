@@ -85,7 +85,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
-    """Return the data an agent needs to start: launch file, secrets and newest checkpoint."""
+    """Return what an agent needs to start its attempt, such as launch file and secrets.
+
+    The result also has the newest checkpoint of the trial.
+    """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     launch = attempt_files.check()
     await asyncio.to_thread(attempt_files.note_taken_up, msgspec.to_builtins(data))
@@ -241,7 +244,7 @@ class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
 async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
-    """Return those of the given digests whose blobs the server does not have."""
+    """Return the digests in the request whose blobs the server does not have."""
     _attempt_files(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))

@@ -7,8 +7,8 @@ last change (8 bytes, a float). Then the content follows in pieces. A piece star
 (4 bytes), and a piece of length 0 ends the part. For `G` and `E`, the content is a message. Numbers
 are big-endian.
 
-If a file shrinks while the server reads it, its part is shorter than its size. A client can detect
-a truncated response.
+If a file shrinks while the server reads it, its part is shorter than the stated size. A client can
+detect a truncated response.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def list_outputs(
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
     limit: Limit = 100,
 ) -> OutputPage:
-    """List the output files of a trial by role, index and path. The trial may still run."""
+    """List the output files of a trial, sorted by role, index and path. The trial may still run."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
     after = None if cursor is None else _location(cursor)

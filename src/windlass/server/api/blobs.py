@@ -29,13 +29,13 @@ Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined
 _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
-_LARGEST_LIST = 2 << 20  # bytes; a list of digests to download
+_LARGEST_LIST = 2 << 20  # bytes; the largest list of digests to download
 
 
 async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
     """Return the blobs that a snapshot needs and the server lacks.
 
-    Store its manifest if none is missing.
+    If no blob is missing, the server stores the manifest of the snapshot.
     """
     blobs = services.blobs
     manifest = await request.body()
@@ -64,7 +64,7 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
 async def missing_blobs(
     services: Services, digests: Digests, tree: Digests | None = None
 ) -> BlobsAnswer:
-    """Return those of the given blobs that the server does not have.
+    """Return the digests in the request whose blobs the server does not have.
 
     `tree` names the digests that are manifests. A manifest also counts as missing while the server
     lacks any of its files.

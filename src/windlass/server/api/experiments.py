@@ -50,7 +50,7 @@ async def list_experiments(
 ) -> ExperimentPage:
     """List matching experiments in pages, sorted.
 
-    `called` selects an existing experiment by its name, as `project/name`, or by its id.
+    `called` is a name, `project/name` or an id. It must belong to an existing experiment.
     """
     return await services.experiments.page(
         project=project,
@@ -161,7 +161,7 @@ async def stream_experiment(
     """
     record = await services.experiments.by_id(experiment_id)
     if not all(TrialState(state).is_final for state in record.states):
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
         follow_experiment(services, experiment_id, metric, created_after),
         media_type=EVENTS,

@@ -88,15 +88,15 @@ async def stream_trial(
 ) -> Answer:
     """Stream the states of a trial and the matching lines of its log until the trial ends.
 
-    The stream also ends once the time `until` has passed. An event of the log without lines
-    contains only the next cursor.
+    The stream also ends once the time `until` has passed. A log event without lines only reports
+    the next cursor.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
     if not record.state.is_final:
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     first = None
     if tail is not None:
         is_followed = not record.state.is_final
@@ -113,9 +113,12 @@ def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: i
 
 
 def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
-    """Refuse to wait for lines of a replica that the trial does not have."""
+    """Raise an error for a replica that the trial does not have.
+
+    Otherwise the stream would wait for lines of this replica.
+    """
     sizes = {role.name: role.replicas for role in record.spec.roles}
-    for attempt in record.attempts:  # a role may have lost replicas since
+    for attempt in record.attempts:  # a role may have had more replicas earlier
         sizes[attempt.role] = max(sizes.get(attempt.role, 0), attempt.index + 1)
     if whose.role is not None and whose.role not in sizes:
         raise InvalidArgument(

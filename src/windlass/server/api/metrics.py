@@ -1,4 +1,4 @@
-"""The route for metrics, which returns the reported points of many trials as one pack of curves."""
+"""The route for metrics, which returns the points of many trials in one binary response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_REQUEST = 16 << 20  # bytes; a request contains an offset for each atte
 
 
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
-    """Return the points of metrics as one pack of curves.
+    """Return the points of metrics in one binary response. Each metric of an attempt is a curve.
 
     The client may request fewer points per curve.
     """

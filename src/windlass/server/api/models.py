@@ -57,10 +57,7 @@ async def get_model(services: Services, model_id: int) -> ModelRecord:
 
 
 async def find_model(services: Services, name: str) -> ModelRecord:
-    """Return a model by name.
-
-    If no model has the name and the name is a number, the number is the id.
-    """
+    """Return a model by name. If no model has this name, a number is used as an id."""
     return await services.models.record(name)
 
 

@@ -12,7 +12,7 @@ from windlass.server.services import Services
 from windlass.server.web.messages import EVENTS, Answer, Request
 from windlass.server.web.routing import Route
 
-_MOST_TYPED = 64 * 1024  # bytes in one request
+_MOST_TYPED = 64 * 1024  # bytes of input in one request
 
 Position = Annotated[int, Meta(ge=0, le=2**62)]
 Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
@@ -24,7 +24,7 @@ async def stream_output(
     """Stream the output of a shell. Without `offset`, the stream starts with the current screen."""
     record = await shells.shell_record(services, trial_id)
     if follow and not record.state.is_final:
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
         shells.follow_shell(services, trial_id, offset, follows=follow),
         media_type=EVENTS,

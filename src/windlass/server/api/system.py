@@ -81,7 +81,7 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    # Otherwise a server of a copied home refuses changes.
+    # Marked as a read, because the server of a copied home refuses all other requests.
     Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),
     Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

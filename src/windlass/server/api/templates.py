@@ -31,10 +31,7 @@ async def get_template(services: Services, template_id: int) -> TemplateRecord:
 
 
 async def find_template(services: Services, name: str) -> TemplateRecord:
-    """Return a template by name.
-
-    If no template has the name and it is a number, the number is the id.
-    """
+    """Return a template by name. If no template has this name, a number is used as an id."""
     return await services.templates.record(name)
 
 

@@ -188,13 +188,13 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
 
 
 async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
-    """Record that the generator of a trial has added all of its trials or has failed."""
+    """Record that the generator of a trial has ended, with or without an error."""
     await built(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
-    """Ask a trial to end by itself. Its `wl.should_stop()` then returns True.
+    """Ask a trial to end by itself. In its program, `wl.should_stop()` then returns True.
 
     A finished trial does not change.
     """
@@ -212,7 +212,7 @@ async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial)
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
     """Suspend a trial: stop all of its replicas until the trial is resumed.
 
-    This is not a failure.
+    A suspended trial does not count as failed.
     """
     from windlass.server.operations import suspend_and_scale
 

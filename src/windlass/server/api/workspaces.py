@@ -43,10 +43,7 @@ async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecor
 
 
 async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
-    """Return a workspace by name.
-
-    If no workspace has the name and it is a number, the number is the id.
-    """
+    """Return a workspace by name. If no workspace has this name, a number is used as an id."""
     return await services.workspaces.workspace(name)
 
 
@@ -92,7 +89,7 @@ async def get_project(services: Services, project_id: int) -> ProjectRecord:
 async def find_project(services: Services, name: str) -> ProjectRecord:
     """Return a project by its name, such as `vision` or `lab/vision`.
 
-    If no project has the name and the name is a number, the number is the id.
+    If no project has this name, a number is used as an id.
     """
     return await services.workspaces.project(name)
 

@@ -46,7 +46,7 @@ class Connection(Protocol):
         """Iterate over the rows of a result. Only a few rows are in memory at a time."""
 
     def text_columns(self) -> dict[str, list[str]]:
-        """Return the columns of each table that hold text or bytes."""
+        """Return the columns that hold text or bytes, by table name."""
 
     def tables(self) -> list[str]:
         """Return the names of all tables."""

@@ -16,7 +16,7 @@ from windlass.server.db.named_rows import set_fields
 
 MAX_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
-MAX_ENTRIES = 1000  # links, artifacts
+MAX_ENTRIES = 1000  # links or artifacts of one experiment
 _PLAIN = ("name", "description", "notes", "config", "searches", "priority", "archived")
 
 
@@ -79,7 +79,7 @@ def changed_columns(
 def merge_searches(
     stored: dict[str, dict[str, Any]], requested: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Add searches, or extend existing searches with the same name.
+    """Add hyper-parameter searches, or extend existing ones with the same name.
 
     The first request that names a search decides its settings. Later requests may only raise its
     number of trials.

@@ -71,9 +71,12 @@ def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[
 
 
 def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
-    """Return the error for a name that already exists. `is_new` tells creation from renaming."""
-    way = "use the existing one, exist_ok=True" if is_new else f"use it, wl.get_{noun}({name!r})"
+    """Return the error for a name that already exists.
+
+    `is_new` is true if a row is being created, and false if it is being renamed.
+    """
+    way = "exist_ok=True" if is_new else f"wl.get_{noun}({name!r})"
     return Conflict(
         f"A {noun} {name!r} already exists.",
-        hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
+        hint=f"Use the existing one with {way}, or choose another name.",
     )

@@ -89,10 +89,10 @@ class Key(NamedTuple):
 
 
 Columns = Mapping[str, "str | Sequence[Key]"]
-"""Columns that a list can be sorted by: the expression of a number, or several keys."""
+"""Sort keys of a list by column name. A number needs only its SQL expression."""
 
 Position = list[int | float | str]
-"""The values of the keys of a row: the position of the row in an order."""
+"""The values of a row's sort keys, which are the position of the row in a sorted list."""
 
 
 def text_key(expression: str) -> tuple[Key]:
@@ -158,7 +158,7 @@ class Order:
         return _decode(cursor, [key.is_text for key in self._keys])
 
     def start_after(self, cursor: str | None, conditions: Conditions) -> None:
-        """Require rows behind the position of a cursor."""
+        """Require rows after the position of a cursor."""
         if cursor is None:
             return
         values = map(conditions.bind, self.position(cursor))
@@ -173,7 +173,7 @@ class Order:
     def tail(self, limit: int) -> str:
         """Return the ORDER BY and LIMIT clauses.
 
-        One row more than the page shows if there is a next page.
+        The limit is one row more than a page. The extra row shows that there is a next page.
         """
         keys = ", ".join(
             f"{key.expression} {'DESC' if self._is_descending(key) else 'ASC'}"
@@ -182,7 +182,7 @@ class Order:
         return f" ORDER BY {keys} LIMIT {limit + 1}"
 
     def order_by(self, table: str) -> str:
-        """Return the same ORDER BY clause for a subquery named `table` that selected `columns`."""
+        """Return the ORDER BY clause for a subquery named `table` that contains the sort keys."""
         keys = ", ".join(
             f"{table}.key_{number} {'DESC' if self._is_descending(key) else 'ASC'}"
             for number, key in enumerate(self._keys)
@@ -196,7 +196,7 @@ class Order:
 def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
     """Return the rows of a page, and a cursor if there is a next page.
 
-    `rows` may have one row more than `limit`, which shows that there is a next page.
+    If there is a next page, `rows` has one row more than `limit`.
     """
     if len(rows) <= limit:
         return rows, None
@@ -230,8 +230,8 @@ def _decode(cursor: str, are_texts: Sequence[bool]) -> Position:
 def _fits(value: float | str, is_text: bool) -> bool:
     """Return whether a value has the type of its sort key and can be stored.
 
-    A comparison of a number with a text depends on the database. NaN is refused, because it has no
-    order.
+    Another type is refused, because databases disagree on the order of a number and a text. NaN is
+    refused, because it has no order.
     """
     if isinstance(value, str) or is_text:
         return isinstance(value, str) and is_text
@@ -239,7 +239,7 @@ def _fits(value: float | str, is_text: bool) -> bool:
 
 
 def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode a cursor that has its own JSON format."""
+    """Decode the cursor of a list whose cursors have their own JSON format."""
     try:
         return decoder.decode(cursor_bytes(cursor))
     except (ValueError, msgspec.MsgspecError):
@@ -247,7 +247,7 @@ def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def cursor_text(position: bytes) -> str:
-    """Return a position, which is any bytes, as the text of a cursor.
+    """Encode a position, given as bytes, as the text of a cursor.
 
     >>> cursor_text(b"main/0/a.txt")
     'bWFpbi8wL2EudHh0'

@@ -126,7 +126,7 @@ def find_workspace(connection: Connection, name: str) -> Row:
 
 
 def check_not_archived(noun: str, row: Row) -> None:
-    """Raise Conflict if a project or workspace is archived, because lists hide new rows in it."""
+    """Raise Conflict if a project or workspace is archived. Lists would not show new rows in it."""
     keys = row.keys()
     if row["archived"]:
         name = row["name"]

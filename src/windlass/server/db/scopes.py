@@ -151,7 +151,10 @@ def experiment_row(connection: Connection, experiment_id: int) -> Row:
 def experiment_not_found(
     connection: Connection, key: str | int, project_id: int | None = None
 ) -> NotFound:
-    """Return the error for an unknown experiment. It names a similar or the newest experiment."""
+    """Return the error for an unknown experiment.
+
+    It suggests a similar or the newest experiment.
+    """
     conditions = Conditions()
     conditions.require("id > 0")
     conditions.equal("project_id", project_id)

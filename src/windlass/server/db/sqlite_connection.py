@@ -23,7 +23,7 @@ from windlass.server.db.errors import (
 )
 from windlass.worker.common.free_space import is_full
 
-_LITTLE = 1 << 16  # bytes
+_LITTLE = 1 << 16  # bytes; with less free space, the disk counts as full
 _PATIENCE = 10  # seconds to wait while another process has the file locked
 
 
@@ -202,5 +202,5 @@ def _concerns_file(error: sqlite3.Error) -> bool:
 
 
 def is_damaged(error: DatabaseUnavailable) -> bool:
-    """Return whether the file's content is damaged. Otherwise the file could not be accessed."""
+    """Return whether an error means that the database file is damaged, not just inaccessible."""
     return type(error.__cause__) is sqlite3.DatabaseError

@@ -92,7 +92,7 @@ class Comparison(NamedTuple):
 
 
 class Not(NamedTuple):
-    """A negation."""
+    """A negated condition."""
 
     part: Tree
 

@@ -115,10 +115,7 @@ class WhereCompiler:
         return self._in_table("parameters", comparison.name, stored)
 
     def _stored(self, comparison: Comparison, value: Value) -> str:
-        """Return the SQL condition on the row of a parameter.
-
-        Its value may be null instead of false.
-        """
+        """Return the SQL condition on the row of a parameter. It may be null instead of false."""
         if value is None:
             raise self._error(comparison, "null can only be compared with =, != and is.")
         operator = "=" if comparison.operator in ("in", "!=") else comparison.operator
@@ -243,7 +240,10 @@ class WhereCompiler:
         return f"NOT ({either})" if comparison.operator == "!=" else either
 
     def _compare_labels(self, comparison: Comparison) -> str:
-        """Compare labels. One label must match the value; with `!=`, no label may equal it."""
+        """Compare labels. At least one label must match the value.
+
+        With `!=`, no label may equal it.
+        """
         operator = "=" if comparison.operator in ("contains", "in", "!=") else comparison.operator
         if operator not in ("=", "like"):
             raise self._error(

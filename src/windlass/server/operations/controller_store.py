@@ -172,7 +172,7 @@ def _decisive(
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the newest attempts that ended in this phase, one per replica, by role and index."""
+    """Return the newest attempts that ended in this phase, sorted by role and index."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)

@@ -34,7 +34,8 @@ class Dependents:
         self._is_due = asyncio.Event()
         # Ids of unfinished auxiliary trials, by experiment id.
         self._auxiliary: dict[int, set[int]] = {}
-        self._left_early: set[int] = set()  # experiments released during the first grace period
+        # Experiments released during the grace period after the server start.
+        self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
         """Check the trials that depend on a new or changed trial."""
@@ -70,7 +71,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again after the time that their programs have to reconnect."""
+        """Check all experiments again once the grace period for reconnecting programs is over."""
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))
@@ -96,7 +97,7 @@ class Dependents:
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)
         except Exception:  # noqa: BLE001 -- one failure must not stop the work on other trials
-            _log.exception("%s %s: will be looked at again", kind, number)
+            _log.exception("%s %s: will be checked again", kind, number)
             self._loop.call_later(_TRY_AGAIN, self._add, due)
 
     def _know_auxiliary(self, trial: TrialRecord) -> None:

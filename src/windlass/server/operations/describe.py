@@ -33,7 +33,7 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
         if record.state is TrialState.QUEUED:
             message = waits[0] if waits else ""
         elif waits:
-            message = f"grows when there is room: {waits[0]}"
+            message = f"cannot grow yet: {waits[0]}"
         elif failure := services.controller.start_failure(record.uid):
             message = f"cannot start yet: {failure}"
         elif record.attempts:

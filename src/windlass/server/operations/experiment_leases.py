@@ -57,11 +57,11 @@ class ExperimentLeases:
         return self.is_early() or (experiment_id, holder) in self._holds()
 
     def is_early(self) -> bool:
-        """Return whether the first grace period after the server start is not over yet."""
+        """Return whether the grace period that follows the server start is still running."""
         return time.monotonic() < self._may_return_until
 
     async def early(self) -> None:
-        """Wait until the first grace period after the server start is over."""
+        """Wait until the grace period that follows the server start is over."""
         await asyncio.sleep(max(self._may_return_until - time.monotonic(), 0.0))
 
     async def stream(

@@ -1,4 +1,4 @@
-"""The event stream of one experiment, which sends its record and its trials' records."""
+"""The event stream of one experiment, with its record and the records of its trials."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REST = 4.0  # the pause is this many times as long as the round before it
 async def follow_experiment(
     services: Services, experiment_id: int, metric: str | None, created_after: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events as long as the client reads. The stream has no end of its own."""
+    """Yield server-sent events as long as the client reads. The stream does not end by itself."""
     topic = experiment_topic(experiment_id)
     news = services.hub.subscribe(topic)
     offsets: CurvePositions = {}

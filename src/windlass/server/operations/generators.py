@@ -29,7 +29,7 @@ CHILD_REASON = "TrialFailed"
 
 _MOST_NAMED = 10
 _LONGEST_TEXT = 100_000
-_LOST = "the program that ran its generator ended before that was done"
+_LOST = "the program that ran the generator ended before the generator was done"
 
 
 def call_of(spec: JobSpec) -> GeneratorCall | None:
@@ -79,7 +79,7 @@ async def look_at(services: Services, trial_id: int) -> None:
 async def stop(services: Services, record: TrialRecord, order: StopTrial) -> None:
     """Stop a generator trial and its trials.
 
-    Its trials are stopped even if it has already ended.
+    The trials are stopped even if the generator trial itself has already ended.
     """
     from windlass.server.operations.stop import stop_all
 

@@ -65,7 +65,10 @@ async def _steer(
     change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
     is_seen: Callable[[TrialRecord], bool] = lambda _record: True,
 ) -> None:
-    """Store a changed spec, wake the controller, and wait for `is_seen` or a timeout."""
+    """Store a changed spec, wake the controller, and wait for the result.
+
+    The wait ends when `is_seen` returns True for the record, or after `_LONG_ENOUGH` seconds.
+    """
     news = services.hub.subscribe(trial_id)
     try:
         uid = await services.trials.change_spec(trial_id, change)

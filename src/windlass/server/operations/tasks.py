@@ -37,7 +37,7 @@ async def page_of_tasks(
 
 
 def _keys(record: TrialRecord) -> list[Key]:
-    """Return a key for each started attempt, and for each replica without a first attempt."""
+    """Return a key for each started attempt, and for each replica without a started attempt."""
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         return []  # a generator trial consists of other trials, which have their own tasks
     number = {role.name: position for position, role in enumerate(record.spec.roles)}

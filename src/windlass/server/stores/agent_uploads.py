@@ -51,7 +51,7 @@ class LogPiece(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a checkpoint that one rank saved, validated."""
+    """Validated data about the part of a checkpoint that one rank saved."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
@@ -63,7 +63,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteAttemptFiles:
-    """The local files of a remote attempt. Every change also notifies the server's readers."""
+    """The local files of a remote attempt.
+
+    Every change also wakes the threads that read these files.
+    """
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
         self._home = home
@@ -196,7 +199,7 @@ class RemoteAttemptFiles:
         return {**orders, "seen": seen}
 
     def newest_checkpoint(self) -> dict[str, Any] | None:
-        """Return the record of the trial's newest checkpoint, with its number."""
+        """Return the record and the number of the trial's newest checkpoint, or None."""
         folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
         for number, record in checkpoint_records.records(folder):
             if number and "manifest" in record:
@@ -218,7 +221,7 @@ class RemoteAttemptFiles:
 def _append(path: Path, start: int, data: bytes) -> int:
     """Write bytes at an offset of a growing file, and return the size of the file.
 
-    Existing bytes do not change. If the offset is behind the end of the file, nothing is written,
+    Existing bytes do not change. If the offset is beyond the end of the file, nothing is written,
     and the size tells the agent where to continue.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -260,7 +263,7 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         data = blobs.get(manifest)
         read_tree(data)
-    except FileNotFoundError:  # it was damaged
+    except FileNotFoundError:  # the manifest was damaged
         return [manifest]
     except (RestoreError, ValueError) as error:  # ValueError: the manifest is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."

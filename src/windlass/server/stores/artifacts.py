@@ -36,7 +36,7 @@ class ArtifactQuery(NamedTuple):
     """Filters for a list of files. None matches any file."""
 
     role: str | None = None
-    number: int | None = None  # of the replica
+    number: int | None = None  # index of the replica
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:
@@ -179,7 +179,7 @@ def _target(root: bytes, path: bytes) -> os.stat_result:
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
     """Open the file that a path resolves to.
 
-    Refuse a folder on the path that becomes a link meanwhile.
+    If a folder of the path is replaced by a link meanwhile, an error is raised.
     """
     real = os.path.realpath(os.path.join(trial, outputs, path))
     if not real.startswith(os.path.join(trial, outputs) + b"/"):

@@ -198,10 +198,10 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 
 
 def get_or_create_experiment(connection: Connection, request: CreateTrial, now: float) -> Row:
-    """Return the experiment of a new trial: by id, or else the newest one with the requested name.
+    """Return the experiment of a new trial: by id, or else the newest with the requested name.
 
-    If all experiments with the name are archived, or none has it, a new experiment is created,
-    because lists hide the trials of an archived one.
+    If there is none, a new experiment is created. Archived experiments do not count, because lists
+    hide their trials.
     """
     if request.experiment_id == NO_EXPERIMENT:
         return _none(connection, now)
@@ -223,9 +223,9 @@ def _namesakes(connection: Connection, project: str, name: str, limit: int) -> l
 
 
 def _none(connection: Connection, now: float) -> Row:
-    """Return the experiment for commands and shells that have no experiment.
+    """Return the special experiment of commands and shells that name no experiment.
 
-    Create it on first use.
+    The experiment is created on first use.
     """
     find = "SELECT * FROM experiments WHERE id = :id"
     row = connection.row(find, {"id": NO_EXPERIMENT})
@@ -261,7 +261,10 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
-    """Return the SQL condition that an experiment is in a state, as in `experiment_state`."""
+    """Return the SQL condition that an experiment is in a state.
+
+    The function `experiment_state` has the same rules in Python.
+    """
     final = [trial_state for trial_state in TrialState if trial_state.is_final]
     going_on = [trial_state for trial_state in TrialState if not trial_state.is_final]
     is_held = f"experiments.id IN ({', '.join(map(str, held))})" if held else "FALSE"

@@ -1,4 +1,4 @@
-"""The identity of a home, which has an id, the directory that the id belongs to, and a token.
+"""The identity of a home: an id, the inode of its directory, and a token.
 
 The server must recognize a copied home, because its files have the same trials, the same token and
 the same process ids. If a server of the copy continued these trials, it would kill the processes of

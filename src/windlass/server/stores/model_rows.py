@@ -43,7 +43,7 @@ def version_row(connection: Connection, model_id: int, which: str) -> Row:
 
 
 def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
-    """Insert a version with the next number of its model, and return the version's id."""
+    """Insert a version of a model with the next number, and return the id of the version."""
     number = connection.value(
         "UPDATE models SET last_version = last_version + 1 WHERE id = :model_id"
         " RETURNING last_version",
@@ -59,7 +59,7 @@ def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
 
 
 def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:
-    """Convert rows to models. Each model has its number of versions and its aliases."""
+    """Convert rows to records of models, with their number of versions and their aliases."""
     projects = project_paths(connection, {row["project_id"] for row in rows})
     conditions = Conditions()
     conditions.one_of("model_id", [row["id"] for row in rows] or [-1])
@@ -97,7 +97,7 @@ def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelReco
 
 
 def version_records(connection: Connection, rows: Sequence[Row]) -> list[ModelVersionRecord]:
-    """Convert rows to model versions. Each version has its aliases."""
+    """Convert rows to records of model versions, with their aliases."""
     conditions = Conditions()
     conditions.one_of("model_id", sorted({row["model_id"] for row in rows}) or [-1])
     aliases: dict[tuple[int, int], list[str]] = {}

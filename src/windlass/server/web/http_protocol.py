@@ -30,7 +30,7 @@ class Connection(HttpToolsProtocol):
     """An HTTP connection, which is closed if a request head is too long or arrives too slowly.
 
     The token is in the request head. Until the head is complete, any process on this machine may be
-    the sender, and all bytes stay in memory. The size limit also applies to bytes behind the last
+    the sender, and all bytes stay in memory. The size limit also applies to bytes after the last
     piece of a body.
     """
 

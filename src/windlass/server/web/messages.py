@@ -21,7 +21,7 @@ _SMALL = 4 * 1024  # bytes; a smaller rest is sent without waiting for other res
 
 
 class Refused(Exception):
-    """Raised to answer a request with an error and a certain status."""
+    """Raised to answer a request with an error response."""
 
     def __init__(self, status: int, fault: Fault, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(fault.message)

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 
-# JSON can contain NUL only as this escape sequence. Behind an odd number of backslashes, the same
+# JSON can contain NUL only as this escape sequence. After an odd number of backslashes, the same
 # letters are ordinary text.
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 

@@ -15,7 +15,7 @@ from windlass.model.requests import Fault
 from windlass.server.web.messages import Refused
 
 _MOST_STRANGERS = 512
-_RESERVED = 64  # file descriptors that are at least reserved for files
+_RESERVED = 64  # file descriptors to reserve for files, at least
 _PER_STRANGERS = 16  # the limit of strangers divided by this is `accepted_at_once`
 _log = logging.getLogger("windlass")
 
@@ -47,16 +47,17 @@ class OpenConnections:
         self.most = most_files - max(most_files // 4, min(_RESERVED, most_files // 2))
         self.head_seconds = head_seconds  # seconds for a request head to arrive
         self.answer_seconds = answer_seconds  # seconds for the body and the response of a stranger
-        self._strangers: dict[OpenConnection, None] = {}  # oldest first
+        # Unauthenticated connections, oldest first.
+        self._strangers: dict[OpenConnection, None] = {}
         self._all: set[OpenConnection] = set()
 
     @property
     def accepted_at_once(self) -> int:
         """The number of connections to accept per iteration of the event loop.
 
-        The server needs a few iterations to read and authenticate the first request of a
-        connection. If it accepted more connections at once, a flood of strangers could reach the
-        limit before that. Then connections of clients with a token would be closed, too.
+        The server needs a few iterations to authenticate the first request of a connection. The
+        limit of strangers must not be reached sooner. Otherwise, a flood of strangers would push
+        out clients with a token before their first request is authenticated.
         """
         return max(self.most_strangers // _PER_STRANGERS, 1)
 
@@ -85,7 +86,7 @@ class OpenConnections:
             fault = Fault(
                 code="server",
                 message=f"The server has {self.most} open connections, which is its limit.",
-                hint="Close some of its followers, or restart the server with a higher limit of "
+                hint="Close some of its clients, or restart the server with a higher limit of "
                 "open files (ulimit -n).",
             )
             raise Refused(503, fault, {"Connection": "close"})

@@ -91,11 +91,11 @@ def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments for a repetition of a call with the changed values in `path`."""
+    """Return the arguments for a repeated call, with the changed values from the file `path`."""
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # a repetition of a repetition has several sets of changes
+    with open(path, "rb") as file:  # may hold several sets of changes
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Finds the Python exception that ended a program: its type and the line that raised it."""
+"""Finds the type of the Python exception that ended a program, and the line that raised it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TYPE = re.compile(r"^[A-Za-z_][\w.]*(?=:|$)")
 
 
 def find_exception(attempt_dir: str, work: str) -> str:
-    """Return the exception of a failed program, or "" if it printed no traceback.
+    """Return the exception that ended a program, or "" if the program printed no traceback.
 
-    A function's exception is in a file. The exception of any other Python program is the last
-    traceback in its log. `work` is the folder of the program's code.
+    The exception of a function is read from a file. The exception of any other Python program is
+    the last traceback in its log. `work` is the folder of the program's code.
     """
     try:
         report = read_json(os.path.join(attempt_dir, "error.json"))

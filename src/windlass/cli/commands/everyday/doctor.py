@@ -1,4 +1,4 @@
-"""`windlass doctor`: check the requirements of Windlass and advise how to meet them."""
+"""`windlass doctor`, which checks the installation and suggests fixes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OLDEST_PYTHON = (3, 10)
 def command(contents: bool, as_json: bool) -> int:
     """Check the installation and suggest fixes. The exit code is 1 if something must be fixed.
 
-    --contents reads all stored code, values and checkpoints of this machine's home.
+    --contents also reads all stored code, values and checkpoints, and reports damage.
     """
     return print_findings(examine(contents=contents), as_json=as_json)
 
@@ -144,7 +144,7 @@ def _file_system(home: Home) -> Iterator[Finding]:
 
 
 def _existing(home: Home) -> Path:
-    """The home, or the closest folder above that exists."""
+    """Return the home, or the closest parent folder that exists."""
     return next(folder for folder in (home.path, *home.path.parents) if folder.exists())
 
 
@@ -192,7 +192,7 @@ def _contents(home: Home) -> Finding:
 
 
 def _named_server() -> Finding | None:
-    """The server that WINDLASS_SERVER names, if it names one."""
+    """Check the server that WINDLASS_SERVER names. Return None if the variable is not set."""
     from windlass.cli.options.server_probe import fetch_server_info
     from windlass.client.connection.discovery import named_endpoint
     from windlass.model.errors import WindlassError
@@ -234,7 +234,7 @@ def _server(seen: ServerProbe) -> Finding:
 
 
 def _start(home: Home, seen: ServerProbe) -> Iterator[Finding]:
-    """A lock of the home that keeps clients from starting a server."""
+    """Report a lock in the home that prevents clients from starting a server."""
     from windlass.worker.common.atomic_files import is_locked
     from windlass.worker.common.lock_holder import describe_process, find_holder
 

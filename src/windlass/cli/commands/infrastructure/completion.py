@@ -1,4 +1,4 @@
-"""`windlass completion`: the completion script of a shell."""
+"""`windlass completion`, which prints the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(ctx: click.Context, shell: str | None) -> None:
 
 
 def _split_compdef(source: str) -> tuple[str, str]:
-    """Split off `#compdef`, which zsh requires on the first line."""
+    """Split off the line `#compdef`, which must be the first line of a script for zsh."""
     if not source.startswith("#compdef"):
         return "", source
     first, _, rest = source.partition("\n")

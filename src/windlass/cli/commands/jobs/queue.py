@@ -1,4 +1,4 @@
-"""`windlass queue`: list waiting trials in order, with reasons."""
+"""`windlass queue`, which lists the waiting trials in order, with the reasons why they wait."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     """List waiting trials in the order of their start.
 
-    Trials start by priority, then by age. A small trial may overtake a large trial if this
-    does not delay the large trial.
+    Trials with a higher priority start first, and then older trials. A small trial may overtake a
+    large trial if this does not delay the large trial.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -109,7 +109,7 @@ def _move(trial: Trial[Any], other: int) -> str:
 
 
 def _why(why: str, ahead: int | None) -> str:
-    """The reason of the wait, with the trial ahead unless the reason names it."""
+    """Return the reason why a trial waits, and the trial directly ahead in the queue."""
     if ahead is None or "ahead" in why:
         return why.replace("the one ahead", f"trial {ahead}")
     return f"{why}; after trial {ahead}"

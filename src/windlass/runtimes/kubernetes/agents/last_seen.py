@@ -1,4 +1,4 @@
-"""The last time each agent contacted this server process."""
+"""Remembers when each agent last contacted this server process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from windlass.model.status import ReplicaId
 
-_MOST = 50_000  # the number of attempts kept; the longest-silent agents are dropped first
+_MOST = 50_000  # attempts to remember; those that are silent for longest are dropped first
 
 
 class AgentsLastSeen:
-    """The time of the last request of each attempt's agent. May be used from any thread.
+    """Remembers when the agent of each attempt last sent a request. May be used from any thread.
 
     >>> last_seen, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
     >>> last_seen.last("c0ffee", first)

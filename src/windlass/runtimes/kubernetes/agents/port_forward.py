@@ -28,15 +28,15 @@ _PROTOCOL = "v4.channel.k8s.io"
 _DATA, _ERRORS = 0, 1  # the first byte of each message names one of these channels
 _PIECE = 64 << 10
 _LARGEST_MESSAGE = 64 << 20
-_PULSE = 30.0  # seconds between keep-alive messages, for networks that drop idle connections
-_OPENING = 20.0  # seconds until an attempt to connect is given up
-_REPORTED = 10  # failures after which an unreachable pod is logged
+_PULSE = 30.0  # seconds between keep-alive messages, because networks drop idle connections
+_OPENING = 20.0  # seconds until an attempt to connect fails
+_REPORTED = 10  # the number of failures after which a warning is logged
 
 _log = logging.getLogger(__name__)
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """The connection parameters for the agent of one pod."""
+    """The parameters for connections to the agent of one pod."""
 
     connection: Connection
     namespace: str
@@ -94,7 +94,7 @@ class Tunnels:
             self.drop(pod_uid)
 
     def has(self, pod_uid: str) -> bool:
-        """Return whether `keep` was called for this pod without a later `drop`."""
+        """Return whether this object keeps connections to a pod open."""
         with self._lock:
             return pod_uid in self._wanted
 
@@ -154,7 +154,10 @@ class Tunnels:
         await self._keep_one(way, is_reached)
 
     async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
-        """Keep one connection to the pod open: whenever the connection ends, open a new one."""
+        """Keep one connection to the pod open.
+
+        Whenever the connection ends, open a new connection.
+        """
         failures = 0
         while True:
             try:
@@ -190,7 +193,10 @@ class Tunnels:
         return True
 
     async def _open(self, way: _Way, stack: contextlib.AsyncExitStack) -> Any:
-        """Open a WebSocket to the agent's port, and read the initial message of both channels."""
+        """Open a WebSocket to the agent's port.
+
+        Also read the initial messages of its data channel and its error channel.
+        """
         # Creating the headers may run a login program, which must not block the thread of all
         # tunnels.
         url, headers = await asyncio.to_thread(_request, way)
@@ -217,7 +223,10 @@ class Tunnels:
         return socket
 
     async def _first(self, socket: Any) -> bytes | None:
-        """Return the first bytes of the agent's request, or None if the connection was closed."""
+        """Wait for the agent's request and return its first bytes.
+
+        Return None if the agent closes.
+        """
         while True:
             message = await socket.receive()
             if _is_end(message):
@@ -278,7 +287,7 @@ async def _to_agent(socket: Any, reader: asyncio.StreamReader) -> None:
 
 
 def _split(message: Any) -> tuple[int, bytes]:
-    """Split a message into its channel and its data."""
+    """Split a WebSocket message into its channel number and its data."""
     data = message.data
     if not isinstance(data, bytes) or not data:
         raise ConnectionError("the connection to the pod was closed")

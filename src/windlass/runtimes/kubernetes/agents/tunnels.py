@@ -1,4 +1,4 @@
-"""Tunnels to the running pods whose agents cannot reach the server."""
+"""Opens tunnels to running pods whose agents cannot reach the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
 UNHEARD = 10.0  # seconds of silence after which a new agent counts as unable to reach the server
-# The same for an agent that made requests before: it polls for orders every 25 seconds.
+# The same for an agent that made requests before. Such an agent polls every 25 seconds.
 SILENT = 40.0
 
 
@@ -44,7 +44,7 @@ class AgentTunnels:
         self._attempts = attempts
         self._retries = retries
         self._view = view
-        # Both by pod uid: the time at which each pod was first seen running, and the pods that can
+        # By pod uid, the time at which each pod was first seen running, and the pods that can
         # reach the server only through a tunnel.
         self._since: dict[str, float] = {}
         self._cut_off: set[str] = set()

@@ -1,1 +1,1 @@
-"""Attempts in pods: an index of attempts, their observation, and the reasons for pending pods."""
+"""The attempts that run in pods: an index, their state, and the reasons why pods are pending."""

@@ -15,7 +15,7 @@ from windlass.runtimes.kubernetes.objects.manifests import JobRecord, has_servic
 
 
 class AttemptIndex:
-    """The attempts of a home that run in pods, by job."""
+    """An index of the attempts that run in pods, by job, for one home."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
@@ -47,5 +47,5 @@ class AttemptIndex:
         return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
 
     def forget(self, uid: str) -> None:
-        """Drop the attempts of a finished job."""
+        """Drop the attempts of a finished job from the index."""
         self._attempts.pop(uid, None)

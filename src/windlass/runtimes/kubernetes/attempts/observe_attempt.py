@@ -69,7 +69,7 @@ class AttemptObserver:
             now=now,
         )
         if seen.phase.is_final and not attempt.is_stop_requested:
-            # whoever deleted the pod may have deleted the Secret as well
+            # the Secret may have been deleted together with the pod
             self._actions.forget_owner(record)
         if pod is None:
             return seen

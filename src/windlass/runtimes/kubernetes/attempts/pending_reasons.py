@@ -48,10 +48,10 @@ class PendingReasons:
         self._notify = notify
         self._checks = RetryQueue(workers=1)
         self._lock = threading.Lock()
-        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, by pod uid
+        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, then by pod uid
         self._reasons: dict[str, str] = {}  # by pod uid
-        self._due: dict[str, float] = {}  # the next check of each namespace
-        # The earliest next check of each namespace, after the previous one.
+        self._due: dict[str, float] = {}  # when to check each namespace next
+        # The earliest time for the next check of each namespace, which limits the load of checks.
         self._rested: dict[str, float] = {}
 
     def of(self, pod: Object) -> str:
@@ -113,7 +113,7 @@ class PendingReasons:
             self._notify(job)
 
     def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
-        """Return the pods that still wait, in their current state."""
+        """Return the current state of those pods in `waiting` that have not started yet."""
         watcher = self._view.now(namespace)
         pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
         return {

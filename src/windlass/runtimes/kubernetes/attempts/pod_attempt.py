@@ -74,7 +74,7 @@ class PodAttempt(AttemptFiles):
         self._waits_for = ""  # why the attempt has not started, if known
         self._final_seen = _FirstSight(clock)
         self._leaving_seen = _FirstSight(clock)
-        self._settles_at = 0.0  # by the clock that was last passed to `observe`
+        self._settles_at = 0.0  # relative to the `now` that was last passed to `observe`
 
     @property
     def node(self) -> str:
@@ -83,7 +83,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, with the facts that the agent reported at its start."""
+        """The pod, together with the facts about it that the agent reported at its start."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -206,7 +206,7 @@ class PodAttempt(AttemptFiles):
     def give_up(self, message: str) -> Replica:
         """End the attempt although its pod cannot be seen and may still run. See `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
-            if not self.is_stop_requested:  # the agent may be running, though its pod is not seen
+            if not self.is_stop_requested:  # the agent may still run
                 self.request_stop(0.0)
             write_json(self._file(_LEFT), {})
             self.record_end(GIVEN_UP, message)
@@ -216,7 +216,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def is_left(self) -> bool:
-        """Whether the attempt was given up while its pod could not be seen."""
+        """Whether the attempt was ended although its pod could not be seen and may still run."""
         return exists(self.path / _LEFT)
 
     def left_before(self) -> Iterator[PodAttempt]:
@@ -254,7 +254,7 @@ class PodAttempt(AttemptFiles):
         ended: float | None = None,
     ) -> None:
         """Write the exit record of an attempt whose agent wrote no exit record."""
-        # Messages become part of other sentences, so they have no final period.
+        # Messages have no final period, because they become part of other sentences.
         message = message if message.endswith("..") else message.removesuffix(".")
         record = self._end(reason, message, ended or time.time())
         record |= {"exit_code": exit_code, "started": record["started"] or started}
@@ -330,7 +330,7 @@ class PodAttempt(AttemptFiles):
         )
 
     def _known_pod(self) -> _PodRecord | None:
-        if self._noted is None:  # else this process has read or written it before
+        if self._noted is None:  # this process has neither read nor written it yet
             self._noted = self._read(POD, _PodRecord)
         return self._noted
 

@@ -36,7 +36,7 @@ WORKER, SETTINGS = "worker.zip", "agent.json"  # files in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
 _AGENT_GRACE = "WINDLASS_AGENT_GRACE"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_USER = 1000  # the user in our default images, which do not need root
+_USER = 1000  # the user id for our default images, which do not need root
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
@@ -363,7 +363,7 @@ def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
     """
     if not patch:
         return pod
-    # only a preview gets here with a flaw, because submitted jobs are checked before
+    # only possible in a preview, because submitted jobs are checked before
     if flaw := patch_flaw(patch):
         raise InvalidArgument(f"pod_patch: {flaw}.")
     is_whole = set(patch) <= {"metadata", "spec"}
@@ -420,7 +420,7 @@ def _owner(record: JobRecord, uid: str) -> Object:
 
 
 def elided(objects: Sequence[Object]) -> list[Object]:
-    """Return the objects for display, without the contents of the Secret."""
+    """Return the objects for display. The contents of the Secret are left out."""
     shown = []
     for manifest in objects:
         if manifest.get("kind") == "Secret":

@@ -59,7 +59,7 @@ def slice_name(base: str, role: str) -> str:
 
 
 def pod_name(base: str, replica: ReplicaId) -> str:
-    """The name of the pod of an attempt.
+    """Return the name of the pod of an attempt.
 
     >>> pod_name("wl-7-01234567", ReplicaId("worker", 2, 1))
     'wl-7-01234567-worker-2-1'

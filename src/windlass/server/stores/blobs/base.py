@@ -5,8 +5,8 @@ raises `ValueError` if it gets a text that is not a digest. A method that reads 
 blob raises `FileNotFoundError`.
 
 A manifest is a blob that lists the files of a tree. The store does not know which blobs are
-manifests. The sender of a blob states this, and so does the field of the record that refers to the
-blob.
+manifests. A client states this when it sends a blob. In a record, this follows from the field that
+refers to the blob.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BlobStore(Protocol):
     def put(self, data: bytes, /, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest.
 
-        Raise `ValueError` if it differs from `digest`.
+        Raise `ValueError` if `digest` is a different one.
         """
 
     def put_file(self, source: Path, /) -> tuple[str, int]:

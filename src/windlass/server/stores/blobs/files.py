@@ -127,7 +127,7 @@ class FileBlobStore:
     def put(self, data: bytes, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest.
 
-        Raise `ValueError` if it differs from `digest`.
+        Raise `ValueError` if `digest` is a different one.
         """
         actual = hashlib.sha256(data).hexdigest()
         if digest is not None and actual != digest:
@@ -196,8 +196,8 @@ class FileBlobStore:
         """Delete an unreferenced blob. Return False if a client is using it after all.
 
         The blob is first renamed. A client that checks for the blob after this moment uploads it
-        again. A client that checked earlier left a note or has a link to the file, and then the
-        blob is restored.
+        again. If a client checked earlier, the store has noted the request, or the file has a
+        second link. Then the blob is restored.
         """
         path = self.path(digest)
         aside = f"{self._root}/{_OUTGOING}{digest}"

@@ -62,7 +62,7 @@ class Garbage:
         """Delete data that was unused for `older_than` seconds, and return a report.
 
         Folders of trials that the database does not know are kept. If `set_aside` is true, they are
-        moved to another folder.
+        moved to the folder `set-aside` of the home.
         """
         if not self._turn.acquire(blocking=False):
             raise Conflict(
@@ -128,7 +128,7 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Return all digests in the records, and all digests that these blobs list as manifests."""
+        """Return all digests in records, and all digests in manifests that records refer to."""
         # Read record files before the database, because their content may move to the database
         # meanwhile.
         named = set(self._in_records())
@@ -191,10 +191,7 @@ def mark_deleted(trials: Path, trial_id: int) -> None:
 
 
 def remove_folder(trials: Path, trial_id: int) -> None:
-    """Delete the folder of a deleted trial.
-
-    What cannot be deleted now is left to garbage collection.
-    """
+    """Delete the folder of a deleted trial. Garbage collection later deletes remaining files."""
     folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
     try:
         folder.rename(aside)
@@ -230,9 +227,9 @@ def _names(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _alone(blobs: Path) -> Iterator[None]:
-    """Lock the blob store exclusively.
+    """Lock the blob store exclusively. Wait until no trial saves a checkpoint.
 
-    Wait until no trial saves; new saves wait until the lock is free.
+    A trial that wants to save a checkpoint waits until the lock is free.
     """
     fd = os.open(blobs / SAVING_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + _PATIENCE

@@ -13,7 +13,7 @@ from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.server.stores.metrics.base import MetricStore, Wanted
 from windlass.server.stores.metrics.columns import Column
 
-_MOST_REMEMBERED = 100_000  # values
+_MOST_REMEMBERED = 100_000  # cached values
 # Step, attempt and time of a point; the greatest tuple takes precedence.
 _Order = tuple[float, int, float]
 _Sizes = tuple[int, ...]  # sizes of the metrics files of a trial
@@ -24,7 +24,7 @@ class CheckpointMetrics:
 
     def __init__(self, metrics: MetricStore) -> None:
         self._metrics = metrics
-        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by uid
+        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by the uid of the checkpoint
         self._remembered = 0
         self._lock = threading.Lock()
 

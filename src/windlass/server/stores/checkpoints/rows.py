@@ -43,7 +43,7 @@ def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
 
 
 def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Delete the records of checkpoint uses by these trials, which are being deleted."""
+    """Forget which checkpoints these trials started from, because the trials are being deleted."""
     conditions = Conditions()
     conditions.one_of("user_id", trial_ids)
     conditions.equal("kind", "trial")
@@ -143,7 +143,7 @@ def with_uses(
 def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflict:
     """Return the error for checkpoints that cannot be deleted.
 
-    It names the trials and models using them.
+    The error names the trials and models that use the checkpoints.
     """
     sentences = []
     for record in records:
@@ -155,7 +155,7 @@ def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflic
             )
     more = len(sentences) - _MOST_NAMED
     if more > 0:
-        sentences[_MOST_NAMED:] = [f"Nor can {more} more of its checkpoints."]
+        sentences[_MOST_NAMED:] = [f"The trial has {more} more such checkpoints."]
     return Conflict(
         " ".join(sentences), hint="Delete the trials and model versions that need it first."
     )

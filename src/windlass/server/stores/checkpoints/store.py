@@ -1,8 +1,8 @@
 """The checkpoint store, which imports, lists, changes and deletes checkpoints.
 
 The process of a trial writes the files of a checkpoint into the blob store itself. Then it writes a
-record file atomically (`worker/checkpoints/records.py`). This store imports each record file as a
-database row, once: after a notification from the process, at the end of its attempt, or when the
+record file atomically (`worker/checkpoints/records.py`). This store imports each record file once
+as a database row: after a notification from the process, at the end of the attempt, or when the
 server starts.
 """
 
@@ -345,7 +345,7 @@ class CheckpointStore:
 
 
 class CheckpointReader:
-    """A thread that imports new checkpoints after a notification from the trial's process."""
+    """A thread that imports new checkpoints when a trial's process sends a notification."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
@@ -417,5 +417,5 @@ def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
     raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
         hint=(direction_hint(sort) or (f"Did you mean {near!r}? " if near else ""))
-        + f"{reported} Besides: {', '.join(sorted(_SORTS))}.",
+        + f"{reported} Other sort keys: {', '.join(sorted(_SORTS))}.",
     )

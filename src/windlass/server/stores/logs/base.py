@@ -56,7 +56,7 @@ WHOLE_LOG = LogSelection()
 
 
 class Page(NamedTuple):
-    """A part of a log, the cursor behind it, and whether more of the log can be read now."""
+    """A part of a log, the cursor after this part, and whether more of the log can be read now."""
 
     parts: list[LogPart]
     cursor: str
@@ -108,7 +108,10 @@ class LogStore(Protocol):
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return `limit` matching lines that follow the cursor, or fewer when the time is over."""
+        """Return up to `limit` matching lines that follow the cursor.
+
+        Stop early when the time is over.
+        """
 
     def count(
         self,
@@ -120,9 +123,9 @@ class LogStore(Protocol):
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor, until the time is over.
+        """Count the matching lines that follow the cursor. Stop when the time is over.
 
-        Returns the count, the cursor behind the searched lines, and whether the log has more.
+        Returns the count, the cursor after the searched lines, and whether the log has more.
         """
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:

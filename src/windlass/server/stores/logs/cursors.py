@@ -29,7 +29,10 @@ _POSITION = re.compile(
 
 
 class Positions(dict[Key, int]):
-    """The read position in each segment. `back` is set if an earlier line was not returned yet."""
+    """The read position in each log segment.
+
+    `back` is set if an earlier line is still unreturned.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +40,7 @@ class Positions(dict[Key, int]):
 
 
 def parse_cursor(cursor: str | None) -> Positions:
-    """Parse a cursor into the position in each segment.
+    """Parse a cursor into the position in each log segment.
 
     >>> parse_cursor("main-0.1:4096")
     {('main', 0, 1): 4096}
@@ -74,7 +77,7 @@ def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingPr
 
 
 def newest_attempts(positions: dict[Key, int]) -> dict[tuple[str, int], int]:
-    """Return the newest attempt that has a position, for each replica."""
+    """For each replica, return the newest attempt that has a position."""
     newest: dict[tuple[str, int], int] = {}
     for role, index, attempt in positions:
         newest[role, index] = max(attempt, newest.get((role, index), 0))

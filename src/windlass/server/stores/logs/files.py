@@ -1,4 +1,7 @@
-"""A log store in files, which reads the segments that supervisors write."""
+"""A log store in files, which reads the log segments that supervisors write.
+
+A segment is the log file of one attempt. The supervisor is the process that starts the program.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class FileLogStore:
         self._home = home
 
     def segments(self, trial_id: int, whose: LogSelection = WHOLE_LOG) -> list[Segment]:
-        """Return the segments of a trial, sorted by role, index and attempt."""
+        """Return the log segments of a trial, sorted by role, index and attempt."""
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
             for replica, path in paths.attempts(self._home, trial_id)
@@ -54,7 +57,7 @@ class FileLogStore:
         *,
         size: int = PAGE,
     ) -> Page:
-        """Read the output after the cursor, up to the size of a page."""
+        """Read the output that follows the cursor, up to the size of a page."""
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
@@ -87,7 +90,10 @@ class FileLogStore:
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return `limit` matching lines that follow the cursor, or fewer when the time is over."""
+        """Return up to `limit` matching lines that follow the cursor.
+
+        Stop early when the time is over.
+        """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         query = Search(pattern, stream, limit, is_followed)
@@ -103,9 +109,9 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor, until the time is over.
+        """Count the matching lines that follow the cursor. Stop when the time is over.
 
-        Returns the count, the cursor to continue from, and whether the log has more.
+        Returns the count, the cursor after the searched lines, and whether the log has more.
         """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)

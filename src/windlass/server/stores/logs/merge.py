@@ -41,7 +41,7 @@ class Segment(NamedTuple):
 
 
 class UnreadSegment(NamedTuple):
-    """The unread part of a segment."""
+    """The unread part of a log segment."""
 
     segment: Segment
     start: int
@@ -51,7 +51,10 @@ class UnreadSegment(NamedTuple):
 def find_unread(
     segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
 ) -> list[UnreadSegment]:
-    """Return the segments with unread data. Correct positions behind the end of a segment."""
+    """Return the log segments with unread data.
+
+    Positions beyond the end of a file are corrected.
+    """
     newest = newest_attempts(positions)
     unread = []
     for segment in segments:
@@ -71,7 +74,7 @@ def find_unread(
 
 
 def bounds(path: str, window: Window) -> tuple[int, int]:
-    """Return the start and end of the part of a segment that was written within a time window."""
+    """Return the start and end of the part of a log segment that was written in a time window."""
     end = os.stat(path).st_size
     first = 0 if window.since is None else segment_reader.first_since(path, window.since)
     if window.until is not None:
@@ -80,14 +83,14 @@ def bounds(path: str, window: Window) -> tuple[int, int]:
 
 
 def read_one(unread: UnreadSegment, size: int) -> tuple[list[Part], int]:
-    """Return records of one segment, up to `size` bytes, and the position behind them."""
+    """Return records of one log segment, up to `size` bytes, and the position after them."""
     return _records(unread.segment.path, unread.start, unread.end, size)
 
 
 def read_merged(
     unread: list[UnreadSegment], positions: dict[Key, int], stream: str | None, size: int = PAGE
 ) -> Page:
-    """Return records of several segments in the order of time, up to `size` bytes."""
+    """Return records of several log segments in the order of time, up to `size` bytes."""
     chunk = max(2 * size // len(unread), min(size, _LEAST))
     ends: dict[Key, int] = {}
 
@@ -126,7 +129,7 @@ class Search(NamedTuple):
 def search_merged(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> Page:
-    """Return matching lines of several segments in the order of time.
+    """Return matching lines of several log segments in the order of time.
 
     The page ends after `query.limit` lines or when `time` is over.
     """
@@ -160,7 +163,7 @@ def count_matches(
 ) -> tuple[int, str, bool]:
     """Count matching lines.
 
-    Also return the cursor behind the searched part, and whether more follows.
+    Also return the cursor after the searched part, and whether more follows.
     """
     searches: dict[Key, SegmentSearch] = {}
     count = 0
@@ -200,7 +203,7 @@ def _cursor_after(positions: Positions, searches: Mapping[Key, SegmentSearch]) -
 def tail_merged(
     segments: list[Segment], count: int, stream: str | None, window: Window = ANY_TIME
 ) -> Page:
-    """Return the last `count` lines of several segments, in the order of time."""
+    """Return the last `count` lines of several log segments, in the order of time."""
     positions: dict[Key, int] = {}
     last: list[Item] = []
     for number, (_, attempts) in enumerate(groupby(segments, _replica)):
@@ -238,7 +241,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Convert a whole line to a record. The line counts as ended in any case."""
+    """Convert a whole line to a record. An unfinished line counts as ended, too."""
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -266,7 +269,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """Return the complete records in a piece of a segment, and the position behind them."""
+    """Return the complete records in a piece of a log segment, and the position after them."""
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)

@@ -78,9 +78,9 @@ class Pattern:
                 return
 
     def _plan(self, expression: str) -> list[Way]:
-        """Return the ways to find candidates.
+        """Return the search methods for this pattern, the fastest first.
 
-        The first way is the fastest, and the last the most exact.
+        A later method finds fewer false candidates than the one before it.
         """
         plain = re.sub(r"\\[^AzZQC]", "..", expression)
         flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
@@ -121,9 +121,9 @@ class Pattern:
             ]
 
     def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
-        """Search the block without headers.
+        """Search a copy of the block from which the header of each record is removed.
 
-        All headers have the same width, so offsets can be computed.
+        All headers have the same width, so offsets in the original block can be computed.
         """
         lines = bytes(block[at:end]).split(b"\n")
         text = b"\n".join(map(_WITHOUT_HEADER, lines))
@@ -158,7 +158,7 @@ def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
 
 
 def _scan_for(literal: bytes, sample: bytes) -> Any:
-    """Return a scan for the part of a literal that starts with its rarest byte.
+    """Return a search for the end of a literal, beginning with one of the literal's rare bytes.
 
     RE2 jumps from one occurrence of the first byte to the next, so a rare first byte makes the
     search fast.

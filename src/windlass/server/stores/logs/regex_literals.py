@@ -1,4 +1,4 @@
-"""Finds literal texts of an RE2 expression, at least one of which every match contains.
+"""Finds literal texts in an RE2 expression. Every match contains at least one of these texts.
 
 A search for such literals is a fast filter before the expression itself.
 """
@@ -19,7 +19,7 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
 
 
 def required_literals(expression: str) -> tuple[bytes, ...]:
-    """Return texts, at least one of which every match of the expression contains.
+    """Return literal texts. Every match of the expression contains at least one of them.
 
     The result is empty if the expression has no such texts or is too complex.
 
@@ -46,7 +46,10 @@ class _Reading:
         self._at = 0
 
     def alternatives(self) -> list[str]:
-        """Return the literals of all branches (`a|b`) up to the end of their group."""
+        """Return the literals of all branches (`a|b`) up to the end of the group.
+
+        Every match of the group contains one of them. The result is empty if a branch has none.
+        """
         branches = [self._branch()]
         while self._next() == "|":
             branches.append(self._branch())
@@ -54,7 +57,7 @@ class _Reading:
         return literals if all(branches) and len(literals) <= MOST else []
 
     def _branch(self) -> list[str]:
-        """Return the best literals of one branch, which ends before `|`, `)` or the end."""
+        """Return the most selective literals of a branch, which ends before `|`, `)` or the end."""
         sets: list[list[str]] = []
         run = ""
         while self._peek() not in ("", "|", ")"):

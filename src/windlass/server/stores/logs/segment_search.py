@@ -17,7 +17,7 @@ from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
 from windlass.worker.logs.segment_reader import SegmentLine, UnfinishedLine, go_on, join_lines
 
-# Time, stream, text, whether the line ended, position behind it.
+# Time, stream, text, whether the line ended, position after it.
 Part = tuple[float, str, bytes, bool, int]
 
 _FIRST_BLOCK = 128 * 1024  # small, because the first page of matches is often full soon
@@ -30,7 +30,7 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 
 
 class SegmentSearch:
-    """Iterates over the matching lines of a part of a segment, in the order in which the lines end.
+    """Iterates over the matching lines of a part of a log segment, in the order of their ends.
 
     The search may stop anywhere and resume at `resume_at`. This is a position before which all
     lines were returned, with the distance back to the start of a line that was not returned yet.
@@ -99,7 +99,7 @@ class SegmentSearch:
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 
     def resume_at(self) -> tuple[int, int]:
-        """Return the position to resume at, and the distance back to an unreturned line."""
+        """Return the position to resume at, and how far before it an unreturned line starts."""
         position = max(self._position, self._scanned)
         if self._pending is not None:
             position = max(position, self._pending.start)
@@ -155,14 +155,14 @@ class SegmentSearch:
 
 
 class _Block(NamedTuple):
-    """Whole records of a segment, in a buffer that the next block reuses."""
+    """Whole records of a log segment, in a buffer that the next block reuses."""
 
     data: bytearray
     length: int
     offset: int  # position of the block in the segment
 
     def parts_at(self, record: int) -> tuple[int, list[Part]]:
-        """Return the offset behind the record that starts at `record`, and its parts."""
+        """Parse the record that starts at `record`. Return the offset after it, and its parts."""
         end = self.data.index(b"\n", record) + 1
         return end, read_parts(bytes(self.data[record:end]), self.offset + record)
 
@@ -181,7 +181,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
-    """Yield a part of a segment in large blocks that end where records end."""
+    """Yield a part of a log segment in large blocks that end where records end."""
     end = os.fstat(fd).st_size if end is None else end
     data = bytearray(_FIRST_BLOCK)
     while offset < end:

@@ -14,10 +14,10 @@ Wanted = Callable[[str], bool]  # returns whether a metric with this name is req
 
 
 class CurvePosition(NamedTuple):
-    """How many points of one metric of one attempt a client has received."""
+    """The position of a client that reads the points of one metric of one attempt."""
 
     number: int  # number of received points
-    position: int  # position in the file behind the last received point
+    position: int  # position in the file after the last received point
 
 
 CurvePositions = dict[tuple[int, str, int, int], CurvePosition]  # by trial, role, index and attempt
@@ -33,12 +33,12 @@ class MetricStore(Protocol):
         """Free the memory for a job that reports no more points."""
 
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
-        """Return the requested curves as one pack."""
+        """Return the requested curves in one binary message."""
 
     def new_points(
         self, trial_id: int, name: str, positions: CurvePositions, /
     ) -> Iterator[Points]:
-        """Yield the points of a metric behind `positions`, and move `positions` behind them."""
+        """Yield the points of a metric that follow `positions`, and advance `positions`."""
 
     def columns(
         self, trial_id: int, wanted: Wanted, /

@@ -152,9 +152,9 @@ def _write(writing: BinaryIO, columns: dict[str, Column]) -> None:
 def read_metrics(
     file: Path, wanted: Wanted, position: int = 0
 ) -> Iterator[tuple[dict[str, Column], int]]:
-    """Yield the points of metrics behind a position, piece by piece.
+    """Yield the points of metrics after a position, piece by piece.
 
-    Each piece comes with the position behind it.
+    Each piece comes with the position after it.
     """
     chunks = list_chunks(file)
     while True:
@@ -175,7 +175,7 @@ def read_metrics(
 
 
 class Parts:
-    """The points of one metric in a file: points in chunks, and points behind the last chunk."""
+    """The points of one metric in a file: points in chunks, and points after the last chunk."""
 
     def __init__(self) -> None:
         self.count = 0

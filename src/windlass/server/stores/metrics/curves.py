@@ -1,4 +1,4 @@
-"""Reads metric curves of many trials into one binary response."""
+"""Reads metric curves of many trials into one binary message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Curve(NamedTuple):
 
 
 def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
-    """Return the requested curves as one pack."""
+    """Return the requested curves in one binary message."""
     if query.max_points is not None:
         return _pack(_few_of_all(home, query), CurvesHead(curves=()))
     positions = dict(query.positions)
@@ -98,7 +98,7 @@ def _few(home: Path, trial_id: int, query: FetchMetrics) -> Iterator[Curve]:
 
 
 def shares(counts: Sequence[int], most: int) -> list[int]:
-    """Divide a maximum number of points among several curves.
+    """Divide `most` points among several curves with these numbers of points.
 
     >>> shares([100, 0, 300], 40), shares([10, 10], 100), shares([5, 5, 5], 2)
     ([10, 0, 30], [10, 10], [1, 1, 0])

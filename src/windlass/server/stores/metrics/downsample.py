@@ -58,7 +58,7 @@ def downsample(column: Column, most: int) -> Column:
 
 
 def _very_few(column: Column, most: int) -> list[int]:
-    """Up to four positions: the ends, the point farthest from the first, then points between."""
+    """Return up to four positions: the ends, the point farthest from the first, or a middle one."""
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]

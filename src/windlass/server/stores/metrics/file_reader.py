@@ -122,7 +122,7 @@ class _Parsing:
         return start if len(data) - start < LONGEST_RECORD else self._text(start, -1)
 
     def _text(self, start: int, stop: int) -> int:
-        """Parse lines of JSON. Return the position behind them.
+        """Parse lines of JSON. Return the position after them.
 
         The lines end at `stop`, where the next binary record starts. If `stop` is negative, they
         end with the last complete line.
@@ -140,7 +140,7 @@ class _Parsing:
         return stop
 
     def _run(self, start: int) -> int:
-        """Parse consecutive binary records with the same metrics. Return the position behind them.
+        """Parse consecutive binary records with the same metrics. Return the position after them.
 
         Returns `start` if no valid record starts there.
         """
@@ -205,7 +205,7 @@ class _Parsing:
     def _decode(self, line: bytes) -> Record | None:
         """Decode a line of JSON.
 
-        If an incomplete record precedes the line's last record, skip it.
+        If the line begins with an incomplete record, only the record after it is decoded.
         """
         for start in {0, max(line.rfind(b"["), 0)}:
             try:

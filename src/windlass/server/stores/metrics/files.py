@@ -80,11 +80,11 @@ class FileMetricStore:
         self._read.pop(uid, None)
 
     def fetch_curves(self, request: FetchMetrics) -> bytes:
-        """Return the requested curves as one pack."""
+        """Return the requested curves in one binary message."""
         return fetch_curves(self._home, request)
 
     def new_points(self, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
-        """Yield the points of a metric behind `positions`, and move `positions` behind them."""
+        """Yield the points of a metric that follow `positions`, and advance `positions`."""
         return new_points(self._home, trial_id, name, positions)
 
     def columns(
@@ -183,7 +183,7 @@ def _with_metrics(
 
 
 def _warn_of_limit(connection: Connection, trial_id: int, name: str) -> None:
-    """Add an event, once per trial, that the trial has too many metrics."""
+    """Warn that a trial has too many metrics. Each trial gets this event only once."""
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
     if connection.value(query, {"trial_id": trial_id}):
         return

@@ -17,7 +17,7 @@ _NONE = make_column()
 
 
 def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
-    """Yield the points of a metric behind `positions`, and move `positions` behind them."""
+    """Yield the points of a metric that follow `positions`, and advance `positions`."""
     for replica, path in metric_files(home, trial_id):
         key = (trial_id, replica.role, replica.index, replica.attempt)
         before = positions.get(key, CurvePosition(0, 0)).position

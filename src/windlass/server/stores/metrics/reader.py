@@ -1,4 +1,4 @@
-"""The thread that reads the `metrics` files of attempts after notifications from their programs."""
+"""The thread that reads new data in `metrics` files when a program sends a notification."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("windlass")
 
 
 class MetricReader:
-    """A thread that reads the new reports of an attempt after a notification from its program."""
+    """A thread that reads the new reports of an attempt when its program sends a notification."""
 
     def __init__(self, store: FileMetricStore) -> None:
         self._store = store
@@ -77,10 +77,10 @@ class MetricReader:
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for attempts to read. Return them, or None when the thread must end.
+        """Wait for attempts to read, and return them. Return None when the thread must end.
 
-        A flag says whether a notification or a timer caused the read. The list is empty if there is
-        time for other work.
+        Each attempt has a flag, which is true if a notification caused the read. The list is empty
+        if there is time for other work.
         """
         with self._changed:
             while not self._closing.is_set():
@@ -127,7 +127,7 @@ class MetricReader:
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)
-            if end - start > PIECE // 2:  # there may be more
+            if end - start > PIECE // 2:  # there may be more to read
                 due = _NOW
         except Stale:
             due = _NOW

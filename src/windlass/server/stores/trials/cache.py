@@ -34,8 +34,9 @@ class StoredTrial(msgspec.Struct, frozen=True):
 class TrialCache:
     """A cache of the trials that were used last, by id and by uid.
 
-    The writer adds every trial that it writes, in the order of its commits. A trial that was read
-    from the database is added only if nothing was written since `mark`, because it may be outdated.
+    The writer adds every trial that it writes, in the order of its commits. A reader calls `mark`
+    before it reads a trial from the database. The trial is added only if nothing was written since
+    then, because it may be outdated.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -59,7 +60,7 @@ class TrialCache:
             return self._by_id.get(self._ids.get(uid, 0))
 
     def mark(self) -> int:
-        """Return the number of writes so far."""
+        """Return the number of writes so far, for `put_read`."""
         with self._lock:
             return self._writes
 
@@ -92,7 +93,11 @@ class TrialCache:
                 self._put(StoredTrial(record=change(before.record), status=before.status))
 
     def put_read(self, trial: StoredTrial, mark: int) -> None:
-        """Cache a trial that was read after `mark`, unless something was written meanwhile."""
+        """Cache a trial that was read from the database, unless it may be outdated.
+
+        `mark` is the number of writes before the read. If there were more writes since, the trial
+        is not cached.
+        """
         with self._lock:
             if mark == self._writes:
                 self._put(trial)

@@ -102,7 +102,7 @@ class _Query:
     def read(self) -> list[Row]:
         """Return the ids and sort keys of the trials on the page.
 
-        One more row shows that there is a next page.
+        If there is a next page, the result has one extra row, which shows this.
         """
         request, order = self._request, self._order.order
         if self._order.spans and not self._is_small:

@@ -41,7 +41,7 @@ class Span(NamedTuple):
         return (*value, self.trial_id)
 
     def start(self, cursor: Position | None) -> Position | None:
-        """Return the values of `columns` at a cursor, or None if the span starts behind it."""
+        """Return the values of `columns` at a cursor, or None if the span starts after it."""
         if cursor is None or (self.rank is not None and cursor[0] != self.rank):
             return None
         value = [] if self.value_at is None else [cursor[self.value_at]]
@@ -57,7 +57,7 @@ def scan(
     *,
     is_descending: bool,
 ) -> list[Row] | None:
-    """Return the first `count` matching rows behind a cursor, or None if too few trials match."""
+    """Return the first `count` matching rows after a cursor, or None if too few trials match."""
     rows: list[Row] = []
     examined = 0
     for span in spans:
@@ -122,7 +122,7 @@ class _SpanReader:
         )
 
     def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
-        """Add the condition that rows belong to a slice, from behind `start` up to `end`."""
+        """Limit rows to a slice, which starts after the position `start` and ends with `end`."""
         conditions.require(self._span.where)
         columns = ", ".join(self._span.columns)
         for operator, position in ((self._after, start), (self._up_to, end)):

@@ -1,4 +1,4 @@
-"""Checks of what a new trial comes from: its parent, the trial that it repeats, its checkpoint."""
+"""Checks the origins of a new trial: its parent, the trial that it repeats, and its checkpoint."""
 
 from __future__ import annotations
 

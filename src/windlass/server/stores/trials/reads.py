@@ -79,7 +79,7 @@ class TrialLookup:
                 await self.record(trial_id)  # raises NotFound
 
     async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-        """Return a hint why a list with these parameters and metrics in its query is empty."""
+        """Return a hint why a query with these parameters and metrics found nothing."""
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
@@ -148,7 +148,7 @@ class TrialLookup:
         rows = self._db.read(lambda connection: connection.rows(query))
         return {row["id"]: row["asked_to_stop"] for row in rows}
 
-    # -- beneath ----------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------
 
     async def _stored(self, trial_id: int) -> StoredTrial:
         stored = self._recent.get(trial_id)

@@ -1,4 +1,4 @@
-"""Queries for trials that end with others: children of generators, and auxiliary trials."""
+"""Queries for trials that depend on others: children of generators, and auxiliary trials."""
 
 from __future__ import annotations
 

@@ -224,9 +224,10 @@ def advanced(
 
 
 def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]) -> float | None:
-    """Return when a trial ended: with its last attempt, even if no server ran at that time.
+    """Return the time at which a trial ended.
 
-    A trial that was stopped while it waited ended with the request to stop.
+    This is the end of its last attempt, even if no server ran at that time. For a trial that was
+    stopped while it waited, this is the time of the stop request.
     """
     if status.completion_time is None or record.ended is not None:
         return record.ended if status.is_finished else status.completion_time

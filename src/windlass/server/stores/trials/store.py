@@ -297,9 +297,10 @@ class TrialStore(TrialLookup):
         spec: JobSpec | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
-        """Return a change that replaces the stored status if it is still the old one.
+        """Return a function that replaces the stored status, and another to call after the commit.
 
-        The second function is called after the commit. It updates the cache and notifies.
+        The first function does nothing if the stored status is no longer the old one. The second
+        function updates the cache and notifies.
         """
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:

@@ -16,7 +16,7 @@ Quoted = tuple[Name, str]  # a parameter, and the quoted number with which the q
 
 
 def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-    """Return a hint why a list is empty: a name is unknown, or a number is quoted."""
+    """Return a hint why a query found nothing: a name is unknown, or a number is quoted."""
     for name in names:
         if not is_stored(connection, name):
             message, hint = _nobody_has(name, _stored_names(connection, name))
@@ -90,7 +90,8 @@ def _stored_names(connection: Connection, name: Name) -> list[str]:
 def _distinct(table: str) -> str:
     """Return SQL for the first thousand names in a table.
 
-    Each name takes one search in the index, because a name may have very many rows.
+    The query searches the index once per name and does not read all rows, because a name may have
+    very many rows.
     """
     return f"""
     WITH RECURSIVE known (name, number) AS (
