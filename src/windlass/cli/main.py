@@ -95,7 +95,7 @@ def _prepare() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # the stream was closed before the start
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open to the end
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open until the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     # Python puts the folder of the `windlass` script first. This folder has no code of the user.

@@ -206,7 +206,7 @@ def complete_role_names(
 def complete_trials_and_metrics(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete recent trials, and the metrics of trials that are named earlier on the line."""
+    """Complete recent trials, and metrics of the trials that are named earlier on the line."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -318,7 +318,7 @@ def folder_argument(function: F) -> F:
 
 
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
-    """Return the download folder from `--to`, from the hidden argument, or the default folder."""
+    """Return the folder that `--to` or the hidden argument names, or else the default folder."""
     if folder is not None and place is not None:
         raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default

@@ -23,7 +23,7 @@ def archived_option(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """Add `--yes`, the option of every command that deletes."""
+    """Add `--yes`, which skips the confirmation of a deletion."""
     return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 

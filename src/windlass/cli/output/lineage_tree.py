@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.records import TrialRecord
 
-_MOST = 40  # trials in the tree
+_MOST = 40  # the most trials in the tree
 
 
 class Branch(NamedTuple):

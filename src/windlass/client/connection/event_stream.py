@@ -109,7 +109,7 @@ class Stream(ABC, Generic[N]):
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
-        """Close the stream at the deadline, if that comes before the end of the block."""
+        """Close the stream at the deadline, unless the `with` block ends before."""
         if self._deadline is None:
             yield
             return

@@ -19,7 +19,10 @@ PATIENCE = 60.0  # seconds until the wait fails
 
 
 def take_start_lock(path: Path) -> int:
-    """Lock the file that only the client that starts a server may lock. Return its descriptor."""
+    """Lock the file that protects the start of a server, and return its file descriptor.
+
+    Only the client that holds this lock may start the server.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def submit(transport: Transport, draft: Draft) -> TrialRecord:
-    """Create the trial that a draft describes, and return its record."""
+    """Submit a prepared trial, and return the record of the created trial."""
     return send(
         transport,
         draft,
@@ -81,7 +81,7 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """Return the pickled function calls of a draft, which the request itself contains.
+    """Return the pickled function calls of a prepared trial, which the request itself contains.
 
     They are small, and the server rarely has them already.
     """

@@ -81,7 +81,10 @@ class Transport:
 
     @property
     def named(self) -> tuple[str | None, str | None]:
-        """The address and token of a named server, or (None, None) for the embedded server."""
+        """The address and token of the server that the user named.
+
+        For the embedded server, both are None.
+        """
         return (self._named.url, self._named.token) if self._named else (None, None)
 
     @property

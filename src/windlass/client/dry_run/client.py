@@ -61,10 +61,10 @@ class DryTransport(Transport):
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Fetch a template from the server. Other requests are not sent.
+        """Answer a request without submitting anything.
 
-        The list of blobs that the server lacks is always empty, so nothing is uploaded. All other
-        requests raise `wl.Unsupported`.
+        Templates are fetched from the server. The list of blobs that the server lacks is always
+        empty, so nothing is uploaded. All other requests raise `wl.Unsupported`.
         """
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, learned(answer))

@@ -35,7 +35,7 @@ Lines = Iterator[tuple[str, str]]
 
 _LARGE = 10_000_000  # bytes; for larger code, the preview lists the largest files
 _LARGEST = 3
-_WIDTH = 11  # of the labels
+_WIDTH = 11  # the width of the labels
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 

@@ -1,4 +1,4 @@
-"""`wl.Checkpoint`, and functions that fetch checkpoints."""
+"""Defines `wl.Checkpoint`, and functions that fetch checkpoints."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def list_checkpoints(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[Checkpoint]:
-    """List the checkpoints of one trial or of all trials. The result fetches one page at a time."""
+    """List the checkpoints of one trial or of all trials. Pages are fetched on demand."""
     if sort_by in ("", "-"):
         raise InvalidArgument(f"{shown(sort_by)} is not a name to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}

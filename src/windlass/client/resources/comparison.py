@@ -109,7 +109,7 @@ def compare(
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
-    """Return a table of an experiment's trials, except trials that only run a generator."""
+    """Return a table of an experiment's trials, except trials that only add other trials."""
     from windlass.comparison.data_frame import to_data_frame
     from windlass.comparison.tables import build_table
 
@@ -118,7 +118,10 @@ def experiment_table(
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
-    """Return the trials of an experiment, oldest first, except trials that only run a generator."""
+    """Return the trials of an experiment, oldest first.
+
+    Trials that only add other trials are omitted.
+    """
     from windlass.comparison.experiments import ordinary
 
     refuse_dry(experiment.record)

@@ -1,4 +1,4 @@
-"""`wl.Shell`, an interactive session that continues while no client is attached."""
+"""Defines `wl.Shell`, an interactive session that continues while no client is attached."""
 
 from __future__ import annotations
 

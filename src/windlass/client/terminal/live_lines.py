@@ -137,7 +137,8 @@ class Live:
 def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
     """Shorten the name in a line that is too long.
 
-    The name is shortened much for important text, but only a little for dim text, which is cut.
+    To make space for other text, the name becomes as short as necessary. To make space for dim
+    text, the name is shortened only a little.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
     >>> _giving_way(line, 36, "…")[1]

@@ -187,7 +187,7 @@ class View:
                 self._print(self._lanes, self._lanes.rest())
 
     def flush(self) -> None:
-        """Flush the streams."""
+        """Flush stdout and stderr."""
         with self._lock:
             self._out.flush()
             self._err.flush()

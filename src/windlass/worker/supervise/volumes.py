@@ -21,7 +21,7 @@ def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
                 f"the volume {volume['target']!r} is outside the working directory", 126
             )
         if not os.path.exists(volume["source"]):
-            raise StartError(f"the volume {volume['source']} is not there", 126)
+            raise StartError(f"the volume {volume['source']} does not exist", 126)
         _link(cwd, path, volume["source"])
 
 
@@ -36,7 +36,7 @@ def _link(cwd: str, path: str, source: str) -> None:
         finally:
             os.close(folder)
     except FileExistsError:
-        raise StartError(f"the volume {path!r} would hide what the code has there", 126) from None
+        raise StartError(f"the volume {path!r} would hide files of the code", 126) from None
     finally:
         os.close(root)
 

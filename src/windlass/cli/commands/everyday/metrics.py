@@ -1,4 +1,4 @@
-"""`windlass metrics`, which shows metrics as a table, as points or as curves."""
+"""Implements `windlass metrics`, which shows metrics as a table, as points or as curves."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
         whose += [clean(head.name)] if len(names) > 1 else []
         whose += [str(head.trial_id)] if trials > 1 else []
         lines = [_line(heads)] if is_seen and heads else []
-        heads = []  # once
+        heads = []  # print the heads only once
         points = zip(curve.steps, map(format_value, curve.values), strict=True)
         if is_seen:
             lines += [_line([str(step), value, *whose]) for step, value in points]

@@ -1,4 +1,4 @@
-"""`windlass rerun`, which runs a recorded trial again, with or without changes."""
+"""Implements `windlass rerun`, which runs a recorded trial again, with or without changes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,10 @@ def run_again(
     options: dict[str, Any],
     besides: Callable[[Trial[Any]], dict[str, Any]] = lambda _trial: {},
 ) -> int:
-    """Run a trial again and show its output. `besides` returns additional changes of the trial."""
+    """Run a trial again and show its output.
+
+    `besides` computes additional changes from the trial.
+    """
     trial_id, words = options.pop("trial_id"), options.pop("words")
     detach, as_json = options.pop("detach"), options.pop("as_json")
     if as_json and not detach:

@@ -1,4 +1,4 @@
-"""`windlass run`, which runs a script, a command or a job with many replicas as a trial."""
+"""Implements `windlass run`, which runs a script, a command or a larger job as a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass accelerators`, which lists the kinds of accelerators and the devices here."""
+"""Implements `windlass accelerators`, which lists accelerators and the devices of this machine."""
 
 from __future__ import annotations
 

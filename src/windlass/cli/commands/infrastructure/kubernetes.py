@@ -1,4 +1,4 @@
-"""`windlass kubernetes`, which checks the cluster, and prints permissions and manifests."""
+"""Implements `windlass kubernetes`, which checks the cluster and prints roles and manifests."""
 
 from __future__ import annotations
 

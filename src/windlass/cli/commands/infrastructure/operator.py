@@ -1,4 +1,4 @@
-"""`windlass operator`, which runs the operator for TFJob and PyTorchJob objects."""
+"""Implements `windlass operator`, which runs the operator for TFJob and PyTorchJob objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass server`, which starts, stops and inspects the server of this machine."""
+"""Implements `windlass server`, which starts, stops and inspects the server of this machine."""
 
 from __future__ import annotations
 
@@ -273,7 +273,8 @@ def _wait_until_stopped(home: Home) -> int | None:
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
     """Send SIGTERM to the process that a server file describes.
 
-    Returns the process id and the identity of the process.
+    Returns the process id, and the identity that distinguishes the process from a later process
+    with the same id.
     """
     from windlass.worker.common.process_identity import is_alive
 
@@ -287,7 +288,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path, excuse: str) -> Iterator[None]:
-    """Hold a lock file during the block. Raise an error if the lock is not free in time."""
+    """Hold a lock file during the `with` block. Raise an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
     from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder

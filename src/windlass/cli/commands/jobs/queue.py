@@ -1,4 +1,4 @@
-"""`windlass queue`, which lists the waiting trials in order, with the reasons why they wait."""
+"""Implements `windlass queue`, which lists the waiting trials in order, with reasons."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     help="The trial to overtake.",
 )
 def move(trial_id: int, other: int) -> int:
-    """Move a waiting trial ahead of another, and give it the same priority."""
+    """Move a waiting trial ahead of another trial. It gets the priority of the other trial."""
     from windlass.cli.options.for_each_trial import change_trials
 
     return change_trials([trial_id], lambda trial: _move(trial, other))

@@ -1,4 +1,4 @@
-"""`windlass model`, which manages the model registry."""
+"""Implements `windlass model`, which manages the model registry."""
 
 from __future__ import annotations
 

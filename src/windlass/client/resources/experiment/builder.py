@@ -76,7 +76,10 @@ def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder 
 
 
 class ExperimentBuilder:
-    """Holds the lease on an experiment, and runs its generators in this program."""
+    """Keeps an experiment open on the server, and runs its generators in this program.
+
+    Generators are user functions that add trials to the experiment.
+    """
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
         self._transport = transport
@@ -160,7 +163,7 @@ class ExperimentBuilder:
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the event loop of the block, or on a loop of this module."""
+        """Run an async generator on the event loop of its `with` block or of this module."""
         import asyncio
 
         with self._lock:
@@ -173,7 +176,7 @@ class ExperimentBuilder:
             self._running[trial.id] = task
 
     def join(self) -> None:
-        """Wait until every generator has returned."""
+        """Wait until all generators in this program have returned."""
         with self._changed:
             while self._running:
                 self._changed.wait()
@@ -320,7 +323,7 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Print the failure of a generator that runs outside of any block."""
+    """Print the failure of a generator that does not run inside a `with` block."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
@@ -351,7 +354,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """Wait at the end of the program for generators that run outside of a block."""
+    """Wait at the end of the program for generators that do not run inside a `with` block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

@@ -99,7 +99,7 @@ class Block:
         return ExperimentWait(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
-        """Print the exception of the block if generators still run.
+        """Print the exception of the `with` block if generators still run.
 
         The block raises this exception only after all generators have ended.
         """

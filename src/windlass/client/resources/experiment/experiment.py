@@ -1,4 +1,4 @@
-"""`wl.Experiment`, a named set of trials.
+"""Defines `wl.Experiment`, a named set of trials.
 
 Most methods only call a function in another module of this package.
 """
@@ -177,10 +177,10 @@ class Experiment(Described[ExperimentRecord]):
                 process, and adds child trials with `trial.add`.
             args: changes of the job's arguments. A mapping changes arguments by name. A list
                 replaces a list of arguments. If one is a mapping and the other is a list, both are
-                used. For a group, a mapping from roles to changes, such as `{"learner": {"lr":
+                used. For a group, pass a mapping from roles to changes, such as `{"learner": {"lr":
                 0.1}}`.
-            env: changes of the job's environment variables. For a group, a mapping from roles to
-                changes.
+            env: changes of the job's environment variables. For a group, pass a mapping from roles
+                to changes.
             name: the name of the trial. The default is the name of the job.
             labels: texts for finding the trial later.
             identity: a text that identifies the trial within the experiment. If a trial with the
@@ -358,7 +358,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._take_over(await in_thread(waiting.run, waiting.cut, name))
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop all unfinished trials, including auxiliary trials; see `Trial.stop`.
+        """Stop all unfinished trials, including auxiliary trials, as `Trial.stop` does.
 
         ```python
         wl.get_experiment("sweep").stop(reason="a better idea").wait()

@@ -279,7 +279,9 @@ def metrics_of_trials(
 
 
 def full_name(group: str | None, name: str) -> str:
-    """Return the name under which summaries list a metric of a group.
+    """Return the name of a metric in summaries, with its group as a prefix.
+
+    Metrics in the default group "training" have no prefix.
 
     >>> full_name(None, "loss"), full_name("validation", "loss")
     ('loss', 'validation/loss')

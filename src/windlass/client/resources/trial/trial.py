@@ -1,4 +1,4 @@
-"""`wl.Trial`, one recorded execution.
+"""Defines `wl.Trial`, one recorded execution.
 
 Most methods only call a function in another module of this package. `properties.py` has the
 properties that only read the record.
@@ -167,7 +167,7 @@ class Trial(TrialProperties, Generic[R]):
 
         `sort_by` is `number`, `step`, `created`, `size` or the name of a metric. A metric has its
         value at the step of the checkpoint, or the last earlier value. Checkpoints without a value
-        come last. A leading `-` sorts in descending order. The result fetches one page at a time.
+        come last. A leading `-` sorts in descending order. Pages are fetched on demand.
 
         ```python
         best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
@@ -397,21 +397,21 @@ class Trial(TrialProperties, Generic[R]):
 
         Args:
             args: changes of the arguments. A mapping changes arguments by name, and a list replaces
-                a list. For a trial with several roles, a mapping from roles to changes, such as
-                `{"learner": {"lr": 0.1}}`.
-            env: changes of the environment variables. For several roles, a mapping from roles to
-                changes.
+                a list. For a trial with several roles, pass a mapping from roles to changes, such
+                as `{"learner": {"lr": 0.1}}`.
+            env: changes of the environment variables. For several roles, pass a mapping from roles
+                to changes.
             executor: changes of the resources. For example, `wl.Local(cpus=2)` changes the CPUs and
-                keeps the memory and the accelerators. For several roles, a mapping from roles to
-                executors.
+                keeps the memory and the accelerators. For several roles, pass a mapping from roles
+                to executors.
             name: the name of the new trial. The default is the same name.
             experiment: the experiment of the new trial, or its name. The default is the same
                 experiment.
             labels: the labels of the new trial. The default is no labels.
             environment: `"recorded"` installs the packages that were recorded at submission. By
                 default, the new trial uses the packages that are installed now.
-            secrets: the values of the secrets, because Windlass does not record them. The default
-                is the values in the environment of this process.
+            secrets: the values of the secrets. Windlass does not record secret values, so the
+                default is the values in the environment of this process.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial.rerun import submit_rerun
