@@ -137,7 +137,7 @@ class TrialOrExperimentType(TextType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the ids of recent trials, or after a letter the names of experiments."""
+        """Complete the ids of recent trials. After a letter, complete the names of experiments."""
         if incomplete and not incomplete.isdecimal():
             return complete_experiments(ctx, param, incomplete)
         return TRIAL_ID.shell_complete(ctx, param, incomplete)

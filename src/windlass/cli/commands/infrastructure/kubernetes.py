@@ -123,7 +123,7 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
 def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
     """Print the Kubernetes objects for the job in a file. Nothing is created or submitted.
 
-    The names contain 0 as the number of the trial, and secrets have no values. Without a cluster,
+    The names contain 0 in place of the trial id, and secrets have no values. Without a cluster,
     accelerators use the common node labels.
     """
     import sys

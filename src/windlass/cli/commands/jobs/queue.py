@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     """List waiting trials in the order of their start.
 
-    Trials with a higher priority start first, and then older trials. A small trial may overtake a
-    large trial if this does not delay the large trial.
+    Trials start in the order of their priority. Among trials with the same priority, older trials
+    start first. A small trial may overtake a large trial if this does not delay the large trial.
     """
     if ctx.invoked_subcommand is not None:
         return
