@@ -80,6 +80,7 @@ def run(listen: str | None, names: tuple[str, ...]) -> None:
 
     home = _own_home()
     home.make()
+    os.environ.setdefault("WINDLASS_SERVER_IDLE", "never")
     if listen:
         os.environ["WINDLASS_LISTEN"] = listen
         os.environ["WINDLASS_NAMES"] = ",".join(names)
