@@ -60,7 +60,10 @@ class Block:
         self._conclude(raised, waiting)
 
     async def enter_async(self) -> None:
-        """Take the lease on the experiment. Async generators will run on the current event loop."""
+        """Take the lease on the experiment, which keeps the experiment open on the server.
+
+        Async generators will run on the current event loop.
+        """
         import asyncio
 
         self._loop = asyncio.get_running_loop()
