@@ -88,7 +88,7 @@ class Live:
             self._out.flush()
 
     def _tick_plain(self) -> None:
-        """Print the first line, without its time, now and then."""
+        """Print the first line occasionally, without the elapsed time."""
         line = next(iter(self._render()), ())
         line = [(text, style) for text, style in line if style != "dim"]
         if self._lines.is_due("".join(text for text, _ in line), time.monotonic()):

@@ -1,4 +1,4 @@
-"""Keeps an experiment open while this program adds trials to it.
+"""Keeps an experiment open on the server while this program adds trials.
 
 Generators are user functions that add trials. They run in this program. There is one builder per
 experiment and connection. A `with` block and all generators share its lease, which keeps the
@@ -107,7 +107,7 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id by which the server knows the holder of the lease."""
+        """The id that identifies the holder of the lease on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
@@ -163,7 +163,11 @@ class ExperimentBuilder:
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the event loop of its `with` block or of this module."""
+        """Run an async generator.
+
+        Inside an `async with` block, it runs on the event loop of the block. Otherwise, it runs on
+        an event loop of this module.
+        """
         import asyncio
 
         with self._lock:

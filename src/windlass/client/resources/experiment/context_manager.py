@@ -143,5 +143,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Return whether an exception means Ctrl-C or the cancellation of the task."""
+    """Return whether an exception is caused by Ctrl-C or by the cancellation of the task."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))
