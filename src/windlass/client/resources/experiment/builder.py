@@ -267,7 +267,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Build one error for all failed generators. Its cause is the first failure."""
+    """Build one error for all failed generators. The cause of the error is the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures

@@ -39,7 +39,7 @@ class Block:
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Wait, release the lease, and raise the failures."""
+        """Wait for generators and trials, release the lease, and raise the failures."""
         if self._pid != os.getpid():
             return  # after a fork, only the parent process leaves the block
         if _interrupts(raised):
