@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
     from windlass.client.resources.trial.outcome import Outcome
     from windlass.client.resources.trial.trial import Trial
+    from windlass.client.terminal.map_progress import MapProgress
     from windlass.client.terminal.view import View
     from windlass.packaging.draft import Draft
 
@@ -85,7 +86,8 @@ class Function(Generic[P, R]):
         trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
         the error, and the other trials continue.
         """
-        return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
+        sets = ((item,) for item in items)
+        return self._map(sets, _length(items), return_exceptions=return_exceptions)
 
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
@@ -94,9 +96,14 @@ class Function(Generic[P, R]):
 
         For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
         """
+        return self._map(items, _length(items), return_exceptions=return_exceptions)
+
+    def _map(
+        self, items: Iterable[Sequence[Any]], total: int | None, *, return_exceptions: bool
+    ) -> Iterator[R]:
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
-        sweep = _Sweep(self, items)
+        sweep = _Sweep(self, items, total)
         sweep.begin()
         return sweep.values(return_exceptions=return_exceptions)
 
@@ -139,7 +146,7 @@ class Function(Generic[P, R]):
         try:
             with _view() as view:
                 client, plan = self._plan(view)
-                view.status(f"{self._name}: sending")
+                view.stage(f"{self._name}: sending")
                 draft = _draft(plan, self._function, args, kwargs, bound)
                 trial, end = run_and_watch(client, draft, view)
         except (WindlassError, KeyboardInterrupt) as error:
@@ -155,11 +162,11 @@ class Function(Generic[P, R]):
         from windlass.client.client import default_client
 
         if view is not None:
-            view.status(f"{self._name}: looking for the server")
+            view.stage(f"{self._name}: looking for the server")
         client = client or default_client()
         _ = client.transport.endpoint
         if view is not None:
-            view.status(f"{self._name}: packaging")
+            view.stage(f"{self._name}: packaging")
         call_site = read_call_site(self._function)
         return client, build_plan(client, self._options, self._name, call_site)
 
@@ -177,12 +184,17 @@ class _Sweep:
     They are submitted before their values are needed.
     """
 
-    def __init__(self, function: Function[Any, Any], items: Iterable[Sequence[Any]]) -> None:
+    def __init__(
+        self, function: Function[Any, Any], items: Iterable[Sequence[Any]], total: int | None
+    ) -> None:
         self._function = function
         self._items = iter(items)
         self._waiting: deque[Trial[Any]] = deque()
         self._client: Client | None = None
         self._plan: Plan | None = None
+        self._total = total
+        self._ids: set[int] = set()
+        self._progress: MapProgress | None = None
 
     def begin(self) -> None:
         """Submit the first trials. If one fails, stop the others."""
@@ -200,6 +212,7 @@ class _Sweep:
             bound = self._function._bind(args, {})
             draft = _draft(self._plan, self._function._function, args, {}, bound)
             self._waiting.append(self._client.submit(draft))
+            self._ids.add(self._waiting[-1].id)
 
     def values(self, *, return_exceptions: bool) -> Iterator[Any]:
         try:
@@ -207,7 +220,21 @@ class _Sweep:
                 yield self._next_value(return_exceptions)
                 self.submit_ahead()
         finally:
+            if self._progress is not None:
+                self._progress.close()
             self._stop_rest()
+
+    def _show_progress(self, client: Client) -> MapProgress:
+        if self._progress is None:
+            from windlass.client.terminal.map_progress import MapProgress
+
+            self._progress = MapProgress(
+                self._function._name,
+                self._ids.__contains__,
+                lambda: len(self._ids) if self._total is None else self._total,
+            )
+            self._progress.start(client.transport, self._waiting[0].record)
+        return self._progress
 
     def _stop_rest(self) -> None:
         """Stop the remaining trials, newest first.
@@ -228,7 +255,7 @@ class _Sweep:
         assert self._client is not None  # noqa: S101 -- set by the first submission
         failure: BaseException
         try:
-            with _view() as view:
+            with _view() as view, self._show_progress(self._client).showing(view):
                 current = self._waiting[0]
                 trial, end = watch(self._client, current, view, before_stop=self._stop_others)
         except (WindlassError, KeyboardInterrupt) as error:
@@ -412,6 +439,10 @@ def _draft(
     from windlass.packaging.draft import Call
 
     return plan.draft([Call(function, args, kwargs)], bound)
+
+
+def _length(items: Iterable[Any]) -> int | None:
+    return len(items) if isinstance(items, Sized) else None
 
 
 def _is_method(function: Any) -> bool:

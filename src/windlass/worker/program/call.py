@@ -36,7 +36,7 @@ def run_call(attempt_dir: str) -> None:
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
-        sys.exit("windlass: the launch file is gone")
+        sys.exit("windlass: the launch file is missing")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
     # Read the secrets before user code runs, which may change the environment.

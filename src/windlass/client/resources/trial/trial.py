@@ -6,7 +6,7 @@ properties that only read the record.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.arguments.timeouts import parse_timeout
@@ -70,8 +70,8 @@ class Trial(TrialProperties, Generic[R]):
     def outcome(self, end: StreamEnd | None = None) -> Outcome:
         """Return the outcome of a finished trial, which is a value or an error.
 
-        `end` is the last event of the stream of the trial. It often contains all data, which saves
-        requests.
+        `end` is the last event of the stream of the trial. This event often contains all data,
+        which saves requests.
         """
         return outcome_of(
             self._record,
@@ -358,8 +358,8 @@ class Trial(TrialProperties, Generic[R]):
     def delete(self) -> None:
         """Delete a finished trial with its logs, metrics, checkpoints and files.
 
-        The trial of a generator is deleted together with its child trials. Files that other trials
-        use stay. `wl.gc()` frees the disk space of all other files.
+        If the trial ran a generator, its child trials are deleted, too. Files that other trials use
+        stay. `wl.gc()` frees the disk space of all other files.
 
         ```python
         for trial in wl.list_trials(state="FAILED"):
@@ -638,20 +638,26 @@ class Trial(TrialProperties, Generic[R]):
             return None
         seconds = parse_timeout(timeout)
         following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        from windlass.client.terminal.quiet_wait import showing_wait
+
         try:
-            return self._follow_to_end(following)
+            with showing_wait() as show:
+                return self._follow_to_end(following, show)
         except WaitTimeout:
             if self.refresh().is_finished:  # the trial ended before the stream could report the end
                 return None
             raise
 
-    def _follow_to_end(self, following: TrialEvents) -> StreamEnd | None:
+    def _follow_to_end(
+        self, following: TrialEvents, show: Callable[[TrialRecord], None] = lambda _: None
+    ) -> StreamEnd | None:
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)
                 return message
             if isinstance(message, TrialRecord):
                 self._replace(message)
+                show(message)
         return None
 
     def _post(self, action: str, body: Any = None) -> Self:
