@@ -1,4 +1,4 @@
-"""Shows the state of a trial while a program waits for it without printing its output."""
+"""Shows the state of a trial while a program waits for the trial but prints no output of it."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ class Interruption:
 def sigterm_interrupts() -> Iterator[Interruption]:
     """Let SIGTERM raise KeyboardInterrupt in the `with` block, and then end the program.
 
-    Nothing changes in a program that handles SIGTERM itself, or in another thread than the main
-    thread. Nothing changes in a trial that waits for another trial, either, because SIGTERM may
-    only suspend the waiting trial.
+    SIGTERM keeps its usual effect in three cases: the program handles SIGTERM itself, the program
+    waits in another thread, or the program is itself a trial. In the last case, SIGTERM may only
+    mean that this trial is suspended.
     """
     interruption = Interruption()
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

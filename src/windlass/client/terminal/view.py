@@ -118,7 +118,7 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Show a step of this program that may take long in the status line."""
+        """Show the current step of this program in the status line. The step may take long."""
         self.status(text)
         self.wait_for(text)
 

@@ -67,7 +67,10 @@ def watch(
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without printing its output, and report long waits."""
+    """Wait for the end of a trial, and report long waits.
+
+    The output of the trial is not printed.
+    """
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):

@@ -48,7 +48,7 @@ class Failure(NamedTuple):
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
-    """Return the builder of an experiment, which holds the lease on the experiment.
+    """Return the builder of an experiment. The builder keeps the experiment open with a lease.
 
     The builder keeps the lease until every caller of `hold` has called `release`.
     """
@@ -98,7 +98,7 @@ class ExperimentBuilder:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the lease on the experiment, unless this builder already holds it."""
+        """Take the lease on the experiment, unless this builder already holds the lease."""
         with self._lock:
             if self._holding is None:
                 holding = ExperimentLease(self._transport, self.experiment.id)
@@ -267,7 +267,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Build one error for all failed generators. Its cause is the first failure."""
+    """Build one error for all failed generators. The cause of the error is the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures
