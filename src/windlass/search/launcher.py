@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.checks.job import check_job, refuse_unsupported
-from windlass.authoring.prepare.add_to_experiment import AddOptions, add_job, as_job
+from windlass.authoring.prepare.add_to_experiment import AddOptions, add_jobs, as_job
 from windlass.authoring.prepare.overrides import replace_fields, with_arguments
 from windlass.authoring.prepare.package_code import package
 from windlass.authoring.public.jobs import Job, JobGroup
@@ -79,21 +79,28 @@ class Launcher:
         }
         self._job = replace_fields(self._job, roles=roles)
 
-    def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number, or return the existing one with any parameters."""
-        wish = AddOptions(
-            args=self._arguments(params),
-            identity=identity(self._name, number),
-            search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
-        )
-        trial = add_job(self._client, self._experiment, self._job, wish)
-        if trial.record.recipe.search is None:  # the search would wait for ever
-            raise Conflict(
-                f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
-                f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
-                hint='Call the search otherwise: exp.search(..., name="...")',
+    def add(self, proposals: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Trial[Any]]:
+        """Add the trials with these numbers and parameters, in one request.
+
+        For a number that has a trial, return the existing trial, whatever its parameters are.
+        """
+        wishes = [
+            AddOptions(
+                args=self._arguments(params),
+                identity=identity(self._name, number),
+                search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
             )
-        return trial
+            for number, params in proposals
+        ]
+        trials = add_jobs(self._client, self._experiment, self._job, wishes)
+        for trial, wish in zip(trials, wishes, strict=True):
+            if trial.record.recipe.search is None:  # the search would wait for ever
+                raise Conflict(
+                    f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
+                    f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
+                    hint='Call the search otherwise: exp.search(..., name="...")',
+                )
+        return trials
 
     def _arguments(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self._job, Job):

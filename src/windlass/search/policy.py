@@ -128,6 +128,10 @@ class SearchPolicy:
         """Return the parameters of the next trial."""
         return self.study.propose()
 
+    def propose_several(self, count: int) -> list[dict[str, Any]]:
+        """Return the parameters of the next trials."""
+        return self.study.propose_several(count)
+
     def take_orders(self, now: float) -> list[Order]:
         """Return the orders for trials that are not worth continuing, each order once."""
         for tried in self.running:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -101,6 +101,10 @@ class DryClient(Client):
             trial.show(self._shown)
             self.trials[key] = self._shown = trial
         return self.trials[key]
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
+        """Print what would run for each draft."""
+        return [self.submit(draft) for draft in drafts]
 
     def preview(self, draft: Draft) -> DryTrial[Any]:
         """Return what would run, without printing it."""

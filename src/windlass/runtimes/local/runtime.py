@@ -44,10 +44,13 @@ class LocalRuntime:
         *,
         has_devices: bool = False,
         launchers: Launchers | None = None,
+        write_blob: Callable[[str], None] = lambda _digest: None,
     ) -> None:
+        """Set up the runtime. `write_blob` writes the file of a blob that has none yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
+        self._write_blob = write_blob
         self.nudges = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
@@ -195,6 +198,9 @@ class LocalRuntime:
 
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
         """Start the supervisor of an attempt: forked by a warm launcher, or as a new process."""
+        executable = launch["executable"]
+        for path in filter(None, (executable.get("payload"), executable.get("changes"))):
+            self._write_blob(os.path.basename(path))
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
         self._reap()
