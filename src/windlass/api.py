@@ -1,6 +1,6 @@
-"""The functions of the module `windlass`: the methods of `wl.Client`, of the default client.
+"""The functions of the module `windlass`, which call the methods of the default `wl.Client`.
 
-Nothing is defined here: signatures, docstrings and types are those of the methods.
+Each function has the signature, docstring and types of its method.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[
         return method(default_client(), *args, **kwargs)
 
     _, *parameters = inspect.signature(method).parameters.values()
-    # A function may have one, which its type does not tell.
+    # The type checker does not know that a function may have a signature.
     function.__signature__ = inspect.signature(method).replace(  # type: ignore[attr-defined]
         parameters=parameters
     )

@@ -1,8 +1,8 @@
-"""The check that no other user can change or replace a directory, as ssh checks its own files.
+"""Checks that no other user can change or replace a directory, as ssh checks its own files.
 
-A user who can write to a home can run code as its owner: the owner's programs unpickle values from
-it, and store the environment of trials there. Windlass therefore checks the owner and the mode of
-the home and of every directory above it before it reads or writes anything there.
+A user who can write to a home can run code as its owner, because the owner's programs unpickle
+values from the home. The home also contains the environment variables of trials. Windlass therefore
+checks the owner and the mode of the home, and of every directory above it, before it uses the home.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import stat
 
 from windlass.model.errors import ServerError
 
-TRUSTED_PARENT = "WINDLASS_TRUSTED_PARENT"  # this directory and those above it are not checked
-_ROOT = 0  # a user, and a group whose members can become that user
-_MOST_LINKS = 40  # as the kernel
+TRUSTED_PARENT = "WINDLASS_TRUSTED_PARENT"  # this directory and its parents are not checked
+_ROOT = 0  # the id of the root user, and of the root group, whose members can become root
+_MOST_LINKS = 40  # the same limit as in the Linux kernel
 
 
 def check_private(path: str) -> None:
-    """Raise unless only this user and root can change a directory. It need not exist.
+    """Raise an error unless only this user and root can change a directory.
+
+    The directory need not exist.
 
     >>> check_private("/etc/windlass")
     """
@@ -41,7 +43,7 @@ def _check_own(path: str, status: os.stat_result) -> None:
     if not _others_can_write(status):
         return
     if not os.listdir(path):
-        os.chmod(path, 0o700)  # a new directory: nobody has put anything into it
+        os.chmod(path, 0o700)  # the directory is empty, so nobody has put anything into it
     if os.listdir(path):
         raise _refusal(
             path,
@@ -52,7 +54,10 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, step: str, status: os.stat_result) -> None:
-    """Check a directory or a link above: a user who can change it can replace the home."""
+    """Check a directory or a link in the path of the home.
+
+    A user who can change it can replace the home.
+    """
     way_out = (
         "Or set WINDLASS_HOME to a directory below your own.\n"
         f"If only you can reach {step}, for example in a container: {TRUSTED_PARENT}={step}"
@@ -83,7 +88,9 @@ def _refusal(path: str, why: str, hint: str) -> ServerError:
 
 
 def _walk(path: str) -> tuple[list[tuple[str, os.stat_result]], bool]:
-    """Return each directory and link on the way to a path, and whether the path exists.
+    """Return all directories and links that the kernel visits to resolve a path.
+
+    The boolean is True if the path exists.
 
     >>> steps, is_complete = _walk("/etc/../usr/missing")
     >>> [step for step, _ in steps], is_complete
@@ -117,7 +124,7 @@ def _walk(path: str) -> tuple[list[tuple[str, os.stat_result]], bool]:
 
 
 def _is_above(step: str, trusted: str) -> bool:
-    """Return whether a directory is the trusted one or above it.
+    """Return True if `step` is the directory `trusted` or one of its parents.
 
     >>> [_is_above(step, "/data/me") for step in ("/data", "/data/me", "/data/me/wl", "/dat")]
     [True, True, False, False]
@@ -132,9 +139,10 @@ def _others_can_write(status: os.stat_result) -> bool:
 
 
 def _is_own_group(gid: int) -> bool:
-    """Return whether a group has no members but this user and root.
+    """Return True if a group has no members except this user and root.
 
-    Many systems give each user a group of the same name, and new directories are writable by it.
+    Many systems give each user a group with the same name, and let this group write to new
+    directories.
     """
     import grp
     import pwd
@@ -150,9 +158,10 @@ def _is_own_group(gid: int) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Return whether the user namespace of this process, as in a container, lacks a user.
+    """Return True if a user is unknown in the user namespace of this process.
 
-    The kernel shows one number for all such users. Root outside of the container is one of them.
+    In a container, the kernel shows the same number for all unknown users. The root user outside
+    the container is one of them.
     """
     try:
         with open("/proc/self/uid_map") as file:

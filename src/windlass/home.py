@@ -1,6 +1,6 @@
-"""Paths in the state directory, and the check that only its owner can change it.
+"""The paths of the files in the Windlass home directory.
 
-Nothing here opens a file.
+The module also checks that other users cannot change the directory. It opens no file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.model.errors import ServerError
 
 
 class Home:
-    """The state directory: `WINDLASS_HOME`, or `~/.windlass`.
+    """The Windlass home directory, which is `WINDLASS_HOME`, or by default `~/.windlass`.
 
     >>> Home(Path("/data/wl")).database
     PosixPath('/data/wl/windlass.db')
@@ -24,25 +24,26 @@ class Home:
 
     @classmethod
     def find(cls) -> Home:
-        """The home this process belongs to. Raises if other users can change the directory."""
+        """Return the home of this process. Raise an error if other users can change it."""
         named = os.environ.get("WINDLASS_HOME")
         path = Path(named).expanduser().absolute() if named else Path.home() / ".windlass"
         return cls(path).check()
 
     def check(self) -> Home:
-        """Raise if another user owns the directory, can write to it, or can replace it.
+        """Raise an error if another user owns the home, can write to it, or can replace it.
 
-        The directory of a trial in a pod is a volume of the pod, which has no other users.
+        In a pod, nothing is checked, because the home is a volume of the pod, which has no other
+        users.
         """
         if "WINDLASS_AWAY" not in os.environ:
             check_private(str(self.path))
         return self
 
     def check_socket(self, path: str) -> None:
-        """Raise unless only the owner of the home can create a socket at this path.
+        """Raise an error if another user may have created the socket at this path.
 
-        A directory outside of the home may have been deleted, and another user may have created it
-        again. The socket of the server is then gone.
+        The server may create its socket in a directory outside the home. If this directory was
+        deleted, another user may have created it again, with a socket of their own.
         """
         self.check()
         if path.startswith((f"{self.path}/", f"{os.path.realpath(self.path)}/")):
@@ -53,7 +54,7 @@ class Home:
             raise ConnectionRefusedError(error.message) from error
 
     def make(self) -> Home:
-        """Create the directory, readable by its owner only."""
+        """Create the home, readable only by its owner."""
         self.check()
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.check()

@@ -1,13 +1,14 @@
-"""The version of a checkout, from git. Every build replaces this module by its version alone.
+"""Computes the version of a git checkout. A build replaces this module by a fixed version.
 
-The commit of a tag `v0.1.0` has the version `0.1.0`. Any other commit has a development version
-that counts the commits since the last tag and names itself: `0.1.0.dev1130+g4b53e9d2f1`. Changes
-that are not committed do not count: looking for them would take each process milliseconds.
+A commit with the tag `v0.1.0` has the version `0.1.0`. Any other commit has a development version
+such as `0.1.0.dev1130+g4b53e9d2f1`, which contains the number of commits since the last tag, and
+the commit. Uncommitted changes have no effect, because each process would need milliseconds to find
+them.
 """
 
 import os
 
-_FIRST = "0.1.0"  # the release that comes first: there is no tag before it
+_FIRST = "0.1.0"  # the first release, which follows commits without any tag
 _TAGS = "v[0-9]*"
 _ARCHIVED = "$Format:%H %(describe:tags,match=v[0-9]*)$"  # `git archive` replaces this text
 
@@ -21,7 +22,7 @@ def _checkout_version(package: str) -> str:
         head = _read(os.path.join(git, "HEAD"))
     except OSError:
         return _version("", "")
-    # Git is asked once for each state of the branch and the tags: that takes milliseconds, too.
+    # Git needs milliseconds, so the result is cached until the branch or a tag changes.
     cache = os.path.join(package, "__pycache__", "checkout-version")
     state = f"{head} {_modification_times(git, common, head)}"
     try:
@@ -30,7 +31,7 @@ def _checkout_version(package: str) -> str:
         cached_state = version = ""
     if cached_state != state:
         described = _describe(root)
-        if described is None:  # there is no git, or it refuses the checkout of another user
+        if described is None:  # git is missing, or refuses a checkout of another user
             return _version(_commit(git, common, head), "")
         version = _version(*described)
         _write(cache, f"{state}\n{version}")
@@ -38,12 +39,16 @@ def _checkout_version(package: str) -> str:
 
 
 def _version(commit: str, description: str) -> str:
-    """The version of a commit that git describes as `v0.1.0`, `v0.1.0-12-g4b53e9d` or `-1130`."""
+    """Convert git's description of a commit to a version.
+
+    Descriptions are `v0.1.0`, `v0.1.0-12-g4b53e9d` (12 commits after a tag), and `-1130` (no tag
+    yet).
+    """
     tag, *distance = description.split("-")
     number = tag.removeprefix("v")
     if number and distance[:1] in ([], ["0"]):
         return number
-    if number:  # 0.1.0 is followed by 0.1.1, 0.2.0rc1 by 0.2.0rc2
+    if number:  # 0.1.0 becomes 0.1.1, and 0.2.0rc1 becomes 0.2.0rc2
         digits = len(number) - len(number.rstrip("0123456789"))
         number = f"{number[:-digits]}{int(number[-digits:]) + 1}"
     commits = distance[0] if distance else "0"
@@ -51,7 +56,10 @@ def _version(commit: str, description: str) -> str:
 
 
 def _git_folders(root: str) -> tuple[str, str]:
-    """The folder of HEAD, and the folder of branches and tags, which worktrees share."""
+    """Return the folder with HEAD, and the folder with branches and tags.
+
+    The folders differ in a worktree, because worktrees share branches and tags.
+    """
     git = os.path.join(root, ".git")
     if os.path.isfile(git):
         git = os.path.join(root, _read(git).removeprefix("gitdir: "))
@@ -62,7 +70,7 @@ def _git_folders(root: str) -> tuple[str, str]:
 
 
 def _modification_times(git: str, common: str, head: str) -> str:
-    """The times of all files that change with HEAD, its branch or a tag, however git keeps them."""
+    """Return the times of all files that change if HEAD, its branch or a tag changes."""
     names = (head.removeprefix("ref: "), "packed-refs", "refs/tags", "reftable/tables.list")
     return " ".join(_modified(f"{folder}/{name}") for folder in (git, common) for name in names)
 
@@ -75,7 +83,7 @@ def _modified(path: str) -> str:
 
 
 def _describe(root: str) -> tuple[str, str] | None:
-    """The commit, and its distance from the last tag, or from the first commit."""
+    """Return the commit, and its distance from the last tag or the first commit."""
     describe = ("describe", "--tags", "--long", "--always", "--abbrev=40", "--match", _TAGS)
     description = _git(root, *describe)
     if description is None:
@@ -88,7 +96,7 @@ def _describe(root: str) -> tuple[str, str] | None:
 def _git(root: str, *arguments: str) -> str | None:
     import subprocess
 
-    # Inside a hook, git names the repository of the hook in the environment.
+    # Inside a git hook, these variables point git to the repository of the hook.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
@@ -100,7 +108,7 @@ def _git(root: str, *arguments: str) -> str | None:
 
 
 def _commit(git: str, common: str, head: str) -> str:
-    """The commit of HEAD as files state it, or an empty text."""
+    """Return the commit of HEAD without running git, or "" if no plain file stores it."""
     name = head.removeprefix("ref: ")
     if name == head:
         return head

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import json
+import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,6 +29,30 @@ class Level(enum.IntEnum):
 class Config:
     lr: float
     layers: tuple[int, ...]
+
+
+class Plain:
+    def __init__(self, lr: float, data: object) -> None:
+        self.lr = lr
+        self.data = data
+
+
+class Model:
+    def __init__(self) -> None:
+        self.training = True
+
+    def __repr__(self) -> str:
+        return "Model(layers=3)"
+
+
+class Point(NamedTuple):
+    lr: float
+    data: str
+
+
+class Settings(msgspec.Struct):
+    lr: float
+    data: str
 
 
 class Huge: ...
@@ -53,7 +80,7 @@ class Bad:
         ({3, 1}, [1, 3]),
         (list(range(51)), "list of 51"),
         (Config(0.1, (1, 2)), {"lr": 0.1, "layers": [1, 2]}),
-        (Color.RED, "<Color.RED: 1>"),
+        (Color.RED, "Color.RED"),
         (Level.HIGH, "Level.HIGH"),
         (np.float32(0.5), 0.5),
         (np.int64(7), 7),
@@ -61,7 +88,7 @@ class Bad:
         (np.float64("nan"), "nan"),
         (np.zeros((1000, 10)), "ndarray float64 (1000, 10)"),
         (np.array(1.5), 1.5),
-        (Path("/x"), "PosixPath('/x')"),
+        (Path("/x"), "/x"),
         (b"x" * 1000, "b'" + "x" * 197 + "…"),
         (Bad(), "<Bad>"),
         (Huge, "an integer of 16610 bits"),
@@ -70,6 +97,30 @@ class Bad:
 def test_an_argument_is_recorded_as_readable_json(value: object, described: Any) -> None:
     param = 10**5000 if value is Huge else value  # pytest cannot print it
     assert describe_params({"x": param}) == {"x": described}
+
+
+@pytest.mark.finding("U20")
+@pytest.mark.parametrize(
+    "config",
+    [
+        argparse.Namespace(lr=0.1, data=Path("d"), _private=print),
+        types.SimpleNamespace(lr=0.1, data="d"),
+        Point(lr=0.1, data="d"),
+        Settings(lr=0.1, data="d"),
+        Plain(lr=0.1, data="d"),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_a_configuration_object_is_recorded_as_a_dict(config: object) -> None:
+    described = {"lr": 0.1, "data": "d"}
+    assert describe_params({"x": config}) == {"x": described}
+    nested = argparse.Namespace(inner=[config])
+    assert describe_params({"x": nested}) == {"x": {"inner": [described]}}
+
+
+def test_an_object_with_other_values_is_recorded_by_its_representation() -> None:
+    for value in (print, Plain, Plain(lr=0.1, data=print), json, Model()):
+        assert describe_params({"x": value}) == {"x": repr(value)[:200]}
 
 
 def test_depth_is_limited_and_cycles_end() -> None:

@@ -289,7 +289,9 @@ def test_names_of_a_group_begin_with_the_role(home: Path) -> None:
 def test_a_trial_with_the_identity_of_a_search_trial_is_reported(home: Path) -> None:
     experiment = wl.create_experiment("taken")
     trial = experiment.add(score, args={"x": 1.0}, identity="search/taken/1")
-    with pytest.raises(wl.Conflict, match=f"trial {trial.id} .*is none of the search 'taken'"):
+    with pytest.raises(
+        wl.Conflict, match=f"trial {trial.id} .*does not belong to the search 'taken'"
+    ):
         experiment.search(
             score, space={"x": wl.uniform(0, 1)}, metric="score", trials=3, name="taken"
         )
@@ -311,7 +313,7 @@ def test_after_the_time_limit_no_more_trials_start(home: Path) -> None:
     [
         ({"mode": "least"}, '"min" or "max"'),
         ({"method": "bayes"}, '"grid", "random", "tpe", "asha"'),
-        ({"metric": ""}, "what trials report"),
+        ({"metric": ""}, "the trials report"),
         ({"trials": 0}, "trials is 0"),
         ({"concurrent": 0}, "concurrent is 0"),
         ({"seed": -1}, "seed is -1"),
@@ -336,11 +338,11 @@ def test_an_invalid_search_is_refused_before_anything_runs(
 
 def test_best_returns_the_trial_with_the_minimum_or_maximum(home: Path) -> None:
     experiment = wl.create_experiment("best")
-    with pytest.raises(wl.InvalidArgument, match="Best in what"):
+    with pytest.raises(wl.InvalidArgument, match="needs a metric"):
         experiment.best()
     with pytest.raises(wl.InvalidArgument) as refused:
         experiment.best("value")
-    assert "exp.best('value', 'min') if less is better" in str(refused.value)
+    assert "If lower is better, write exp.best('value', 'min')" in str(refused.value)
     for x in (3.0, 1.0, 2.0):
         experiment.add(score, args={"x": x}).wait(PATIENCE)
     assert experiment.best("value", "min").params["x"] == 1.0

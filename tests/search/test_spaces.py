@@ -45,15 +45,15 @@ def test_a_choice_accepts_lists_and_numpy_numbers() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: wl.uniform(1, 0), "The other way round: wl.uniform(0, 1)"),
+        (lambda: wl.uniform(1, 0), "Swap them: wl.uniform(0, 1)"),
         (lambda: wl.uniform(1, 1), "args="),
         (lambda: wl.uniform("a", 1), "not a number"),  # type: ignore[arg-type]
         (lambda: wl.uniform(0, math.inf), "high is inf"),
         (lambda: wl.uniform(0, 1, step=0), "step is 0"),
-        (lambda: wl.loguniform(0, 1), "a little above 0"),
+        (lambda: wl.loguniform(0, 1), "slightly above 0"),
         (lambda: wl.randint(0, 1.5), "wl.uniform"),  # type: ignore[arg-type]
         (lambda: wl.randint(0, 8, log=True), "Begin with 1"),
-        (lambda: wl.randint(1, 8, log=True, step=2), "do not go together"),
+        (lambda: wl.randint(1, 8, log=True, step=2), "cannot be combined"),
         (lambda: wl.choice(), "nothing to choose from"),
         (lambda: wl.choice("a", "a"), "twice"),
         (lambda: wl.choice(max), "Use a name"),

@@ -36,9 +36,10 @@ def in_own_mounts(test: Callable[P, None]) -> Callable[P, None]:
             pytest.skip(f"mounting is not permitted here: {why}")
         node = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
         with tempfile.TemporaryDirectory(prefix="wl-") as folder:  # short, for socket paths
-            pytest_there = [sys.executable, "-m", "pytest", "--basetemp", f"{folder}/t"]
+            pytest_there = [sys.executable, "-m", "pytest", "-p", "pytest_timeout"]
+            options = ["-p", "no:cacheprovider", "--basetemp", f"{folder}/t"]
             done = subprocess.run(
-                [*_OWN_MOUNTS, *pytest_there, "-p", "no:cacheprovider", node],
+                [*_OWN_MOUNTS, *pytest_there, *options, node],
                 env={**os.environ, _INSIDE: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

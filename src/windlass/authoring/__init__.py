@@ -1,5 +1,6 @@
-"""Jobs, job files and `@wl.run` as users write them, and their conversion to trials.
+"""The client code behind `wl.Job`, job files and `@wl.run`, with which users describe what to run.
 
-It imports model, frameworks, packaging and client, and never server, controller or runtimes.
-This package describes what to run. It does not decide how a job runs.
+The package converts such a description to a request for a new trial. It does not decide how a job
+runs. It imports `model`, `frameworks`, `packaging` and `client`, and never `server`, `controller`
+or `runtimes`.
 """

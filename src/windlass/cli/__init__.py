@@ -1,5 +1,6 @@
-"""The `windlass` command: `commands` (one module each), their `options` and their `output`.
+"""The `windlass` command, with the packages `commands`, `options` and `output`.
 
-A command reads its options, calls the client and prints. It imports the client and authoring, and
-never the server or the controller. Commands are loaded when they are called.
+A command reads its options, calls the client, and prints the result. Commands import `client` and
+`authoring`, but never `server` or `controller`. The module of a command is loaded only when the
+command runs.
 """

@@ -1,4 +1,4 @@
-"""The `windlass` command and the table of its subcommands."""
+"""The `windlass` command, and the table of its subcommands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FOLDERS = {
 
 COMMANDS = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
 
-# Command names of other tools.
+# Command names of other tools, and the Windlass commands to suggest instead.
 ELSEWHERE = {
     "delete": "windlass rm ID",
     "fork": "windlass continue ID --fork",

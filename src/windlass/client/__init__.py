@@ -1,5 +1,9 @@
-"""The client of the server: one transport, the resource objects, the view of a run.
+"""The client side of Windlass, which sends requests to the server.
 
-It imports model, packaging and worker. It never imports server, controller or
-runtimes: the server is another process, found or started by `discovery`.
+It contains the HTTP transport, the objects that users hold (`wl.Trial`, `wl.Experiment` and
+others), and the terminal view of a running trial.
+
+This package imports `model`, `packaging` and `worker`. It never imports `server`, `controller` or
+`runtimes`, because the server is another process. `connection.discovery` finds or starts that
+process.
 """

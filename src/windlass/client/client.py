@@ -1,8 +1,8 @@
-"""`wl.Client`: the connection to one server, with everything that can be requested from it.
+"""Defines `wl.Client`, whose methods send all requests to one server.
 
-Each method is a short call of a function in `resources`, which takes the connection. The functions
-of the module `windlass` are these methods, of the default client (windlass/api.py): a docstring
-here serves both, and its examples call the functions.
+Each method calls a function in `resources`. The functions of the module `windlass`, such as
+`wl.get_trial`, are the methods of a default client (windlass/api.py). They share the docstrings, so
+the examples call the functions.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A connection to a server: the embedded server of this home, or the one at a URL.
+    """A connection to the embedded server of this machine, or to the server at a URL.
 
     ```python
     client = wl.Client()  # this machine
     client = wl.Client("http://lab:8000", token="...")
     ```
 
-    The functions of the module (`wl.get_trial`, ...) are the methods of a client of this home.
+    The functions of the module `windlass`, such as `wl.get_trial`, are methods of a default client.
     """
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
@@ -51,7 +51,7 @@ class Client:
 
     @classmethod
     def over(cls, transport: Transport) -> Client:
-        """A client on an existing connection."""
+        """Return a client that uses an existing connection."""
         client = cls.__new__(cls)
         client.transport = transport
         return client
@@ -59,7 +59,7 @@ class Client:
     # -- trials -------------------------------------------------------------------------
 
     def get_trial(self, trial_id: int | str) -> Trial[Any]:
-        """The trial with that id.
+        """Return the trial with the given id.
 
         ```python
         print(wl.get_trial(3).result())
@@ -86,7 +86,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Trial[Any]]:
-        """Trials that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+        """List the trials that match all filters. Pass `sort_by="-created"` for newest first.
 
         ```python
         for trial in wl.list_trials(where="hparams.lr < 0.3 and state = 'SUCCEEDED'"):
@@ -96,32 +96,35 @@ class Client:
         print([trial.id for trial in best_first])
         ```
 
-        The list can be iterated once, in constant memory. `list(...)` fetches all trials, and
-        `async for` iterates in asynchronous code.
+        The result is an iterator that fetches one page at a time, so it needs little memory. You
+        can iterate over it once. `list(...)` fetches all trials, and `async for` iterates in
+        asynchronous code.
 
         Args:
-            experiment: the experiment, its id or its name, also `"vision/train"`; if several have
-                that name, the trials of all of them.
-            project: the project, its id or its name: `"vision"`, or `"lab/vision"`.
-            state: one state, or several.
+            experiment: the experiment, its id or its name. The name may include the project:
+                `"vision/train"`. If several experiments have the name, their trials are all listed.
+            project: the project, its id or its name, such as `"vision"` or `"lab/vision"`.
+            state: one state, or a list of states.
             name: the name of the trials.
-            labels: labels, all of which the trials have.
-            user: the user who submitted them.
-            kind: one kind, or several. By default the list has `"job"` and `"external"`; others
-                are `"command"` and `"shell"`.
+            labels: a label or a list of labels. Each listed trial has all of them.
+            user: the user who submitted the trials.
+            kind: one kind, or a list of kinds: `"job"`, `"external"`, `"command"` or `"shell"`. The
+                default is `["job", "external"]`.
             created_after: the earliest time of submission: `"2026-11-16"`, a `datetime`, seconds
-                since the epoch, or `"2h"` for so long ago.
-            created_before: the latest time of submission, likewise.
-            where: a condition: comparisons (`=`, `!=`, `<`, `<=`, `>`, `>=`, `in`,
-                `contains`, `like`) of `hparams.NAME`, `metrics.NAME` (the last value, or `.min`,
-                `.max`, `.mean`, `.count`), `id`, `name`, `state`, `kind`, `experiment`,
-                `project`, `user`, `labels`, `created`, `started`, `ended` and `duration`, joined
-                with `and`, `or`, `not` and parentheses.
-            archived: whether to list trials of archived experiments: `True` for only these,
-                `None` for all. With `experiment` it does not matter.
+                since the epoch, or `"2h"` for two hours ago.
+            created_before: the latest time of submission, in the same forms.
+            where: a condition such as `"hparams.lr < 0.1 and state = 'FAILED'"`. It compares fields
+                with values (`=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `contains`, `like`), and joins
+                comparisons with `and`, `or`, `not` and parentheses. The fields are `hparams.NAME`,
+                `metrics.NAME` (the last value, or `.min`, `.max`, `.mean`, `.count`), `id`, `name`,
+                `state`, `kind`, `experiment`, `project`, `user`, `labels`, `created`, `started`,
+                `ended` and `duration`.
+            archived: `False` omits trials of archived experiments, `True` lists only these, and
+                `None` lists all trials. The argument has no effect together with `experiment`.
             sort_by: `id`, `name`, `state`, `user`, `created`, `started`, `ended`, `duration`,
-                `hparams.NAME` or `metrics.NAME` (also `NAME` alone); with a `-` before it,
-                downwards. Trials without a value come last; a name that no trial has is refused.
+                `hparams.NAME` or `metrics.NAME` (`NAME` alone also works). A leading `-` sorts in
+                descending order. Trials without a value come last. A name that no trial has raises
+                an error.
             limit: the maximum number of trials.
         """
         from windlass.client.resources.trial.list_query import list_trials
@@ -143,11 +146,12 @@ class Client:
         params: Mapping[str, Any] | None = None,
         labels: Sequence[str] = (),
     ) -> ExternalTrial:
-        """Record this process as a trial: a notebook, or a program that another tool started.
+        """Record this process as a trial, for example a notebook or a job of another tool.
 
-        Until it is finished, `wl.report`, `wl.save_checkpoint`, `wl.should_stop` and all else that
-        works inside a trial works here. At the end of the block it has succeeded; an exception
-        fails it, Ctrl-C stops it, and if the process dies, the trial is marked as lost.
+        Inside the `with` block, the process can call `wl.report`, `wl.save_checkpoint`,
+        `wl.should_stop` and all other functions for trials. The trial succeeds at the end of the
+        block. If the block raises an exception, the trial fails. Ctrl-C stops the trial. If the
+        process dies, the trial is marked as lost.
 
         ```python
         with wl.start_trial("notebook", experiment="try-outs", params={"lr": 0.1}) as trial:
@@ -158,10 +162,10 @@ class Client:
 
         Args:
             name: the name of the trial.
-            experiment: the experiment it belongs to, or its name; by default one with the name of
-                the trial.
-            params: its parameters, to be recorded.
-            labels: texts to find it by.
+            experiment: the experiment of the trial, or the name of the experiment. The default is
+                the name of the trial.
+            params: the parameters to record.
+            labels: texts for finding the trial later.
         """
         from windlass.client.resources.trial.external import start
 
@@ -175,11 +179,13 @@ class Client:
         group: str | None = None,
         max_points: int | None = None,
     ) -> Metrics:
-        """The points that some trials (or ids) reported, of some metrics or of all, in one request.
+        """Return the points that some trials reported, for some metrics or for all.
 
-        `max_points` limits the points of each metric of each trial, and keeps spikes. A trial that
-        lacks one of the names is left out of it; if all trials have ended and none has the name,
-        iterating raises `wl.NotFound`.
+        `trials` contains trials or ids. One request fetches all points.
+
+        `max_points` limits the number of points per metric and trial. Spikes stay visible. If a
+        trial has no metric with one of the names, the result has no points for this trial and name.
+        If all trials have ended and none has reported the name, iterating raises `wl.NotFound`.
 
         ```python
         curves = wl.get_metrics([1, 2, 3], "loss", max_points=500).to_pandas()
@@ -196,10 +202,11 @@ class Client:
         metrics: Sequence[str] | str | None = None,
         sort_by: str | None = None,
     ) -> Any:
-        """Some trials (or ids) in a table: parameters that differ, metrics, state, duration.
+        """Return a table of some trials, with differing parameters, metrics, state and duration.
 
-        A data frame of pandas if that is installed, else of polars, else a `wl.Table`; `metrics`
-        and `sort_by` as for `Experiment.table`.
+        `trials` contains trials or ids. The table is a data frame of pandas if pandas is installed,
+        or else of polars, or else a `wl.Table`. `metrics` and `sort_by` work as in
+        `Experiment.table`.
 
         ```python
         print(wl.compare([1, 2, 3], sort_by="lr"))
@@ -229,12 +236,15 @@ class Client:
         until: Moment | None = None,
         limit: int | None = None,
     ) -> LogLines:
-        """Lines that contain a text, of all trials or of some, lazily, a page at a time.
+        """Search the logs of all trials, or of some trials, for lines that contain a text.
 
-        With `regex=True`, lines that match an expression. They come by trial, each with its
-        `trial_id`, `trial_name`, `role`, `replica_index`, `attempt` and `time`. `trials` lists the
-        trials to search, or filters select them as in `wl.list_trials`, also with `where`; `since`
-        and `until` are datetimes, seconds since the epoch, or `"10m"` (ago).
+        With `regex=True`, `text` is a regular expression. The result is an iterator that fetches
+        one page of lines at a time, ordered by trial. Each line has the attributes `trial_id`,
+        `trial_name`, `role`, `replica_index`, `attempt` and `time`.
+
+        `trials` lists the trials to search. Without this list, filters select the trials, as in
+        `wl.list_trials`. `since` and `until` limit the time of the lines: a datetime, seconds since
+        the epoch, or `"10m"` for ten minutes ago.
 
         ```python
         for line in wl.search_logs("CUDA out of memory", state="FAILED", since="1d"):
@@ -257,9 +267,9 @@ class Client:
         return search_logs(self.transport, {**lines, **selected}, trials, limit)
 
     def list_queue(self, *, limit: int | None = None) -> Listing[QueueEntry]:
-        """The queued trials, the next to start first; lazily, a page at a time.
+        """List the queued trials in the order in which they will start.
 
-        Running trials that wait for capacity to grow are among them.
+        The list includes running trials that wait for capacity for additional replicas.
 
         ```python
         for entry in wl.list_queue():
@@ -285,7 +295,7 @@ class Client:
         wait: bool = False,
         dry_run: bool = False,
     ) -> Experiment:
-        """Create an experiment. Another of the same name may exist: their ids differ.
+        """Create an experiment. Several experiments may have the same name, but their ids differ.
 
         ```python
         exp = wl.create_experiment("sweep", labels=["paper"], config={"seed": 7})
@@ -294,16 +304,16 @@ class Client:
 
         Args:
             name: the name of the experiment.
-            project: the project it belongs to ("default").
-            labels: texts to find it by.
-            description: a text that says what it is about.
-            config: its settings, to be recorded: any JSON.
-            exist_ok: whether to return the experiment of that name in the project, if there is
-                one: a script that is started again continues it.
-            wait: whether the end of a `with` block waits for its trials, too, with a progress
-                table, and raises `wl.ExperimentFailed` if some did not succeed.
-            dry_run: whether to show what would run, and start nothing, not even the server:
-                `add` then returns trials that did not run.
+            project: the project of the experiment. The default is the project "default".
+            labels: texts for finding the experiment later.
+            description: a text that describes the experiment.
+            config: settings to record, as any JSON object.
+            exist_ok: if the project has an experiment with this name, return that experiment. A
+                script that is started again can thus continue its experiment.
+            wait: if true, the end of a `with` block waits for all trials, shows a progress table,
+                and raises `wl.ExperimentFailed` if any trial did not succeed.
+            dry_run: if true, show what would run, but start nothing, not even the server. `add`
+                then returns trials that did not run.
         """
         from windlass.client.resources.experiment.queries import create_experiment
 
@@ -315,10 +325,12 @@ class Client:
     def get_experiment(
         self, id_or_name: int | str, *, project: Project | str | int | None = None
     ) -> Experiment:
-        """The experiment with that id or name; a name that several have is refused with their ids.
+        """Return the experiment with the given id or name.
 
-        A name can include the project, `"vision/train"`, and the workspace, `"lab/vision/train"`;
-        or pass the `project`.
+        If several experiments have the name, an error lists their ids.
+
+        The name may include the project (`"vision/train"`) and the workspace
+        (`"lab/vision/train"`). You can also pass the project as `project`.
 
         ```python
         print(wl.get_experiment("train").states)
@@ -340,7 +352,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Experiment]:
-        """Experiments that match, lazily, a page at a time; `sort_by="-created"` is newest first.
+        """List the experiments that match all filters. Pass `sort_by="-created"` for newest first.
 
         ```python
         for experiment in wl.list_experiments(state="SUCCEEDED", sort_by="-created"):
@@ -348,14 +360,14 @@ class Client:
         ```
 
         Args:
-            project: the project, its id or its name: `"vision"`, or `"lab/vision"`.
+            project: the project, its id or its name, such as `"vision"` or `"lab/vision"`.
             name: the name of the experiments.
-            labels: labels, all of which the experiments have.
-            state: one state, or several: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
-            user: a user who submitted at least one of their trials.
-            archived: whether to list archived experiments, and those of archived projects: `True`
-                for only these, `None` for all.
-            sort_by: `id`, `name` or `created`; with a `-` before it, downwards.
+            labels: a label or a list of labels. Each listed experiment has all of them.
+            state: one state or a list of states: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
+            user: a user who submitted at least one trial of the experiment.
+            archived: `False` omits archived experiments and experiments of archived projects.
+                `True` lists only these, and `None` lists all experiments.
+            sort_by: `id`, `name` or `created`. A leading `-` sorts in descending order.
             limit: the maximum number of experiments.
         """
         from windlass.client.resources.experiment.queries import list_experiments
@@ -372,7 +384,7 @@ class Client:
     def create_workspace(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Workspace:
-        """Create a workspace; with `exist_ok`, return the one of that name if there is one.
+        """Create a workspace. With `exist_ok`, return an existing workspace with the same name.
 
         ```python
         lab = wl.create_workspace("lab", "The people in the basement.", exist_ok=True)
@@ -384,7 +396,7 @@ class Client:
         return create_workspace(self.transport, name, description, exist_ok=exist_ok)
 
     def get_workspace(self, id_or_name: int | str) -> Workspace:
-        """The workspace with that name or id.
+        """Return the workspace with the given name or id.
 
         ```python
         print(wl.get_workspace("default").project_count)
@@ -402,7 +414,9 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Workspace]:
-        """Workspaces, lazily; without archived ones, unless `archived` is True or None.
+        """List the workspaces.
+
+        `archived=True` lists archived workspaces, and `archived=None` lists all.
 
         ```python
         print([workspace.name for workspace in wl.list_workspaces(sort_by="name")])
@@ -415,7 +429,7 @@ class Client:
         )
 
     def get_project(self, id_or_place: int | str) -> Project:
-        """The project with that id or name: `vision`, or `lab/vision`.
+        """Return the project with the given id or name, such as `vision` or `lab/vision`.
 
         ```python
         print(wl.get_project("default").experiment_count)
@@ -434,7 +448,9 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Project]:
-        """Projects of one workspace or of all, lazily; `archived` as for workspaces.
+        """List the projects of one workspace, or of all workspaces.
+
+        `archived=True` lists archived projects, and `archived=None` lists all projects.
 
         ```python
         for project in wl.list_projects(workspace="default"):
@@ -451,7 +467,7 @@ class Client:
     # -- checkpoints, models, templates -------------------------------------------------
 
     def get_checkpoint(self, checkpoint_id: int | str) -> Checkpoint:
-        """The checkpoint with that id, or with the uid that `wl.save_checkpoint` returned.
+        """Return the checkpoint with the given id or uid. `wl.save_checkpoint` returns the uid.
 
         ```python
         print(wl.get_checkpoint(1).step)
@@ -468,9 +484,10 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Checkpoint]:
-        """Checkpoints of one trial or of all, lazily; `sort_by="-created"` is newest first.
+        """List the checkpoints of one trial, or of all trials.
 
-        The checkpoints of a trial can also be sorted by a metric: see `Trial.list_checkpoints`.
+        Pass `sort_by="-created"` for newest first. `Trial.list_checkpoints` can also sort by a
+        metric.
 
         ```python
         for checkpoint in wl.list_checkpoints(sort_by="-size", limit=5):
@@ -492,7 +509,9 @@ class Client:
         *,
         exist_ok: bool = False,
     ) -> Model:
-        """Create a model in the model registry, without versions. Its name is unique on a server.
+        """Create a model without versions in the model registry.
+
+        Model names are unique on a server.
 
         ```python
         model = wl.create_model("segmenter", project="vision", labels=["unet"], exist_ok=True)
@@ -501,11 +520,11 @@ class Client:
 
         Args:
             name: the name of the model.
-            project: the project it belongs to ("default").
-            description: a text that says what it is about.
-            labels: texts to find it by.
-            metadata: JSON values by name.
-            exist_ok: whether to return the model of that name, if there is one.
+            project: the project of the model. The default is the project "default".
+            description: a text that describes the model.
+            labels: texts for finding the model later.
+            metadata: a mapping from names to JSON values.
+            exist_ok: if a model with this name exists, return that model.
         """
         from windlass.client.resources.model import create_model
 
@@ -514,7 +533,7 @@ class Client:
         )
 
     def get_model(self, id_or_name: int | str) -> Model:
-        """The model with that name or id.
+        """Return the model with the given name or id.
 
         ```python
         wl.create_model("classifier", exist_ok=True)
@@ -535,10 +554,10 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Model]:
-        """Models that match, lazily, a page at a time; with `labels`, models that have them all.
+        """List the models that match all filters. With `labels`, each model has all these labels.
 
-        Archived models, and those of archived projects, are left out; `archived=True` lists only
-        these, `None` all.
+        The list omits archived models and models of archived projects. `archived=True` lists only
+        these, and `archived=None` lists all models.
 
         ```python
         for model in wl.list_models(sort_by="name"):
@@ -554,11 +573,11 @@ class Client:
         )  # fmt: skip
 
     def create_template(self, /, name: str, *, description: str = "", **fields: Any) -> Template:
-        """Create a template: a name for some fields of jobs. Invalid fields are refused now.
+        """Create a template, which is a named set of job fields. Invalid fields raise an error.
 
-        The fields are those of `wl.Job` and `wl.run`: `cpus`, `memory`, `accelerator`, `env`,
-        `packages`, `volumes`, `secrets` (names alone), `retries`, `timeout`, `replicas`,
-        `framework`, `restart_policy`, `priority`, `labels` and so on.
+        The fields are the arguments of `wl.Job` and `wl.run`, such as `cpus`, `memory`,
+        `accelerator`, `env`, `packages`, `volumes`, `secrets` (only names), `retries`, `timeout`,
+        `replicas`, `framework`, `restart_policy`, `priority` and `labels`.
 
         ```python
         big = wl.create_template("big", cpus=2, retries=1, labels=["big"])
@@ -571,7 +590,7 @@ class Client:
         return create_template(self.transport, name, description, fields)
 
     def get_template(self, id_or_name: int | str) -> Template:
-        """The template with that name or id.
+        """Return the template with the given name or id.
 
         ```python
         wl.create_template("tiny", cpus=0.1)
@@ -586,7 +605,7 @@ class Client:
     def list_templates(
         self, *, name: str | None = None, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Template]:
-        """Templates, lazily, a page at a time.
+        """List the templates, one page at a time.
 
         ```python
         for template in wl.list_templates(sort_by="name"):
@@ -617,32 +636,38 @@ class Client:
         name: str | None = None,
         wait: bool = False,
     ) -> CommandRun:
-        """Run a command on the server's machine, beside the trials; returns at once.
+        """Run a command on the server's machine. The call returns at once, unless `wait` is true.
 
         ```python
         run = wl.run_command(["uname", "-s"], wait=True)
         print(run.exit_code, run.output())
         ```
 
-        It runs in an empty folder, unless an argument selects some code. It is recorded like a
-        trial, with its log and its exit code, but lists of trials and the state of an experiment
-        leave it out: see `wl.list_commands`.
+        The command runs in an empty folder, unless an argument selects the code of a trial, an
+        experiment or this project. Windlass records the command with its log and exit code, like a
+        trial. However, lists of trials and the state of an experiment do not include commands. Use
+        `wl.list_commands` to list them.
 
         Args:
-            command: a list of words, or a text: a line for the shell.
-            trial: the trial, or its id, in a fresh copy of whose code and environment it runs.
-            experiment: the experiment, its id or name, in whose newest trial's code it runs.
-            code: whether it runs in a snapshot of this project.
-            role: for a trial with several roles: the role whose code and variables it uses (the
-                first).
-            cpus: CPUs to reserve for it. By default nothing is reserved, so that it starts at once.
-            memory: memory to reserve for it: `"4GB"`.
-            accelerator: accelerators to reserve for it: `"a100x2"`. It waits until they are free.
-            env: variables for its environment.
-            secrets: names of variables to take from here, or a mapping; never recorded.
-            timeout: how long it may run: `"10m"`.
-            name: its name (the program).
-            wait: whether to return when it has ended. A failure is not raised: see `exit_code`.
+            command: a list of words, or a string that a shell interprets.
+            trial: a trial or its id. The command runs in a new copy of the code of this trial, and
+                in its environment.
+            experiment: an experiment, its id or name. The command runs in the code of the newest
+                trial.
+            code: if true, the command runs in a snapshot of this project.
+            role: the role whose code and variables the command uses, if the trial has several
+                roles. The default is the first role.
+            cpus: CPUs to reserve. By default nothing is reserved, so the command starts at once.
+            memory: memory to reserve, such as `"4GB"`.
+            accelerator: accelerators to reserve, such as `"a100x2"`. The command waits until they
+                are free.
+            env: environment variables to set.
+            secrets: names of environment variables of this process to pass to the command, or a
+                mapping from names to values. Windlass never records the values.
+            timeout: the longest time that the command may run, such as `"10m"`.
+            name: the name of the command. The default is the name of the program.
+            wait: if true, wait until the command has ended. A failed command raises no error. Check
+                `exit_code`.
         """
         from windlass.authoring.prepare.command_and_shell import CommandOptions
         from windlass.client.resources.command import run_command
@@ -654,7 +679,7 @@ class Client:
         return run.wait() if wait else run
 
     def get_command(self, command_id: int | str) -> CommandRun:
-        """The command with that id.
+        """Return the command with the given id.
 
         ```python
         run = wl.run_command(["true"])
@@ -673,7 +698,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[CommandRun]:
-        """Commands, finished ones too, lazily, a page at a time; `sort_by="-id"` is newest first.
+        """List the commands, including finished commands. Pass `sort_by="-id"` for newest first.
 
         ```python
         for run in wl.list_commands(state="RUNNING"):
@@ -703,7 +728,7 @@ class Client:
         name: str | None = None,
         terminal: bool = True,
     ) -> Shell:
-        """Open a shell on the server's machine, in a trial's code and environment; returns at once.
+        """Open a shell on the server's machine, in the code and environment of a trial.
 
         ```python
         shell = wl.open_shell(["/bin/sh"], timeout="1h")
@@ -711,25 +736,32 @@ class Client:
         print(shell.wait().exit_code)
         ```
 
-        `shell.attach()` connects this terminal to it. It has a fresh copy of the code, the trial's
-        interpreter, packages, variables and volumes. Without a trial it starts in an empty folder.
-        Lists of trials and the state of an experiment leave it out: see `wl.list_shells`.
+        The call returns at once. `shell.attach()` connects this terminal to the shell. The shell
+        has a new copy of the trial's code, and uses the trial's interpreter, packages, variables
+        and volumes. Without a trial, the shell starts in an empty folder. Lists of trials and the
+        state of an experiment do not include shells. Use `wl.list_shells` to list them.
 
         Args:
-            command: the program (`$SHELL`): a list of words, or a text: a line for the shell.
-            trial: the trial, or its id, in whose code and environment it runs.
-            experiment: the experiment, its id or name, in whose newest trial's code it runs.
-            code: whether it runs in a snapshot of this project.
-            role: for a trial with several roles: the role whose code and variables it uses (the
-                first).
-            cpus: CPUs to reserve for it. By default nothing is reserved, so that it starts at once.
-            memory: memory to reserve for it: `"4GB"`.
-            accelerator: accelerators to reserve for it: `"a100x2"`. It waits until they are free.
-            env: variables for its environment.
-            secrets: names of variables to take from here, or a mapping; never recorded.
-            timeout: how long it may live: `"8h"`. Without, until it exits or is killed.
-            name: its name.
-            terminal: whether it has a terminal. Without, the text that is sent is its plain input.
+            command: the program to run, as a list of words, or as a string that a shell interprets.
+                The default is the user's shell (`$SHELL`).
+            trial: a trial or its id. The shell runs in the code and environment of this trial.
+            experiment: an experiment, its id or name. The shell runs in the code of the newest
+                trial.
+            code: if true, the shell runs in a snapshot of this project.
+            role: the role whose code and variables the shell uses, if the trial has several roles.
+                The default is the first role.
+            cpus: CPUs to reserve. By default nothing is reserved, so the shell starts at once.
+            memory: memory to reserve, such as `"4GB"`.
+            accelerator: accelerators to reserve, such as `"a100x2"`. The shell waits until they are
+                free.
+            env: environment variables to set.
+            secrets: names of environment variables of this process to pass to the shell, or a
+                mapping from names to values. Windlass never records the values.
+            timeout: the longest time that the shell may run, such as `"8h"`. By default there is no
+                limit.
+            name: the name of the shell.
+            terminal: whether the shell has a terminal. If it has none, the sent text becomes its
+                standard input.
         """
         from windlass.authoring.prepare.command_and_shell import CommandOptions
         from windlass.client.resources.shell import open_shell
@@ -740,7 +772,7 @@ class Client:
         return open_shell(self, command, options, has_terminal=terminal)
 
     def get_shell(self, shell_id: int | str) -> Shell:
-        """The shell with that id.
+        """Return the shell with the given id.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -759,7 +791,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Shell]:
-        """Shells, closed ones too, lazily, a page at a time; `sort_by="-id"` is newest first.
+        """List the shells, including closed shells. Pass `sort_by="-id"` for newest first.
 
         ```python
         for shell in wl.list_shells(state="RUNNING"):
@@ -774,23 +806,24 @@ class Client:
     # -- code, and the server itself ----------------------------------------------------
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-        """Snapshot the code of executables now and upload it; the result has their order.
+        """Snapshot the code of executables now, and upload the snapshot.
 
         ```python
         [echo] = wl.package([wl.Command(["echo", "hello"])])
         wl.Job(echo).run()
         ```
 
-        Later edits of the files are not part of it. A tree that the server has already is not sent
-        again, and has the same hash (`tree`).
+        Returns the packaged executables in the same order. Later edits of the files do not change
+        them. If the server already has the same files, they are not sent again, and the hash of the
+        snapshot (`tree`) is the same.
         """
         from windlass.authoring.prepare.package_code import package
 
         return package(self, executables)
 
     def submit(self, draft: Draft) -> Trial[Any]:
-        """Send a draft and return its trial at once."""
-        from windlass.client.connection.submit import submit  # with all of packaging
+        """Submit a prepared trial, and return the trial at once."""
+        from windlass.client.connection.submit import submit  # imports all of `packaging`
         from windlass.client.resources.trial.trial import Trial
 
         return Trial(self.transport, submit(self.transport, draft))
@@ -804,7 +837,7 @@ class Client:
         return [Trial(self.transport, record) for record in records]
 
     def server_info(self) -> ServerInfo:
-        """The server: its version, home, the capacity of its machine and the free capacity.
+        """Return the version, the home, the total capacity and the free capacity of the server.
 
         ```python
         print(wl.server_info().trials_running)
@@ -817,19 +850,22 @@ class Client:
     def gc(
         self, *, older_than: float | str = "1h", dry_run: bool = False, set_aside: bool = False
     ) -> GarbageReport:
-        """Free the space of unreferenced files: the contents of deleted trials and models.
+        """Free disk space by deleting stored contents that no record refers to.
+
+        Such contents belonged to deleted trials, checkpoints or models.
 
         ```python
         print(wl.gc(dry_run=True).bytes, "bytes could be freed")
         ```
 
         Args:
-            older_than: the minimum age of a file, since a program may have uploaded files that it
-                is about to use. Use less than the default only while nobody else submits.
-            dry_run: whether only to report what would be freed.
-            set_aside: whether to move the folders of trials that the database does not know out
-                of the way. They are never deleted: an older database that was restored does not
-                know the newest trials.
+            older_than: the minimum age of a file to delete. A program may have just uploaded files
+                for a trial that it is about to submit, so use less than the default only while
+                nobody submits trials.
+            dry_run: if true, only report the size of the contents, and delete nothing.
+            set_aside: if true, move folders of trials that are not in the database to another
+                folder. Windlass never deletes such folders, because a database that was restored
+                from a backup does not know the newest trials.
         """
         from windlass.client.arguments.timeouts import parse_timeout
         from windlass.model.requests import CollectGarbage, GarbageReport
@@ -843,12 +879,12 @@ _default: tuple[tuple[str | None, ...], Client] | None = None
 
 
 def default_client() -> Client:
-    """The client that the functions of the module use: one per server."""
+    """Return the default client, which the functions of the module `windlass` use."""
     global _default
     names = ("WINDLASS_SERVER", "WINDLASS_TOKEN", "WINDLASS_HOME")
     settings = tuple(os.environ.get(name) for name in names)
     if _default is None or _default[0] != settings:
         if _default is not None:
-            _default[1].transport.drop_idle()  # they belong to another server, and would stay open
+            _default[1].transport.drop_idle()  # open connections to another server
         _default = (settings, Client())
     return _default[1]

@@ -1,5 +1,5 @@
-"""Comparison of trials and of experiments: pure functions of their records.
+"""Compares two trials or two experiments, and builds tables of many trials.
 
-Compares code line by line, arguments, environment, resources and metrics, and builds tables of many
-trials. Imports `model` only: the caller provides the trees, files and package lists.
+The comparison covers code, arguments, environment, resources and metrics. All functions are pure.
+The caller downloads the files that they need. Imports `model` only.
 """

@@ -1,4 +1,4 @@
-"""Comparison of two sets of named values."""
+"""Compares two mappings, and lists the values that differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One named value that differs; `before` or `after` is None on a side without the value."""
+    """A named value that differs. `before` or `after` is None if that side lacks the value."""
 
     name: str
     kind: str  # "added", "removed" or "changed"
@@ -18,7 +18,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the differing values, in the order of the first set, then of the second.
+    """Return the values that differ.
+
+    Names of the first mapping come first, followed by names that only the second mapping contains.
 
     >>> [c.name + " " + c.kind for c in find_changes({"lr": 0.1, "seed": 1}, {"lr": 0.3, "n": 2})]
     ['lr changed', 'seed removed', 'n added']
@@ -36,7 +38,9 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[C
 
 
 def is_same(before: Any, after: Any) -> bool:
-    """Return True if two recorded values are equal and of the same type: 1 is not 1.0 or True.
+    """Return True if two recorded values are equal and have the same type.
+
+    For example, the number 1 is not the same as 1.0 or True.
 
     >>> is_same([1, {"a": 2}], [1, {"a": 2}]), is_same(1, True), is_same(1, 1.0)
     (True, False, False)
@@ -50,7 +54,9 @@ def is_same(before: Any, after: Any) -> bool:
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten nested values to dotted names; unchanged if two values would get the same name.
+    """Flatten nested mappings to one mapping with dotted names.
+
+    If two values would get the same name, the mapping is returned unchanged.
 
     >>> flat({"lr": 0.1, "model": {"depth": 3, "norm": {}}})
     {'lr': 0.1, 'model.depth': 3, 'model.norm': {}}
@@ -76,7 +82,7 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a struct to JSON values: mappings, lists, texts and numbers.
+    """Convert a struct to JSON values, which are mappings, lists, texts and numbers.
 
     >>> plain(find_changes({}, {"n": (1,)}))
     [{'name': 'n', 'kind': 'added', 'before': None, 'after': [1]}]

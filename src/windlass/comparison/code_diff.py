@@ -1,4 +1,4 @@
-"""Comparison of two code trees: the changed files and their lines."""
+"""Compares two versions of the code, and lists the changed files and lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 from windlass.comparison.lines import diff_lines, is_binary
 from windlass.model.text.quantities import format_size
 
-# Larger files, and files beyond the total, are listed without their lines.
+# Limits in bytes, for one file and for all files. Files beyond the limits are listed without their
+# lines.
 LARGEST_READ = 1_000_000
 MOST_READ = 64_000_000
 
@@ -17,7 +18,7 @@ Row = tuple[str, str, str, int]  # a row of a manifest: path, mode, digest or li
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a tree; `content` is its sha256 or the target of a link."""
+    """A file of a tree. `content` is the sha256 of the file, or the target of a link."""
 
     mode: str  # "f", "x" (executable) or "l" (a link)
     content: str
@@ -25,14 +26,14 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that differs: `lines` is its unified diff, `note` has further differences."""
+    """A file that differs between two trees. `lines` is the unified diff of its text."""
 
     path: str
     kind: str  # "added", "removed", "changed" or "renamed"
     old_path: str = ""  # the previous path of a renamed file
-    role: str = ""  # the role, if the roles of a trial have different trees
+    role: str = ""  # set if the roles of a trial have different trees
     note: str = ""
-    added: int = 0  # lines
+    added: int = 0  # the number of added lines
     removed: int = 0
     before: File | None = None
     after: File | None = None
@@ -42,7 +43,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_files(
     before: Iterable[Row], after: Iterable[Row], *, role: str = ""
 ) -> tuple[FileChange, ...]:
-    """Return the changed files by path, without their lines.
+    """Return the files that differ between two trees, sorted by path, without their lines.
 
     >>> old = [("a.py", "f", "0" * 64, 3), ("b.py", "f", "1" * 64, 5)]
     >>> new = [("a.py", "x", "0" * 64, 3), ("c.py", "f", "1" * 64, 5)]
@@ -77,7 +78,10 @@ def changed_files(
 
 
 def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
-    """Return the digests of contents that `with_lines` needs, within the limits."""
+    """Return the digests of the file contents that `with_lines` needs.
+
+    Contents that exceed the size limits are left out.
+    """
     wanted: dict[str, int] = {}
     left = MOST_READ
     for change in changes:
@@ -96,7 +100,7 @@ def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
 def with_lines(
     changes: Sequence[FileChange], contents: Mapping[str, bytes]
 ) -> tuple[FileChange, ...]:
-    """Add the changed lines to files whose contents are available."""
+    """Add the unified diff to each changed file whose contents are available."""
     return tuple(_with_lines(change, contents) for change in changes)
 
 
@@ -107,10 +111,14 @@ def _files(rows: Iterable[Row]) -> dict[str, File]:
 def _renamed(
     gone: Sequence[str], come: Sequence[str], old: Mapping[str, File], new: Mapping[str, File]
 ) -> dict[str, str]:
-    """Match added to removed files by content, preferring files with the same name."""
+    """Find renamed files, and return the old path of each new path.
+
+    A removed file and an added file with the same content count as one renamed file. Files with the
+    same name are matched first.
+    """
     sources: dict[str, list[str]] = {}
     for path in gone:
-        if old[path].mode != "l" and old[path].size:  # all empty files are equal
+        if old[path].mode != "l" and old[path].size:  # an empty file equals every other empty file
             sources.setdefault(old[path].content, []).append(path)
     renamed = {}
     by_name = {(old[path].content, _name(path)): path for path in gone}
@@ -140,7 +148,7 @@ def _has_blob(file: File) -> bool:
 
 
 def _is_read(change: FileChange) -> bool:
-    """Return True if the contents differ and neither is too large or a link."""
+    """Return True if the contents of a changed file must be read to compare their lines."""
     files = _files_of_change(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False
@@ -179,7 +187,7 @@ def _data(file: File | None, contents: Mapping[str, bytes]) -> bytes:
 
 
 def _notes(change: FileChange) -> list[str]:
-    """Return differences besides the lines: links and executable bits."""
+    """Describe changes of a file other than its lines, such as a link that became a file."""
     before, after = change.before, change.after
     if before is None or after is None:
         only = after or before

@@ -1,4 +1,4 @@
-"""Conversion of a table to a data frame of an installed library."""
+"""Converts a table to a data frame of pandas or polars."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from windlass.comparison.tables import Table
 
 
 def to_data_frame(table: Table) -> Any:
-    """Return a pandas data frame if pandas can be imported, else polars, else the table itself."""
+    """Convert a table to a pandas data frame, or to polars if pandas is missing.
+
+    Returns the table itself if neither library can be imported.
+    """
     if (pandas := _library("pandas")) is not None:
         return pandas.DataFrame(table.rows, columns=list(table.columns))
     if (polars := _library("polars")) is not None:
@@ -27,7 +30,10 @@ def _library(name: str) -> Any:
 
 
 def _series(polars: Any, name: str, values: list[Any]) -> Any:
-    """Build a column of one type, as polars requires; mixed values become text."""
+    """Build a column of a polars data frame.
+
+    A polars column has only one type, so values of mixed types become texts.
+    """
     try:
         return polars.Series(name, values, strict=True)
     except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):

@@ -1,4 +1,4 @@
-"""Text of a diff between trials: lines of pieces, each with an optional style."""
+"""Formats the differences between two trials as text with optional styles."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windlass.model.text.quantities import format_duration, format_size
 _LETTERS = {"added": "A", "removed": "D", "changed": "M", "renamed": "R"}
 _SIGN_STYLES = {"+": "added", "-": "removed", "@": "hunk", "\\": "dim"}
 _DURATIONS = ("deadline", "kept after its end")
-_LEAST_ROOM = 16  # minimum width of a value, even in a narrow terminal
+_LEAST_ROOM = 16  # the minimum width of a value, even in a narrow terminal
 
 
 class Span(NamedTuple):
-    """A text and its style: `head`, `added`, `removed`, `hunk`, `dim`, or none."""
+    """A text with one style. The style is `head`, `added`, `removed`, `hunk`, `dim`, or ""."""
 
     text: str
     style: str = ""
@@ -30,17 +30,20 @@ DiffLine = Sequence[Span]
 
 
 def format_diff(diff: Diff, *, code: bool = True) -> str:
-    """Return the whole diff as plain text."""
+    """Format a diff as plain text."""
     return plain(diff_lines(diff, code=code))
 
 
 def plain(lines: Iterator[DiffLine]) -> str:
-    """Return lines without their styles."""
+    """Join lines to one text without styles."""
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
 def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> Iterator[DiffLine]:
-    """Yield the differences between two trials; `code` adds the changed lines of files."""
+    """Yield the lines that show the differences between two trials.
+
+    With `code`, this includes the changed lines of files.
+    """
     names = f"{diff.before.id}", f"{diff.after.id}"
     for side in (diff.before, diff.after):
         yield _heading(side)
@@ -65,7 +68,7 @@ def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> It
 
 
 def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
-    """Yield lines under a title, or nothing without lines."""
+    """Yield lines below a title. If there are no lines, yield no title either."""
     is_first = True
     for line in lines:
         if is_first:
@@ -76,13 +79,16 @@ def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
 
 
 def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[DiffLine]:
-    """Yield changed values: `lr  0.1 → 0.3`; a sign marks a value that exists on one side only."""
+    """Yield one line per changed value, such as `lr  0.1 → 0.3`.
+
+    A plus or minus sign marks a value that exists in only one of the trials.
+    """
     names = [clean(change.name) for change in setting_changes]
     name_width = max(map(width_of, names), default=0)
     blank = Span("" if all(change.kind == "changed" for change in setting_changes) else "  ")
     for name, change in zip(names, setting_changes, strict=True):
         before, after = _value(change.name, change.before), _value(change.name, change.after)
-        if before == after:  # "1" and 1, 1 and 1.0
+        if before == after:  # for example "1" and 1
             before, after = clean(repr(change.before)), clean(repr(change.after))
         if width is not None:
             space = max(
@@ -102,7 +108,7 @@ def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iter
 
 
 def code_title(file_changes: Sequence[FileChange]) -> str:
-    """Return a title such as `Code: 2 files changed, 1 added`."""
+    """Return the title of the changed files, such as `Code: 2 files changed, 1 added`."""
     words: list[str] = []
     for kind in ("changed", "added", "removed", "renamed"):
         if number := sum(change.kind == kind for change in file_changes):
@@ -112,7 +118,7 @@ def code_title(file_changes: Sequence[FileChange]) -> str:
 
 
 def files(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
-    """Yield one line per changed file, with the number of changed lines."""
+    """Yield one line per changed file, with the numbers of added and removed lines."""
     names = [_file_name(change) for change in file_changes]
     name_width = max(map(width_of, names), default=0)
     for name, change in zip(names, file_changes, strict=True):
@@ -133,7 +139,7 @@ def files(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
 
 
 def code_lines(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
-    """Yield the changed lines, file by file."""
+    """Yield the changed lines of all files."""
     for change in file_changes:
         if not change.lines:
             continue
@@ -147,7 +153,11 @@ def code_lines(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
 
 
 def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[DiffLine]:
-    """Yield metrics side by side: the last value, and min and max if there are several values."""
+    """Yield a table with the metrics of both trials.
+
+    The table shows the last value. If a metric has several values, it also shows the minimum and
+    the maximum.
+    """
     rows = [("", *names, "change")]
     for metric in metric_changes:
         rows += _metric_rows(metric)
@@ -161,7 +171,7 @@ def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> I
 
 
 def shown_path(path: str) -> str:
-    r"""Return a path for display, quoted if it contains unprintable characters.
+    r"""Return a path for display. A path with unprintable characters is quoted.
 
     >>> print(shown_path("src/a b.py"), shown_path("odd\n\udcff"))
     src/a b.py 'odd\n\udcff'
@@ -170,7 +180,7 @@ def shown_path(path: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Format a number for comparison by people.
+    """Format a number for people. None becomes `-`.
 
     >>> [number(value) for value in (0.25, 1 / 3, 12345678.0, 1e-7, float("nan"), None)]
     ['0.25', '0.333333', '1.23457e+07', '1e-07', 'nan', '-']
@@ -233,7 +243,10 @@ def _value(name: str, value: Any) -> str:
 
 
 def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
-    """Fit two values on one line; a short value leaves its space to the other."""
+    """Shorten two values so that both fit on one line.
+
+    If one value is short, the other value gets more than half of the line.
+    """
     first, second = width_of(before), width_of(after)
     if first + second <= space:
         return before, after
@@ -242,7 +255,7 @@ def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
         return before, shorten(after, space - first)
     if second <= half:
         return shorten(before, space - second), after
-    # Long values often share a beginning: skip it, so that the difference is visible.
+    # Long values often begin with the same text. Skip this text, so that the difference is visible.
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (old, new) in pairs if old != new), half)
     if same > half // 2:

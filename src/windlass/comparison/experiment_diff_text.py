@@ -1,4 +1,4 @@
-"""Text of a diff between experiments."""
+"""Formats the differences between two experiments as text with optional styles."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ _MOST_VALUES = 6
 
 
 def format_experiment_diff(diff: ExperimentDiff, *, code: bool = True) -> str:
-    """Return the whole diff as plain text."""
+    """Format a diff of two experiments as plain text."""
     return diff_text.plain(experiment_diff_lines(diff, code=code))
 
 
 def experiment_diff_lines(
     diff: ExperimentDiff, *, code: bool = True, width: int | None = None
 ) -> Iterator[DiffLine]:
-    """Yield the differences between two experiments; `code` adds the changed lines of files."""
+    """Yield the lines that show the differences between two experiments.
+
+    With `code`, this includes the changed lines of files.
+    """
     names = str(diff.before.id), str(diff.after.id)
     for side in (diff.before, diff.after):
         yield _heading(side)
@@ -90,7 +93,10 @@ def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[
 
 
 def _few(values: Sequence[Any]) -> str:
-    """Format values: all of a few, the range of many numbers."""
+    """Format the values of a parameter.
+
+    Up to six values are listed. For more numbers, only the range is shown.
+    """
     if len(values) <= _MOST_VALUES:
         return clean(", ".join(v if isinstance(v, str) else repr(v) for v in values))
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]

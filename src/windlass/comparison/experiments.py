@@ -1,4 +1,4 @@
-"""Comparison of two experiments: metadata, tried parameters and metrics."""
+"""Compares two experiments by their metadata, parameters and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
 
 
 class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of the comparison; `trees` counts the different code trees of its trials."""
+    """One of the two experiments. `trees` is the number of code versions in its trials."""
 
     id: int
     name: str
@@ -25,7 +25,7 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter with its distinct values in each experiment, in the order of trials."""
+    """A parameter with the distinct values that it had in the trials of each experiment."""
 
     name: str
     before: tuple[Any, ...] = ()
@@ -33,7 +33,10 @@ class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """The range of the last values of a metric in an experiment, with the ids of the trials."""
+    """The range of a metric's last values in one experiment.
+
+    `min_id` and `max_id` are the ids of the trials with the smallest and the greatest value.
+    """
 
     trials: int
     min: float
@@ -43,7 +46,10 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric in both experiments; None if no trial reported it."""
+    """The ranges of a metric in two experiments.
+
+    A side is None if no trial of that experiment reported the metric.
+    """
 
     name: str
     before: Spread | None = None
@@ -51,10 +57,11 @@ class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences between two experiments; equal values are left out.
+    """The differences between two experiments. Equal values are left out.
 
-    Code, environment and resources are compared between the newest trials (`newest`). `parameters`
-    are the values that were tried, `metrics` the least and greatest last values.
+    Code, environment and resources are compared between the newest trial of each experiment, in the
+    field `newest`. `parameters` contains the values that the trials used. `metrics` contains the
+    smallest and the greatest of the last values.
 
     ```python
     train.options(experiment="bolder")(0.9)
@@ -67,24 +74,24 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
     before: ExperimentSide
     after: ExperimentSide
-    about: tuple[Change, ...] = ()  # name, project, labels, description, notes, links
+    about: tuple[Change, ...] = ()  # name, labels, description and other metadata
     config: tuple[Change, ...] = ()
     parameters: tuple[TriedParameter, ...] = ()
     newest: Diff | None = None  # the difference between the newest trials
     metrics: tuple[MetricSpread, ...] = ()
-    states: tuple[Change, ...] = ()  # number of trials in each state
+    states: tuple[Change, ...] = ()  # the number of trials in each state
 
     @property
     def is_same(self) -> bool:
-        """True if nothing differs except names and descriptions."""
+        """True if the two experiments differ in nothing but names and descriptions."""
         differences: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
-        if self.newest is not None:  # its arguments are among the parameters
+        if self.newest is not None:  # the arguments are compared as parameters
             new = self.newest
             differences += (new.code, new.git, new.environment, new.packages, new.settings)
         return not any(differences)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the diff as plain JSON values."""
+        """Return the diff as JSON values."""
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
@@ -94,12 +101,15 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Return the trials that are neither builders nor auxiliary."""
+    """Return the trials that run a program. Generators and auxiliary trials are left out."""
     return [trial for trial in trials if not trial.auxiliary and not is_builder(trial)]
 
 
 def newest_of(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the newest trial, preferably one with recorded code."""
+    """Return the newest trial whose code is recorded.
+
+    If no code is recorded, return the newest trial, or None if there is no trial.
+    """
     with_code = [trial for trial in trials if any(trees_of(trial.spec).values())]
     return max(with_code or trials, key=lambda trial: trial.id, default=None)
 
@@ -109,7 +119,7 @@ def diff_experiments(
     after: tuple[ExperimentRecord, Sequence[TrialRecord]],
     newest: Diff | None,
 ) -> ExperimentDiff:
-    """Compare two experiments from their records and their ordinary trials."""
+    """Compare two experiments by their records and their trials."""
     (old, old_trials), (new, new_trials) = before, after
     return ExperimentDiff(
         before=_side(old, old_trials),
@@ -166,7 +176,7 @@ def _tried(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[Trie
 
 
 def _values(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
-    """Return the distinct values of each parameter."""
+    """Return the distinct values of each parameter, in the order of the trials."""
     values_by_name: dict[str, dict[str, Any]] = {}
     for trial in trials:
         for name, value in flat(trial.params).items():

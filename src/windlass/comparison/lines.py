@@ -1,4 +1,4 @@
-"""Unified diff of two files, in bounded time."""
+"""Computes the unified diff of two files in a limited time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _CONTEXT = 3
-_LOOKED_AT = 8000  # a NUL in this many bytes makes a file binary, as in git
-# If more lines than this remain between the common beginning and end, matching them would take
-# seconds. They are reported as removed and added.
+_LOOKED_AT = 8000  # a NUL among the first bytes makes a file binary, as in git
+# A diff of more lines would take seconds. The common lines at the beginning and the end do not
+# count. If more lines remain, all of them are reported as removed and added.
 _MOST_MATCHED = 6000
 _NO_NEWLINE = "\\ No newline at end of file"
 
-Block = tuple[int, int, int, int]  # start and end of removed, then of added lines
+Block = tuple[int, int, int, int]  # start and end of removed lines, start and end of added lines
 
 
 class LineDiff(NamedTuple):
-    """The lines of a unified diff, and the number of added and removed lines."""
+    """A unified diff, with the number of added and removed lines."""
 
     lines: tuple[str, ...]
     added: int
@@ -24,7 +24,7 @@ class LineDiff(NamedTuple):
 
 
 def is_binary(data: bytes) -> bool:
-    r"""Return True if the data is not text.
+    r"""Return True if the data is binary rather than text.
 
     >>> is_binary(b"plain"), is_binary(b"\x7fELF\0\0")
     (False, True)
@@ -33,7 +33,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def diff_lines(before: bytes, after: bytes) -> LineDiff:
-    r"""Return the unified diff of two texts; bytes that are not UTF-8 stay as lone surrogates.
+    r"""Return the unified diff of two texts. Bytes that are not UTF-8 become lone surrogates.
 
     >>> print(*diff_lines(b"a\nb\nc\n", b"a\nB\nc\n").lines, sep="\n")
     @@ -1,3 +1,3 @@
@@ -87,7 +87,7 @@ def _changed_blocks(old: Sequence[str], new: Sequence[str]) -> list[Block]:
 
 
 def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]:
-    """Group blocks whose context lines overlap into hunks, with their context."""
+    """Yield the hunks of a diff. Blocks whose context lines overlap belong to the same hunk."""
     hunk: list[Block] = []
     for block in blocks:
         if hunk and block[0] - hunk[-1][1] > 2 * _CONTEXT:
@@ -99,7 +99,7 @@ def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]
 
 
 def _with_context(hunk: list[Block], old: int, new: int) -> list[Block]:
-    """Return the hunk between two empty blocks that mark where its context begins and ends."""
+    """Add an empty block before and after a hunk, to mark the start and end of its context."""
     first, last = hunk[0], hunk[-1]
     lead = min(_CONTEXT, first[0])
     trail = min(_CONTEXT, old - last[1], new - last[3])
@@ -125,7 +125,10 @@ def _heading(hunk: Sequence[Block]) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Format a line range as `diff -u` does: from 1; an empty range follows the line before it."""
+    """Format a range of lines as `diff -u` does.
+
+    Lines are counted from 1. An empty range has the number of the line before it.
+    """
     if end - start == 1:
         return f"{start + 1}"
     return f"{start if start == end else start + 1},{end - start}"

@@ -1,4 +1,4 @@
-"""Comparison of metric summaries."""
+"""Compares the metrics of two trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.records import Summary
 
 
 class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric whose values differ; None on a side without the metric."""
+    """A metric that differs. `before` or `after` is None if that trial lacks the metric."""
 
     name: str
     before: Summary | None = None
@@ -19,7 +19,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> float | None:
-        """The difference of the last values, if both sides have one.
+        """The difference of the last values, or None if a value is missing.
 
         >>> MetricChange(name="loss", before=Summary(last=0.5), after=Summary(last=0.25)).change
         -0.25
@@ -34,7 +34,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_metrics(
     before: Mapping[str, Summary], after: Mapping[str, Summary]
 ) -> tuple[MetricChange, ...]:
-    """Return the metrics that differ, by name."""
+    """Return the metrics that differ, sorted by name."""
     return tuple(
         MetricChange(name=name, before=before.get(name), after=after.get(name))
         for name in sorted({*before, *after})

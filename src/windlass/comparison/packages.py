@@ -1,4 +1,4 @@
-"""Lists of installed packages, one `name==version` per line."""
+"""Compares lists of installed packages. Each line of a list has the form `name==version`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _PINNED = re.compile(rb"\s*(%s)\s*(?:\[[^\]]*\])?\s*(?:==|@)\s*([^\s;#\\]+)" % _
 
 
 def read_packages(*lists: bytes) -> dict[str, str]:
-    r"""Return the versions by name; a later list overrides an earlier one.
+    r"""Return the versions of packages by name.
+
+    If several lists contain a package, the last list wins.
 
     >>> read_packages(b"NumPy==1.26.4\nrequests==2.31\n", b"numpy==2.1.0 ; python_version > '3'\n")
     {'numpy': '2.1.0', 'requests': '2.31'}
@@ -24,7 +26,7 @@ def read_packages(*lists: bytes) -> dict[str, str]:
 
 
 def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[Change, ...]:
-    """Return added, removed and changed packages, by name.
+    """Return the packages that were added, removed or changed, sorted by name.
 
     >>> [c.name + " " + c.kind for c in changed_packages({"a": "1", "c": "1"}, {"b": "1"})]
     ['a removed', 'b added', 'c removed']
@@ -35,5 +37,5 @@ def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[Cha
 def _pinned(listed: bytes) -> Iterable[tuple[str, str]]:
     for line in listed.splitlines():
         if match := _PINNED.match(line):
-            name = re.sub(r"[-_.]+", "-", match[1].decode()).lower()  # normalized as by indexes
+            name = re.sub(r"[-_.]+", "-", match[1].decode()).lower()  # as package indexes do
             yield name, match[2].decode("utf-8", "replace")

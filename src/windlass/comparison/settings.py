@@ -1,4 +1,4 @@
-"""Settings of a trial from its spec and record, as named values that can be compared."""
+"""Converts the record of a trial to named values, which can be compared with another trial."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from windlass.model.records import TrialRecord
 
 
 def trees_of(spec: JobSpec) -> dict[str, str | None]:
-    """Return the digest of the tree of each role."""
+    """Return the digest of the code tree of each role."""
     return {role.name: (role.code or spec.code).tree for role in spec.roles}
 
 
 def is_builder(record: TrialRecord) -> bool:
-    """Return True if the trial runs nothing itself because its generator adds trials."""
+    """Return True if a trial is a generator, which only adds other trials."""
     return any(isinstance(role.executable, GeneratorCall) for role in record.spec.roles)
 
 
 def settings_of(spec: JobSpec) -> dict[str, Any]:
-    """Return resources and policies, prefixed by the role's name if there are several roles."""
+    """Return the resources and policies of a job by name.
+
+    If the job has several roles, the names begin with the name of the role.
+    """
     settings: dict[str, Any] = {
         "framework": spec.framework,
         "backend": spec.backend,
@@ -49,6 +52,7 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
     if any(role.restart_policy is not RestartPolicy.NEVER for role in spec.roles):
         settings["restart scope"] = spec.restart_scope.value
         settings["backoff limit"] = spec.backoff_limit
+        settings["stop on repeat"] = spec.stop_on_repeat or None
     settings |= {f"volume {volume.target}": volume.source for volume in spec.volumes}
     for role in spec.roles:
         before = f"{role.name}: " if len(spec.roles) > 1 else ""
@@ -57,7 +61,10 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
 
 
 def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
-    """Return the command line or program of each role, or the name of its function."""
+    """Return the command or function that each role runs.
+
+    With `arguments=False`, the arguments of a command are left out.
+    """
     describe = command_of if arguments else program_of
     what = "command" if arguments else "program"
     several = len(spec.roles) > 1
@@ -68,7 +75,7 @@ def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
 
 
 def command_of(executable: Executable) -> str:
-    """Return the command on one line.
+    """Return the command of an executable on one line.
 
     >>> command_of(ProcessCall(argv=("python", "train.py", "--name", "a b")))
     "python train.py --name 'a b'"
@@ -81,7 +88,7 @@ def command_of(executable: Executable) -> str:
 
 
 def program_of(executable: Executable) -> str:
-    """Return the program without its arguments.
+    """Return the program of an executable, without arguments.
 
     >>> program_of(ProcessCall(argv=("python", "-u", "train.py", "--lr", "0.1")))
     'train.py'
@@ -102,13 +109,16 @@ def program_of(executable: Executable) -> str:
 
 
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:
-    """Return the pickled calls, which may differ although the recorded arguments are equal."""
+    """Return the digests of the pickled function calls of a job.
+
+    Two trials may have different digests even if their recorded arguments are equal.
+    """
     calls = [role.executable for role in spec.roles]
     return [(call.payload, call.changes) for call in calls if isinstance(call, FunctionCall)]
 
 
 def environment_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the origin and the environment of a trial, without the packages."""
+    """Return the environment of a trial, such as its host and Python version, without packages."""
     provenance, spec = record.provenance, record.spec
     environment: dict[str, Any] = {
         "Python": provenance.python or spec.python.version,
@@ -127,7 +137,7 @@ def environment_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def git_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the commit, branch and dirty flag of the code."""
+    """Return the commit, branch and dirty flag of a trial's code."""
     git = record.provenance.git
     if git is None:
         return {}
@@ -136,7 +146,7 @@ def git_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def outcome_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the outcome of a trial."""
+    """Return the outcome of a trial, such as its state, error and result."""
     error = f"{record.error.type}: {record.error.message}" if record.error else ""
     outcome = {
         "state": record.state.value,

@@ -1,4 +1,4 @@
-"""Comparison of two trials: all recorded differences."""
+"""Compares two trials by their code, arguments, environment, metrics and outcome."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from windlass.model.run_time import seconds_run
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """The trial on one side of a diff."""
+    """One of the two trials that are compared."""
 
     id: int
     name: str
     state: str
-    seconds: float | None = None  # run time
+    seconds: float | None = None  # the run time
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences between two trials; equal values are left out.
+    """The differences between two trials. Equal values are left out.
 
-    `code` lists the files (`path`, `kind`, `added`, `removed`, `lines`), `metrics` the summaries on
-    both sides; all other fields are named values with `before` and `after`. `str(diff)` is for
-    people.
+    `code` lists the changed files. `metrics` lists the metrics of both trials. All other fields are
+    lists of named values with `before` and `after`. `str(diff)` is a readable text.
 
     ```python
     diff = wl.get_trial(1).diff(3)
@@ -57,21 +56,21 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     git: tuple[Change, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
     outcome: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = ()  # missing data, and differences that no other field shows
+    notes: tuple[str, ...] = ()  # missing data, and other differences
 
     @property
     def is_same_setup(self) -> bool:
-        """True if both trials ran the same code, arguments, environment and settings."""
+        """True if both trials ran with the same code, arguments, environment and settings."""
         differences = (self.code, self.arguments, self.environment, self.packages, self.settings)
         return not any((*differences, self.git, self.notes))
 
     @property
     def is_same(self) -> bool:
-        """True if nothing differs except names and times."""
+        """True if the two trials differ in nothing but names and times."""
         return self.is_same_setup and not self.metrics and not self.outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the diff as plain JSON values."""
+        """Return the diff as JSON values."""
         return {"is_same": self.is_same, **plain(self)}
 
     def __str__(self) -> str:
@@ -81,20 +80,24 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materials(msgspec.Struct, kw_only=True):
-    """Data that records only reference: file lists by tree, and blobs by digest."""
+    """Downloaded data for a comparison.
+
+    `trees` maps the digest of a code tree to its list of files. `blobs` maps a digest to its
+    content.
+    """
 
     trees: dict[str, Sequence[Row]] = {}
     blobs: dict[str, bytes] = {}
 
 
 def wanted_trees(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the trees that the comparison needs."""
+    """Return the digests of the code trees that must be downloaded for a comparison."""
     pairs = _tree_pairs(before, after)
     return list(dict.fromkeys(t for _, *trees in pairs for t in trees if _differ(*trees) and t))
 
 
 def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the blobs of the package lists, if they differ."""
+    """Return the digests of the package lists to download, or [] if both trials have the same."""
     if _lists_of(before) == _lists_of(after):
         return []
     return list(dict.fromkeys([*_lists_of(before), *_lists_of(after)]))
@@ -103,15 +106,15 @@ def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
 def wanted_files(
     before: TrialRecord, after: TrialRecord, trees: Mapping[str, Sequence[Row]]
 ) -> list[str]:
-    """Return the file contents that the comparison of lines needs."""
+    """Return the digests of the file contents that must be downloaded to compare lines."""
     return wanted_contents(_changed_code(before, after, trees))
 
 
 def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -> Diff:
-    """Compare two trials from their records and the downloaded materials."""
+    """Compare two trials. `materials` contains the data that the caller has downloaded."""
     arguments = find_changes(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
-    # If the arguments differ, the command line would only repeat that.
+    # If the arguments differ, leave them out of the command, which would only repeat the change.
     commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
     rules = find_changes(
         *(
@@ -141,7 +144,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
 
 
 def summarize_trial(record: TrialRecord) -> Side:
-    """Summarize a trial."""
+    """Return the id, name, state and run time of a trial."""
     seconds = seconds_run(record)
     return Side(id=record.id, name=record.name, state=record.state.value, seconds=seconds)
 
@@ -149,7 +152,10 @@ def summarize_trial(record: TrialRecord) -> Side:
 def _tree_pairs(
     before: TrialRecord, after: TrialRecord
 ) -> list[tuple[str, str | None, str | None]]:
-    """Pair the trees to compare: by role, if the roles have different trees."""
+    """Return the pairs of code trees to compare.
+
+    If the roles of a trial have different trees, there is one pair per role.
+    """
     old, new = settings.trees_of(before.spec), settings.trees_of(after.spec)
     if len(set(old.values())) == 1 and len(set(new.values())) == 1:
         return [("", next(iter(old.values())), next(iter(new.values())))]
@@ -178,13 +184,13 @@ def _lists_of(record: TrialRecord) -> list[str]:
 def _changed_packages(
     before: TrialRecord, after: TrialRecord, materials: Materials
 ) -> tuple[Change, ...]:
-    """Compare the importable packages; the result is empty unless both lists are known."""
+    """Compare the installed packages. If the packages of a trial are unknown, return ()."""
     old, new = _packages(before, materials), _packages(after, materials)
     return changed_packages(old, new) if old is not None and new is not None else ()
 
 
 def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | None:
-    """Return the installed packages, overridden by the lock of `packages=`."""
+    """Return the versions of installed packages. The lock of `packages=` takes precedence."""
     lists = _lists_of(record)
     if not lists or any(digest not in materials.blobs for digest in lists):
         return None
@@ -195,7 +201,7 @@ def _changed_outcome(before: TrialRecord, after: TrialRecord) -> tuple[Change, .
     changes = find_changes(settings.outcome_of(before), settings.outcome_of(after))
     if before.result is None or after.result is None or before.result.text != after.result.text:
         return changes
-    # Different values can have the same preview.
+    # Different values can have the same text, which is only a preview.
     values = {"value": before.result.digest[:12]}, {"value": after.result.digest[:12]}
     return (*changes, *find_changes(*values))
 

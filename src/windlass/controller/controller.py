@@ -130,6 +130,10 @@ class Controller:
             thread.join(timeout)
         self._threads.clear()
 
+    def start_failure(self, uid: str) -> str:
+        """Return why the replicas of a job cannot be started at present, or "". Thread-safe."""
+        return self._failures.latest(uid)
+
     def wake(self, uid: str) -> None:
         """Schedule a reconciliation of a job. Thread-safe."""
         self.queue.add(uid)
@@ -155,7 +159,8 @@ class Controller:
     def confirm(self, uid: str) -> None:
         """Schedule a prepared job that was stored.
 
-        A job that waits for capacity is scheduled for later, because admission wakes the job.
+        If the job waits for capacity, it is only scheduled as a precaution, for a later time.
+        Admission wakes the job earlier.
         """
         self._unconfirmed.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):

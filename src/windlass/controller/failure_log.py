@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.model.status import Event, EventKind, ReplicaId
 
+_OF_START = ("CreateFailed", "AddressesFailed")
 REPORT_AGAIN_AFTER = 5  # a failure that occurred this many times is reported a second time
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,11 @@ class FailureLog:
         return sorted(
             replicas, key=lambda replica: failures[replica].count if replica in failures else 0
         )
+
+    def latest(self, uid: str) -> str:
+        """Return why a replica of a job cannot start at present, or "". Thread-safe."""
+        failures = dict(self._jobs.get(uid, {})).values()
+        return next((failure.text for failure in failures if failure.reason in _OF_START), "")
 
     def discard(self, uid: str, about: ReplicaId | str) -> None:
         """Discard the failures of one replica after its action succeeded."""

@@ -20,6 +20,7 @@ RESUMED_REASON = "Resumed"
 COMPLETED_REASON = "Completed"
 REPLICA_FAILED_REASON = "ReplicaFailed"
 BACKOFF_REASON = "BackoffLimitExceeded"
+REPEATED_REASON = "RepeatedFailure"
 DEADLINE_REASON = "DeadlineExceeded"
 INVALID_REASON = "InvalidSpec"  # the backend can never provide the requested resources
 INTERRUPTED_REASON = "Interrupted"  # the user interrupted the program, so nothing failed

@@ -26,6 +26,8 @@ from windlass.engine.restarts import (
     limit_message,
     one_too_many,
     plan_restarts,
+    repeat_message,
+    repeated_failure,
 )
 from windlass.engine.sizes import resized_message, sizes_of
 from windlass.engine.slots import Slot, histories, is_alive, observe, retired, strays
@@ -96,6 +98,12 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     # While a replica seems to have failed for good, none restarts: that failure may be the cause.
     restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
+        repeated = repeated_failure(spec, restarts)
+        if repeated is not None:
+            message = repeat_message(spec, repeated)
+            return evaluation.finish(
+                ConditionType.FAILED, conditions.REPEATED_REASON, message, repeated
+            )
         if exceeds_limit(spec, status, restarts):
             last = one_too_many(spec, status, restarts)
             message = limit_message(spec, last)
@@ -107,7 +115,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
 
 
 class _Evaluation:
-    """The state of one call of `decide`: the observed replicas and the decision so far."""
+    """The state of one call of `decide`, with the observed replicas and the decision so far."""
 
     def __init__(
         self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float

@@ -63,7 +63,7 @@ def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
-    """Return True if another replica may have ended before `slot`, and its exit is not reported."""
+    """Return True if another replica may have ended before `slot` although no exit is reported."""
     is_recent = abs(now - _ended(slot)) < _LONGEST_EXIT_REPORT
     return is_recent and any(_has_unreported_exit(other) for other in slots)
 

@@ -23,6 +23,7 @@ from windlass.model.status import JobStatus
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 300.0
 LONG_ENOUGH = 600.0  # after a run of this many seconds, the next delay is the first one again
+EARLY = 10.0  # a failure within this many seconds of the start is probably deterministic
 
 
 def restart_delay(delays: int) -> float:
@@ -59,13 +60,33 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
         )
         return Restarts(slots=after, ended=ended, count=len(ended))
     first = ended[0]
+    exception = _exception(first)
     # The whole job restarts, so the delay doubles no matter which replica caused the last restart.
     delays = max(_delays(slot, now) for slot in slots)
     after = tuple(
-        _restart(slot, delays, now) if slot is first else slot.over(now + restart_delay(delays))
+        _restart(slot, delays, now)
+        if slot is first
+        else slot.over(now + restart_delay(delays)).with_history(last_exception=exception)
         for slot in slots
     )
     return Restarts(slots=after, ended=ended[:1], count=1)
+
+
+def repeated_failure(spec: JobSpec, restarts: Restarts) -> Slot | None:
+    """Return a slot that failed early with the same exception as the attempt before.
+
+    Another attempt would most likely fail in the same way. Returns None if there is no such slot,
+    and if the job does not stop on a repeated failure.
+    """
+    if not spec.stop_on_repeat:
+        return None
+    return next((slot for slot in restarts.ended if _is_repeated(slot)), None)
+
+
+def repeat_message(spec: JobSpec, slot: Slot) -> str:
+    """Explain that the job fails because the exception of the attempt before was repeated."""
+    what = describe_slot_end(spec, slot)
+    return f"{what}; {_exception(slot)}, as in the attempt before, so it is not restarted again"
 
 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
@@ -81,7 +102,8 @@ def is_cause_open(
     The cause matters only if the job restarts as a whole or exceeds the limit of restarts. Another
     replica may turn out to be the cause while its exit is not reported.
     """
-    names_one = spec.restarts_together or exceeds_limit(spec, status, restarts)
+    is_last = exceeds_limit(spec, status, restarts) or repeated_failure(spec, restarts) is not None
+    names_one = spec.restarts_together or is_last
     return names_one and may_not_be_first(restarts.ended[0], slots, now)
 
 
@@ -118,9 +140,23 @@ def _restart(slot: Slot, delays: int, now: float) -> Slot:
     return slot.with_history(
         restarts=slot.history.restarts + 1,
         delays=delays + 1,
+        last_exception=_exception(slot),
         not_before=now + restart_delay(delays),
         phase=None,
     )
+
+
+def _is_repeated(slot: Slot) -> bool:
+    current, exception = slot.current, _exception(slot)
+    if current is None or not exception or exception != slot.history.last_exception:
+        return False
+    if current.started is None or current.ended is None or not current.exit_code:
+        return False
+    return current.exit_code < 128 and current.ended - current.started < EARLY
+
+
+def _exception(slot: Slot) -> str:
+    return "" if slot.current is None else slot.current.exception
 
 
 def _delays(slot: Slot, now: float) -> int:

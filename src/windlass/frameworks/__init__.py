@@ -1,9 +1,9 @@
-"""Frameworks of distributed training: the environment variables by which replicas find each other.
+"""Frameworks of distributed training, such as PyTorch, TensorFlow and JAX.
 
-A framework is a small value that turns a description of the cluster into environment variables.
-Other packages add frameworks by the entry point group `windlass.frameworks`. Imports `model` only
-and does no I/O except the lookup of entry points. It makes no decisions: the engine decides which
-replicas determine the success of a job.
+A framework computes the environment variables that let the replicas of a job find each other. Other
+packages can add frameworks with the entry point group `windlass.frameworks`. This package imports
+`model` only, and does no I/O except the search for entry points. It does not decide whether a job
+succeeds. The engine decides this.
 """
 
 from windlass.frameworks.cluster import Cluster, Member, build_cluster

@@ -1,4 +1,4 @@
-"""A cluster: the replicas of one job, with their addresses and ranks."""
+"""The cluster of a job, which consists of its replicas with their addresses and ranks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from windlass.model.job import JobSpec
 
-LEADERS = ("chief", "master")  # roles that get the first ranks, in any order of declaration
+LEADERS = ("chief", "master")  # these roles get the first ranks, wherever they are declared
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica of a job and its address for the other replicas."""
+    """A replica of a job, with the address where other replicas reach it."""
 
     role: str
     index: int
@@ -30,7 +30,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """All replicas of a job: roles in their declared order, replicas by index.
+    """All replicas of a job. Roles are in the declared order, and replicas are ordered by index.
 
     >>> workers = [Member(role="worker", index=index) for index in range(2)]
     >>> cluster = Cluster(members=(*workers, Member(role="chief", index=0)))
@@ -42,7 +42,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def peers(self) -> tuple[Member, ...]:
-        """The members that train, by rank: leaders first. Services have no rank."""
+        """The members that train, ordered by rank. Leaders come first. Services have no rank."""
         trainers = [member for member in self.members if not member.service]
         return tuple(
             sorted(trainers or self.members, key=lambda member: member.role not in LEADERS)
@@ -53,7 +53,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.peers)
 
     def rank(self, member: Member) -> int | None:
-        """Return the rank of a member, from 0; None for a service."""
+        """Return the rank of a member, counted from 0, or None for a service, which has no rank."""
         return self.peers.index(member) if member in self.peers else None
 
     def member(self, role: str, index: int) -> Member:
@@ -64,7 +64,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         raise KeyError(f"{role}-{index}")
 
     def by_role(self) -> dict[str, list[str]]:
-        """Return the addresses of each role, ordered by index."""
+        """Return the addresses of the replicas of each role, ordered by index."""
         addresses: dict[str, list[str]] = {}
         for member in self.members:
             addresses.setdefault(member.role, []).append(member.address)
@@ -72,7 +72,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_cluster(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:
-    """Build the cluster of a job from addresses by "role-index"."""
+    """Build the cluster of a job. The keys of `addresses` have the form "role-index"."""
     return Cluster(
         members=tuple(
             Member(

@@ -1,4 +1,4 @@
-"""JAX: the address of the coordinator and the rank of the process."""
+"""Supports JAX. Sets the address of the coordinator, and the number of the process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the address of the coordinator (process 0), the process number and the process count.
+    """Return the coordinator's address, the number of the process, and the process count.
 
-    JAX itself reads only the coordinator's address. The program passes the rest:
-    `jax.distributed.initialize(num_processes=wl.world_size(), process_id=wl.rank())`.
+    The coordinator is process 0. JAX itself reads only the address of the coordinator. The program
+    must pass the other values: `jax.distributed.initialize(num_processes=wl.world_size(),
+    process_id=wl.rank())`.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:1234") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])

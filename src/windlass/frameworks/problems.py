@@ -1,4 +1,4 @@
-"""Problems of a job with roles, by the rules of its framework."""
+"""Checks the roles of a job by the rules of its framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_REPLICAS = 10_000
 
 
 def find_framework_problems(spec: JobSpec) -> list[str]:
-    """List the problems of a job's roles, one sentence each; empty if there are none.
+    """Return the problems of a job's roles, with one sentence per problem.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="chef", replicas=2)

@@ -1,4 +1,4 @@
-"""The available frameworks: built-in ones and ones from other packages."""
+"""The available frameworks, which are built in or come from other packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = {framework.name: framework for framework in (PLAIN, TENSORFLOW, TORCH, J
 
 
 def find_framework(name: str) -> Framework:
-    """Return the framework with this name; the empty name stands for jobs without a framework.
+    """Return the framework with a name. The name "" means no framework.
 
     >>> find_framework("torch").restart_scope.value
     'job'
@@ -37,13 +37,13 @@ def find_framework(name: str) -> Framework:
 
 
 def framework_names() -> tuple[str, ...]:
-    """Return the names of all frameworks, built-in ones first."""
+    """Return the names of all frameworks. Built-in frameworks come first."""
     return tuple(name for name in (*_OURS, *_others()) if name)
 
 
 @functools.cache
 def _others() -> dict[str, Framework]:
-    """Load the frameworks of installed packages; skip a framework that cannot be loaded."""
+    """Load the frameworks from other packages. Skip frameworks that cannot be loaded."""
     import logging
     from importlib.metadata import entry_points
 

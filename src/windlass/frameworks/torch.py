@@ -1,4 +1,4 @@
-"""PyTorch: the variables of `torch.distributed` with `env://`, and the variables of `torchrun`."""
+"""Supports PyTorch. Sets the variables that `torch.distributed` and `torchrun` read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the rank of a replica and the address of rank 0, where all replicas meet.
+    """Return the rank of a replica, and the address of rank 0, to which all replicas connect.
 
-    Each replica is a node with one process. If it starts more with `torchrun`, it gets one process
-    for each of its accelerators.
+    Each replica counts as a node with one process. If the program starts more processes with
+    `torchrun`, the default is one process per accelerator of the replica.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:29500") for i in range(2)]
     >>> found = environment(Cluster(members=tuple(pair)), pair[1])
@@ -44,6 +44,6 @@ TORCH = Framework(
     roles=("master", "worker"),
     takes_services=True,
     alone=("master",),
-    # A collective cannot survive the loss of a peer.
+    # A collective operation cannot continue after the loss of a replica.
     restart_scope=RestartScope.JOB,
 )

@@ -1,7 +1,7 @@
-"""Callbacks and profilers for training frameworks.
+"""Callbacks for training frameworks, and a profiler for PyTorch.
 
-May import `worker` only: each integration is a few lines over functions that any program can call
-in a trial. A framework is imported only when one of its integrations is used.
+Each integration is a thin layer over functions that any program in a trial can call. A framework is
+imported only when one of its integrations is used. May import `worker` only.
 """
 
 from windlass.integrations import callbacks as callbacks

@@ -1,4 +1,4 @@
-"""Callbacks that record training: one for Keras, one for PyTorch Lightning, one for Transformers.
+"""Callbacks that record training with Keras, PyTorch Lightning or Transformers.
 
 ```py
 model.fit(x, y, epochs=10, callbacks=[wl.callbacks.keras()])
@@ -6,9 +6,9 @@ lightning.Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
 transformers.Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])
 ```
 
-Each callback reports metrics in the groups `training` and `validation`, reports progress, saves
-checkpoints, and ends training cleanly when the trial is asked to stop. Outside of a trial the
-callbacks do nothing.
+Each callback reports metrics in the groups `training` and `validation`, and reports progress. It
+also saves checkpoints, and ends training cleanly when the trial is stopped. Outside of a trial,
+the callbacks do nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def keras(
     model.fit(x, y, epochs=10, validation_split=0.1, callbacks=[wl.callbacks.keras()])
     ```
 
-    After a restart, training resumes after the epoch of the newest checkpoint, with the optimizer's
-    state. A checkpoint contains `model.keras`, for `keras.saving.load_model`.
+    After a restart, training resumes after the epoch of the newest checkpoint, with the state of
+    the optimizer. A checkpoint contains `model.keras`, which `keras.saving.load_model` can load.
 
     Args:
-        batches: number of batches between reports; steps then count batches instead of epochs.
-        checkpoint_every: number of epochs between checkpoints; None for no checkpoints.
+        batches: the number of batches between two reports. Steps then count batches, not epochs.
+        checkpoint_every: the number of epochs between checkpoints, or None for no checkpoints.
         resume: whether to resume from the newest checkpoint.
     """
     from windlass.integrations.keras import KerasCallback
@@ -44,18 +44,19 @@ def keras(
 
 
 def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
-    """Create a callback that profiles some batches of Keras 3's `model.fit` and stores the trace.
+    """Create a callback that profiles some batches of `model.fit` of Keras 3.
 
-    The backend's own profiler (TensorFlow, PyTorch or JAX) writes the trace to the trial's
-    artifacts. The group `profiler` has the duration of batches and, with PyTorch, of operations.
+    The profiler of the Keras backend (TensorFlow, PyTorch or JAX) writes a trace to the artifacts
+    of the trial. The metric group `profiler` contains the duration of the batches. With PyTorch, it
+    also contains the duration of operations.
 
     ```py
     model.fit(x, y, callbacks=[wl.callbacks.keras_profiler(start=20, batches=5)])
     ```
 
     Args:
-        start: number of batches to skip, because the first ones are unusually slow.
-        batches: number of batches to profile.
+        start: the number of batches to skip, because the first batches are unusually slow.
+        batches: the number of batches to profile.
     """
     from windlass.integrations.keras import KerasProfiler
 
@@ -65,8 +66,9 @@ def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
 def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
     """Create a callback for the `Trainer` of PyTorch Lightning.
 
-    Reports the metrics that the module logs (`self.log`), as often as the trainer logs. To resume
-    after a restart, pass the newest checkpoint, a Lightning checkpoint file, to `fit`:
+    The callback reports the metrics that the module logs with `self.log`, as often as the trainer
+    logs. To resume after a restart, pass the newest checkpoint, which is a Lightning checkpoint
+    file, to `fit`:
 
     ```py
     trainer = Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
@@ -74,7 +76,7 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
     ```
 
     Args:
-        checkpoint_every: number of epochs between checkpoints; None for no checkpoints.
+        checkpoint_every: the number of epochs between checkpoints, or None for no checkpoints.
     """
     from windlass.integrations.lightning import LightningCallback
 
@@ -84,8 +86,9 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
 def transformers() -> TransformersCallback:
     """Create a callback for the `Trainer` of Hugging Face Transformers.
 
-    Reports the metrics that the trainer logs and stores every checkpoint that it saves, as set in
-    its arguments (`logging_steps`, `save_strategy`). To resume after a restart:
+    The callback reports the metrics that the trainer logs, and stores each checkpoint that the
+    trainer saves. Arguments of the trainer, such as `logging_steps` and `save_strategy`, determine
+    how often this happens. To resume after a restart:
 
     ```py
     trainer = Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])

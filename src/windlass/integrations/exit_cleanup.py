@@ -1,9 +1,9 @@
-"""Clean exit of processes that trained together: PyTorch can abort a process after its work.
+"""Prevents PyTorch from aborting a process that has finished distributed training.
 
-A Gloo thread that releases its last tensors acquires Python's lock. If it does so while Python is
-exiting, the process is aborted (`terminate called without an active exception`), and a successful
-trial fails. Destroying the process group first avoids that. Trainers that create the group for
-their user never destroy it.
+A thread of the Gloo backend needs Python's global lock to release its last tensors. If the thread
+asks for the lock while Python exits, the process is aborted with the message `terminate called
+without an active exception`, and a successful trial fails. To avoid this, the process group must be
+destroyed before Python exits. Trainers that create a process group never destroy it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import atexit
 import sys
 import time
 
-_LETTING_GO = 0.5  # seconds: a finished thread needs only microseconds, and a core
+_LETTING_GO = 0.5  # in seconds; a thread needs only microseconds to finish
 
 
 def part_at_exit() -> None:
-    """Destroy the process group when this process exits without an exception."""
+    """Destroy the process group when this process exits, unless an exception ends the process."""
     atexit.unregister(_part)
     atexit.register(_part)
 
 
 def _part() -> None:
-    # After an exception, an operation may be in progress that other processes never join.
-    # Destroying the group would wait for them and hide the failure of this process meanwhile.
+    # After an exception, an operation may wait for other processes that never join it. Destroying
+    # the group would also wait for them, and would hide the failure of this process.
     if hasattr(sys, "last_value"):
         return
     torch = sys.modules.get("torch")
@@ -31,5 +31,5 @@ def _part() -> None:
         return
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-        # An existing model keeps the group alive, and then PyTorch does not wait for its threads.
+        # If a model still exists, the group stays alive, and PyTorch does not wait for its threads.
         time.sleep(_LETTING_GO)

@@ -1,4 +1,4 @@
-"""The implementation of `wl.callbacks.keras` and `wl.callbacks.keras_profiler`."""
+"""The Keras callbacks behind `wl.callbacks.keras` and `wl.callbacks.keras_profiler`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PROGRESS = "place.json"
 
 
 class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unknown type without it
-    """Records `model.fit`: see `wl.callbacks.keras`."""
+    """The callback that `wl.callbacks.keras` returns."""
 
     def __init__(self, *, batches: int | None, checkpoint_every: int | None, resume: bool) -> None:
         super().__init__()
         self._batches = batches
         self._checkpoint_every = checkpoint_every
         self._resumes = resume
-        self._seen = 0  # number of batches over all attempts
+        self._seen = 0  # the number of batches so far, over all attempts
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's signature
         saved = latest_checkpoint() if self._resumes else None
@@ -45,7 +45,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             optimizer.build(self.model.trainable_variables)
         self.model.load_weights(os.path.join(saved, _MODEL))
         self._seen = progress["batches"]
-        self.model._initial_epoch = progress["epochs"]  # as Keras's own BackupAndRestore does
+        self.model._initial_epoch = progress["epochs"]  # Keras's BackupAndRestore sets it, too
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._seen += 1
@@ -70,7 +70,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         self._look_for_stop()
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's
-        self.model._initial_epoch = None  # otherwise the next `fit` would start there
+        self.model._initial_epoch = None  # otherwise the next `fit` would start at this epoch
 
     def _save(self, epochs: int) -> None:
         if not is_first():
@@ -82,8 +82,8 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             save_checkpoint(folder, step=self._seen if self._batches else epochs)
 
     def _look_for_stop(self) -> None:
-        # Several replicas would notice the request at different batches and wait for each other for
-        # ever.
+        # Several replicas would notice the request after different batches, and then wait for each
+        # other forever.
         if world_size() == 1 and should_stop():
             self.model.stop_training = True
 
@@ -93,7 +93,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
 
 
 class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unknown type without it
-    """Profiles some batches of `model.fit`: see `wl.callbacks.keras_profiler`."""
+    """The callback that `wl.callbacks.keras_profiler` returns."""
 
     def __init__(self, *, start: int, batches: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
 
 
 def _tracer() -> Any:
-    """Return the profiler of Keras's backend as a context manager."""
+    """Return the profiler of Keras's current backend as a context manager."""
     backend = keras.backend.backend()
     if backend == "torch":
         from windlass.integrations.profiling import profile

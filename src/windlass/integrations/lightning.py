@@ -1,4 +1,4 @@
-"""The implementation of `wl.callbacks.lightning`."""
+"""The Lightning callback behind `wl.callbacks.lightning`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from windlass.integrations.metric_groups import group_of, tell, tell_progress
 from windlass.worker.program.context import save_checkpoint, should_stop
 
-# The library has two names, and a Trainer accepts only the callbacks of its own name.
+# The library has two package names. A Trainer accepts only callbacks from its own package.
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
     from pytorch_lightning import Callback
 else:
@@ -18,7 +18,7 @@ else:
 
 
 class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type where it is missing
-    """Records `Trainer.fit`: see `wl.callbacks.lightning`."""
+    """The callback that `wl.callbacks.lightning` returns."""
 
     def __init__(self, *, checkpoint_every: int | None) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type wher
             if trainer.max_epochs and trainer.max_epochs > 0 and trainer.num_training_batches:
                 part = (batch_idx + 1) / trainer.num_training_batches
                 tell_progress((trainer.current_epoch + part) / trainer.max_epochs)
-        # All ranks must agree, which takes time, so they check only when they log.
+        # Several ranks must agree on a stop. This takes time, so they check only when they log.
         if trainer.world_size == 1 or is_due:
             self._look_for_stop(trainer)
 
@@ -66,7 +66,7 @@ class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type wher
     def _save(self, trainer: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="windlass-lightning-") as folder:
             path = trainer.strategy.broadcast(os.path.join(folder, "model.ckpt"))
-            trainer.save_checkpoint(path)  # on all ranks: some strategies gather it
+            trainer.save_checkpoint(path)  # on all ranks, which some strategies require
             if trainer.is_global_zero:
                 save_checkpoint(path, step=trainer.global_step)
             trainer.strategy.barrier("windlass-checkpoint")

@@ -1,4 +1,4 @@
-"""Functions that all callbacks share: groups of metrics, and progress."""
+"""Functions that all callbacks share, to report progress and metrics."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from windlass.worker.program import report as reporting
 from windlass.worker.program.context import rank
 
-LONGEST_NAME = 180  # below the limit of a metric's name, to leave space for a group prefix
+LONGEST_NAME = 180  # less than the limit for a metric's name, because a group prefix is added
 _OF_ANOTHER = re.compile(r"(val|valid|validation|eval|test)[_/](.+)")
 
 
 def tell(step: int, metrics: Mapping[str, Any]) -> None:
-    """Report logged metrics of a framework, each in the group of its name."""
+    """Report the metrics that a framework logged. The name of a metric determines the group."""
     groups: dict[str, dict[str, float]] = {}
     for name, value in metrics.items():
         number = _number(value)
@@ -27,7 +27,7 @@ def tell(step: int, metrics: Mapping[str, Any]) -> None:
 
 
 def group_of(name: str) -> tuple[str, str]:
-    """Return the group of a metric, and its name in that group.
+    """Return the group of a metric, and the name of the metric in that group.
 
     >>> group_of("val_loss"), group_of("eval/accuracy"), group_of("value")
     (('validation', 'loss'), ('validation', 'accuracy'), ('training', 'value'))
@@ -39,17 +39,20 @@ def group_of(name: str) -> tuple[str, str]:
 
 
 def tell_progress(done: float) -> None:
-    """Report the completed fraction, from 0 to 1."""
+    """Report progress as a fraction from 0 to 1."""
     reporting.report_progress(min(max(done, 0.0), 1.0))
 
 
 def is_first() -> bool:
-    """Return True if this process reports for all: rank 0, and the first process of its replica."""
+    """Return True in the one process that reports for all processes of a trial.
+
+    This is the first process of the replica with rank 0.
+    """
     return rank() == 0 and os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def _is_name(name: str) -> bool:
-    is_argument = name in ("step", "group")  # of `report` itself
+    is_argument = name in ("step", "group")  # parameters of `report`
     return name.isprintable() and 0 < len(name) <= LONGEST_NAME and not is_argument
 
 

@@ -1,4 +1,4 @@
-"""`wl.profile`: PyTorch's profiler, with stored traces and reported averages."""
+"""Implements `wl.profile`, which runs PyTorch's profiler, and stores traces and averages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def profile(
     activities: Sequence[Any] | None = None,
     **options: Any,
 ) -> Profile:
-    """Profile PyTorch in a `with` block, or in some of its steps.
+    """Profile a `with` block, or some of its steps, with PyTorch's profiler.
 
     ```py
     with wl.profile(wait=10, warmup=2, active=5) as profiler:
@@ -36,23 +36,24 @@ def profile(
             profiler.step()
     ```
 
-    Each trace is stored in the trial's artifacts (`profiles/*.pt.trace.json.gz`, for Perfetto or
-    chrome://tracing). The group `profiler` has the times of the most expensive operations:
-    `aten::mm cpu_ms`, `aten::mm calls`, on a GPU `... device_ms`; `total cpu_ms`, and `step_ms`.
-    Without `active`, the whole block is one trace.
+    Each trace is stored in the trial's artifacts as `profiles/*.pt.trace.json.gz`. Perfetto and
+    chrome://tracing can open it. The metric group `profiler` contains the times and calls of the
+    most expensive operations, such as `aten::mm cpu_ms`, `aten::mm calls` and, on a GPU, `aten::mm
+    device_ms`. It also contains `total cpu_ms` and `step_ms`. Without `active`, the whole block is
+    one trace.
 
     Args:
-        wait: steps before the trace, at almost no cost.
-        warmup: steps that are profiled and discarded.
-        active: steps in a trace.
-        repeat: number of traces, each after another `wait` and `warmup`; 0 for unlimited.
-        top: number of operations to report.
-        step: training step at the start of the block.
-        activities: activities to profile, as members of `torch.profiler.ProfilerActivity`.
-        options: further arguments of `torch.profiler.profile`, such as `profile_memory=True`.
+        wait: the number of steps before the trace. These cost almost nothing.
+        warmup: the number of steps that are profiled but discarded.
+        active: the number of steps in a trace.
+        repeat: the number of traces, or 0 for no limit. `wait` and `warmup` precede each trace.
+        top: the number of operations to report.
+        step: the number of the training step at the start of the block.
+        activities: the activities to profile, as members of `torch.profiler.ProfilerActivity`.
+        options: other arguments of `torch.profiler.profile`, such as `profile_memory=True`.
     """
     try:
-        import torch  # noqa: F401 -- whether it is there
+        import torch  # noqa: F401 -- to check that it is installed
     except ImportError:
         raise ModuleNotFoundError(
             "wl.profile() is that of PyTorch, which is not installed: pip install torch",
@@ -63,7 +64,7 @@ def profile(
 
 
 class Profile:
-    """A running PyTorch profiler: call `step()` after each step of training."""
+    """A running PyTorch profiler. Call `step()` after each training step."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class Profile:
         self._step = step
         self._traces = 0
         self._began = self._since = 0.0
-        self._steps = 0  # steps since `_since`
+        self._steps = 0  # the number of steps since `_since`
         if schedule is not None:
             wait, warmup, active, repeat = schedule
             plan = profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
@@ -108,11 +109,11 @@ class Profile:
         self._profiler.step()
 
     def key_averages(self) -> Any:
-        """Return PyTorch's averages per operation, with a printable `.table()`."""
+        """Return PyTorch's averages per operation. The result has a printable `.table()`."""
         return self._profiler.key_averages()
 
     def _keep(self, finished: Any) -> None:
-        """Store a trace and report its averages."""
+        """Store a trace, and report the averages of its operations."""
         self._traces += 1
         folder = output_dir() / _FOLDER
         folder.mkdir(exist_ok=True)
@@ -146,6 +147,9 @@ def _cost(average: Any) -> float:
 
 
 def _device_time(average: Any) -> float:
-    """Return microseconds on a GPU, which older versions of PyTorch name differently."""
+    """Return the time of an operation on a GPU, in microseconds.
+
+    Older versions of PyTorch use a different name for this value.
+    """
     spent = getattr(average, "self_device_time_total", None)
     return float(getattr(average, "self_cuda_time_total", 0) if spent is None else spent)

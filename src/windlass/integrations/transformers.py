@@ -1,4 +1,4 @@
-"""The implementation of `wl.callbacks.transformers`."""
+"""The Transformers callback behind `wl.callbacks.transformers`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from windlass.integrations.exit_cleanup import part_at_exit
 from windlass.integrations.metric_groups import tell, tell_progress
 from windlass.worker.program.context import save_checkpoint, should_stop
 
-_STEPS_BETWEEN = 10  # checks for a stop, where several processes have to agree
+_STEPS_BETWEEN = 10  # with several processes, check for a stop once per this many steps
 
 
 class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it
-    """Records `Trainer.train`: see `wl.callbacks.transformers`."""
+    """The callback that `wl.callbacks.transformers` returns."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         del state, control, kwargs
@@ -48,7 +48,7 @@ class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown
 
 
 def _any_rank(here: bool, device: Any) -> bool:
-    """Return True if `here` is True on any rank: all ranks must stop at the same step."""
+    """Return True on all ranks if `here` is True on any rank."""
     import torch
 
     flag = torch.tensor(int(here), device=device)

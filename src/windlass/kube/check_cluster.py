@@ -1,4 +1,4 @@
-"""Checks everything that jobs need in a cluster, in order."""
+"""Checks everything that jobs need in a cluster, one check after the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from windlass.model.check_results import ERROR, OK, WARNING, ClusterCheck, Findi
 from windlass.model.errors import WindlassError
 
 _log = logging.getLogger(__name__)
-_FOR_LOGIN = 0.8  # of the time for a look
+_FOR_LOGIN = 0.8  # the part of the time limit that a login may take
 _PORT_FORWARD = "pods/portforward"
 
 
@@ -41,14 +41,14 @@ def examine(
 ) -> ClusterCheck:
     """Check the cluster that jobs of this process would use, within a number of seconds.
 
-    `url` is the current or future address of the server. Nothing is created. A check that depends
-    on a failed check is skipped.
+    `url` is the current or future address of the server. The check creates nothing. If a check
+    fails, the checks that depend on it are skipped.
     """
     return _Check(home, context, namespace, url).run(within)
 
 
 class _Check:
-    """One check of a cluster, in its own thread, which an unresponsive cluster may block."""
+    """One run of all checks, in its own thread, because an unresponsive cluster may block it."""
 
     def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
         self._connect = partial(connect, context or None, namespace or None, home=home)
@@ -59,9 +59,9 @@ class _Check:
         self._queue: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
 
     def run(self, seconds: float) -> ClusterCheck:
-        """Return the findings within a time limit."""
+        """Return the findings that are available within the time limit."""
         try:
-            load_kubernetes()  # which may be slow, and does not depend on the cluster
+            load_kubernetes()  # this import may be slow, and does not depend on the cluster
         except WindlassError as error:
             return ClusterCheck(findings=(_error("cluster", error),))
         run = partial(self._run, login_within=seconds * _FOR_LOGIN)
@@ -78,14 +78,15 @@ class _Check:
 
     def _run(self, *, login_within: float) -> None:
         try:
-            # Less than the limit: a login program that hangs ends before this check.
+            # The login gets less time than the whole check, so that a hanging login program is
+            # reported.
             self._connection = self._connect(login_within=login_within)
             for finding in self._findings(self._connection):
                 self._queue.put(finding)
         except WindlassError as error:
             self._is_configured = getattr(error, "reason", "") != NO_CLUSTER
             self._queue.put(_error("cluster", error))
-        except Exception as error:  # noqa: BLE001 -- any server may answer, with a login page for example
+        except Exception as error:  # noqa: BLE001 -- any server may answer, such as a login page
             _log.exception("the check of a cluster failed")
             message = f"its response is not valid: {type(error).__name__}: {error}"
             hint = "Check the address: a proxy may answer in its place. Try: kubectl version"
@@ -136,7 +137,7 @@ class _Check:
 
 
 def cluster_identity(connection: Connection) -> ClusterCheck:
-    """Return the identity of a cluster without any check."""
+    """Return the address, namespace and account of a connection. No request is sent."""
     return ClusterCheck(
         findings=(),
         server=connection.server,
@@ -159,7 +160,7 @@ def _reachable(connection: Connection, version: str) -> Finding:
 
 
 def _permission_findings(missing: Sequence[Permission], account: str) -> Iterator[Finding]:
-    """Yield a finding for each permission, and one with the command that grants all."""
+    """Yield a finding per permission. If any is missing, yield the command that grants all."""
     for rule in RUNNING:
         lacks = [permission for permission in missing if permission.resource == rule.resource]
         if not lacks:
@@ -199,7 +200,7 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Return whether pods could reach the server, or it must reach them."""
+    """Return a finding that says whether pods can reach the server or it must reach the pods."""
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")

@@ -1,4 +1,4 @@
-"""Explanations of a failure: a reason, a sentence and a remedy."""
+"""Explanations of a failure, which have a reason, a sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 from windlass.model.errors import WindlassError
 
-_MOST_LETTERS = 2000  # of text of other programs
+_MOST_LETTERS = 2000  # characters of a text from another program
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The cause of a failure, and its remedy."""
+    """The cause of a failure, and a remedy."""
 
-    reason: str  # one word for programs: Unschedulable, ImageMissing
+    reason: str  # one word for programs, such as Unschedulable or ImageMissing
     sentence: str
     remedy: str = ""
 
@@ -34,7 +34,7 @@ def one_line_error(error: WindlassError) -> str:
 
 
 def _on_one_line(hint: str) -> str:
-    """Advice whose commands, one below the other, are done one after the other.
+    """Return a hint on one line. Commands on consecutive lines are joined with `&&`.
 
     >>> _on_one_line("Grant it:\\n  kubectl a\\n  kubectl b\\nOr ask for all of it.")
     'Grant it: kubectl a && kubectl b; Or ask for all of it.'
@@ -48,7 +48,7 @@ def _on_one_line(hint: str) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """Return text of another program on one line, shortened and without control characters.
+    """Return a text from another program on one line, shortened and without control characters.
 
     >>> in_a_line("no \\x1b[2Jspace left\\n on device")
     'no [2Jspace left on device'
@@ -58,7 +58,7 @@ def in_a_line(text: str) -> str:
 
 
 def to_sentence(text: str) -> str:
-    """Return text of another program on one line and with a full stop.
+    """Return a text from another program on one line, with a full stop at the end.
 
     >>> to_sentence("no space left\\n on device")
     'no space left on device.'

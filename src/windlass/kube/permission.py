@@ -1,4 +1,4 @@
-"""The permission that a request needs: a verb, a resource, a namespace."""
+"""The permission that a request needs, as a verb, a resource and a namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
-    """One permission of an account.
+    """One permission that an account may have.
 
     >>> str(Permission(verb="create", resource="pods", namespace="lab"))
     'create pods in namespace lab'
@@ -24,7 +24,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     verb: str
     resource: str  # with its part: pods/log
     group: str = ""
-    namespace: str = ""  # none: of the whole cluster
+    namespace: str = ""  # empty for the whole cluster
     name: str = ""
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested_permission(method: str, path: str) -> Permission | None:
-    """Return the permission that a request needs; None if its path names no resource.
+    """Return the permission that a request needs, or None if its path names no resource.
 
     >>> str(requested_permission("GET", "/api/v1/namespaces/lab/pods/train-0/log"))
     'get pods/log in namespace lab'

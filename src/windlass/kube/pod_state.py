@@ -1,7 +1,7 @@
-"""The state of a pod, judged by its main container.
+"""The state of a pod, derived from the state of its main container.
 
-A pod describes itself in many fields. This module reduces them to the report of a runtime on an
-attempt: a phase, an exit code if its program ended by itself, and the reason if it did not.
+A pod describes its state in many fields. This module reduces them to a phase, an exit code if the
+program ended by itself, and the reason if it did not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.kube.explanation import in_a_line
 from windlass.kube.timestamp import parse_timestamp
 from windlass.model.status import Phase
 
-# Values of a pod's `status.reason` for causes outside of its program.
+# Values of `status.reason` for which the program is not the cause of the pod's end.
 LOST = frozenset(
     {
         "Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "Preempted",
@@ -24,8 +24,8 @@ LOST = frozenset(
 )  # fmt: skip
 START_FAILED = "StartFailed"
 OUT_OF_MEMORY = "OOMKilled"
-NODE_SILENT = "NodeNotReady"  # the pod runs, as far as known
-POD_DEADLINE = "PodDeadlineExceeded"  # the pod's own, not the job's
+NODE_SILENT = "NodeNotReady"  # the last known state of the pod is "running"
+POD_DEADLINE = "PodDeadlineExceeded"  # the deadline of the pod, not of the job
 
 _NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError", "CreateContainerError"})
 _UNKNOWN_END = "ContainerStatusUnknown"
@@ -36,8 +36,8 @@ _MOST_LINES, _MOST_LETTERS = 5, 600
 class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a pod. A failed pod without an exit code was lost or never started.
 
-    `reason` is a word: "Evicted", "NodeLost", "OOMKilled", "StartFailed", or for a pending pod the
-    reason of the wait: "ImagePullBackOff", "Unschedulable".
+    `reason` is one word: "Evicted", "NodeLost", "OOMKilled" or "StartFailed". For a pending pod,
+    `reason` says why the pod waits, such as "ImagePullBackOff" or "Unschedulable".
     """
 
     phase: Phase
@@ -52,7 +52,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
-    """Return the state of a pod by its container of a name, or by its first container.
+    """Return the state of a pod, judged by the container with this name or by its first container.
 
     >>> ended = {"exitCode": 3, "reason": "Error", "message": "ValueError: no data\\n"}
     >>> status = {
@@ -102,10 +102,11 @@ def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
 
 
 def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
-    """Return whether a pod ended after its deletion was requested: its exit code does not count.
+    """Return whether a pod ended after its deletion was requested, so that its exit code is void.
 
-    The API has the deadline of the deletion and the grace period, in whole seconds. For an end in
-    the second of the request the order is unknown, and a restart does less harm than a lost run.
+    The API reports the deadline of the deletion and the grace period in whole seconds. If the pod
+    ended in the second of the request, the order is unknown. In that case the function returns
+    True, because a restart does less harm than a lost run.
 
     >>> state = PodState(phase=Phase.SUCCEEDED, ended=parse_timestamp("2026-11-16T10:30:05Z"))
     >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
@@ -122,7 +123,7 @@ def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines of a message: the cause is usually in the last one.
+    """Return the last lines of a message, because the last line usually contains the cause.
 
     >>> last_lines("a\\n" * 100 + "ValueError: no data\\n").count("\\n")
     4
@@ -144,7 +145,10 @@ def _container(pod: Mapping[str, Any], status: Mapping[str, Any], name: str) -> 
 
 
 def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return why a pod was removed, if it was. The exit code of its program does not count then."""
+    """Return the reason and message of a pod that was removed, or None.
+
+    The exit code of the program does not count if the pod was removed.
+    """
     if status.get("phase") != "Failed":
         return None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
@@ -160,9 +164,12 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _is_node_silent(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether a controller marked the pod as not ready. The node marks its containers instead."""
+    """Whether Kubernetes marked a pod as not ready because its node does not respond.
+
+    If a container is not ready, the node marks the container as well.
+    """
     if (pod.get("spec") or {}).get("readinessGates"):
-        return False  # other controllers may decide as well
+        return False  # other controllers may have marked the pod
     statuses = {
         condition.get("type"): condition.get("status")
         for condition in status.get("conditions") or ()
@@ -188,7 +195,7 @@ def _ended_by_itself(state: PodState, terminated: Mapping[str, Any]) -> PodState
 
 
 def _why_not(status: Mapping[str, Any]) -> str:
-    """Return why a pod failed whose main container never ran."""
+    """Return why a pod failed before its main container ran."""
     for container_status in status.get("initContainerStatuses") or ():
         ended = (container_status.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
@@ -200,7 +207,7 @@ def _why_not(status: Mapping[str, Any]) -> str:
 
 
 def _ended(status: Mapping[str, Any]) -> float | None:
-    """Return the end of the last container, for a pod without an end time of its own."""
+    """Return the time at which the last container ended, for a pod without an end time."""
     moments = [
         parse_timestamp(
             ((container_status.get("state") or {}).get("terminated") or {}).get("finishedAt")

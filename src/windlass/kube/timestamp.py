@@ -1,4 +1,4 @@
-"""Points in time as the Kubernetes API writes them: `2026-11-16T10:30:00Z`."""
+"""Converts times as the Kubernetes API writes them, such as `2026-11-16T10:30:00Z`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 
 def parse_timestamp(moment: str | None) -> float | None:
-    """Return the seconds since the epoch of a timestamp of the API.
+    """Return a time of the API in seconds since the epoch, or None if it is missing or not valid.
 
     >>> parse_timestamp("2026-11-16T10:30:00Z"), parse_timestamp("2026-11-16T10:30:00.250000Z")
     (1794825000.0, 1794825000.25)
@@ -18,7 +18,7 @@ def parse_timestamp(moment: str | None) -> float | None:
 
 
 def time_text(moment: float) -> str:
-    """Return the timestamp of the API for seconds since the epoch.
+    """Return seconds since the epoch as the API writes a time.
 
     >>> time_text(1794825000.9)
     '2026-11-16T10:30:00Z'

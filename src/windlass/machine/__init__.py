@@ -1,5 +1,5 @@
-"""This machine: its capacity, and the options of jobs that it does not support.
+"""The capacity of this machine, and the job options that this machine does not support.
 
-The runtime and the server read it to run jobs here, and a dry run reads it without running
-anything. Imports `model` only.
+The runtime and the server use this package to run jobs on this machine. A dry run uses it without
+running anything. Imports `model` only.
 """

@@ -1,4 +1,4 @@
-"""The capacity of this machine: the CPUs, memory and accelerators that this process may use."""
+"""Reads the CPUs, memory and accelerators that this process may use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _UNLIMITED = 1 << 60  # cgroup version 1 writes "no limit" as a number near 2**6
 
 
 def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Capacity:
-    """Return the capacity within the limits of control groups, whose files are below `root`.
+    """Return the capacity of this machine, within the limits of control groups (cgroups).
 
-    `WINDLASS_CPUS`, `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override it:
+    `root` is the directory that contains `/proc` and `/sys`, for tests. `WINDLASS_CPUS`,
+    `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override the real values:
 
     >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
     >>> capacity = read_capacity(said)
@@ -74,7 +75,10 @@ def _memory(root: str) -> int:
 
 
 def _cgroup_folders(root: str, controller: str) -> list[str]:
-    """Return the control groups of this process, innermost first: each may set a limit."""
+    """Return the folders of the control groups of this process, innermost first.
+
+    Each group may set a limit.
+    """
     folders = []
     for line in _read(f"{root}/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -108,7 +112,10 @@ def _devices() -> tuple[Device, ...]:
 
 
 def _devices_by_library() -> tuple[Device, ...] | None:
-    """Return the NVIDIA devices from its Python library, or None if that is missing or fails."""
+    """Return the GPUs that NVIDIA's Python library reports.
+
+    Returns None if the library is missing or fails.
+    """
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
@@ -147,7 +154,7 @@ def _devices_by_tool() -> tuple[Device, ...]:
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Parse the devices from the output of `nvidia-smi`: index, name, MiB.
+    """Parse the output of `nvidia-smi`. Each line contains the index, name and MiB of a GPU.
 
     >>> [(d.index, d.kind, d.memory) for d in parse_devices("0, NVIDIA A100-SXM4-40GB, 40960")]
     [(0, 'a100', 42949672960)]

@@ -1,4 +1,4 @@
-"""Options that the local runtime does not support, checked before anything is stored."""
+"""Finds options of a job that this machine does not support, before the job is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.job import JobSpec, Python, Volume
 
 
 def find_unsupported(spec: JobSpec) -> list[str]:
-    """List all parts of a spec that cannot work on this machine, one sentence each."""
+    """Return the reasons why a job cannot run on this machine, with one sentence per reason."""
     problems = []
     if not spec.capabilities.runs_on_server:
         problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
@@ -29,7 +29,10 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 
 
 def code_problems(spec: JobSpec) -> list[str]:
-    """List the paths of a job's code that are outside its snapshot, for any backend."""
+    """Return a problem for each path of a job's code that leads out of the snapshot.
+
+    This applies to every backend.
+    """
     return [
         f"{path!r} is not inside the folder of the code."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
@@ -39,7 +42,7 @@ def code_problems(spec: JobSpec) -> list[str]:
 
 
 def _is_inside(path: str) -> bool:
-    """Return True if a path stays inside the folder it is relative to.
+    """Return True if a path stays inside the folder that it is relative to.
 
     >>> _is_inside("src/pkg"), _is_inside("."), _is_inside("a/../../b"), _is_inside("/etc")
     (True, True, False, False)

@@ -13,7 +13,7 @@ LOCAL, KUBERNETES = "local", "kubernetes"
 
 
 class Capabilities(NamedTuple):
-    """What a backend can do, as far as authoring, client and server need to know."""
+    """The properties of a backend that the client and the server must know."""
 
     # Processes run on the server's machine, use its files and interpreters, and share its capacity.
     runs_on_server: bool = False

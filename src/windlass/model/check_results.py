@@ -1,4 +1,7 @@
-"""The results of checks such as `windlass kubernetes check`: findings with a level and a remedy."""
+"""The results of checks such as `windlass kubernetes check`.
+
+Each finding has a level and a remedy.
+"""
 
 from __future__ import annotations
 

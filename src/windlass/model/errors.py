@@ -1,4 +1,4 @@
-"""The public errors of Windlass, one class hierarchy.
+"""The public errors of Windlass, which all derive from `WindlassError`.
 
 An error states what happened, why, and what to do next. The first line is the problem, and the
 indented lines below are the remedy. This file imports nothing at run time, so that raising an error
@@ -59,7 +59,7 @@ def _rebuild(
 
 
 class InvalidArgument(WindlassError, ValueError):
-    """An argument is invalid; the error lists all problems at once.
+    """An argument is invalid. The error lists all problems at once.
 
     >>> error = InvalidArgument.of(
     ...     ["cpus is -1; it must be above 0.", "memory '4XB' is not a size."]
@@ -219,7 +219,7 @@ class TrialStopped(TrialFailed):
 
 
 class ExperimentFailed(WindlassError):
-    """Some trials of an experiment that was waited for did not succeed.
+    """A call waited for an experiment, and some trials of the experiment did not succeed.
 
     `experiment_id` is the experiment, and `trial_ids` lists the trials that did not succeed.
     """

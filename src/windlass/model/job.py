@@ -24,7 +24,7 @@ PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):
-    """When a replica that has ended restarts."""
+    """The rule that decides whether a replica restarts after it has ended."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -33,14 +33,14 @@ class RestartPolicy(str, Enum):
 
 
 class RestartScope(str, Enum):
-    """Whether a restart affects one replica or all replicas of the job."""
+    """The replicas that restart when a replica restarts: only this replica, or all replicas."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class CleanPolicy(str, Enum):
-    """Which replicas are deleted when the job ends."""
+    """The replicas that are deleted when the job ends."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -48,8 +48,9 @@ class CleanPolicy(str, Enum):
 
 
 class SuccessPolicy(str, Enum):
-    """Which replicas must succeed for the job to succeed, if not the replicas that the framework
-    names.
+    """The replicas that must succeed for the job to succeed.
+
+    By default, the framework of the job names these replicas.
     """
 
     DEFAULT = ""
@@ -81,10 +82,10 @@ class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
-    """A generator: a function, run by the author's own process, that adds jobs to an experiment.
+    """A generator, which is a function that adds jobs to an experiment.
 
-    Windlass starts no process for a generator. The author's process reports when the function is
-    done.
+    The user's own process runs the function, and Windlass starts no process for it. The user's
+    process reports when the function is done.
     """
 
     qualname: ShortText = ""
@@ -141,7 +142,10 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which checkpoints of a trial are kept. The newest checkpoint is always kept."""
+    """The rule that selects the checkpoints of a trial to keep.
+
+    The newest checkpoint is always kept.
+    """
 
     last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
@@ -151,7 +155,11 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Another trial's checkpoint, which the job loads until it has saved a checkpoint itself."""
+    """The checkpoint of another trial, from which the job starts.
+
+    Once the job has saved a checkpoint of its own, a restarted replica loads that checkpoint
+    instead.
+    """
 
     uid: ShortText
     name: PathText
@@ -172,6 +180,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     framework: ShortText = ""
     restart_scope: RestartScope = RestartScope.REPLICA
     backoff_limit: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 6
+    stop_on_repeat: bool = False  # fail if two attempts in a row end early with the same exception
     active_deadline: Annotated[float, msgspec.Meta(gt=0)] | None = None
     ttl_after_finished: Annotated[float, msgspec.Meta(ge=0)] | None = None
     clean_policy: CleanPolicy = CleanPolicy.RUNNING

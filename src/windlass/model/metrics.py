@@ -1,4 +1,4 @@
-"""Metrics as the API transfers them: reported points, and packs of curves."""
+"""Requests and responses about metrics, as lists of reported points or as packed curves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import msgspec
 
 
 def near_metric(name: str, names: Collection[str]) -> str | None:
-    """Suggest the metric that the user probably means if a name is misspelt, short, or lacks its
-    group.
+    """Suggest an existing metric for a metric name that does not exist.
+
+    The name may be misspelt, shortened, or lack its group.
 
     >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
     ('validation/accuracy', 'loss')

@@ -52,7 +52,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new model. Repeated requests with the same key create one model."""
+    """Request a new model. A repeated request with the same key creates no second model."""
 
     key: TrialKey
     name: Name
@@ -74,7 +74,10 @@ class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Register a checkpoint as a version. A version that already has it stays unchanged."""
+    """Register a checkpoint as a version.
+
+    If a version already contains this checkpoint, that version stays unchanged.
+    """
 
     checkpoint: Annotated[str, msgspec.Meta(max_length=100)]  # the checkpoint's id or uid
     # the trial that sends the request; it may have saved the checkpoint just before
@@ -87,7 +90,7 @@ class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a version's metadata. Omitted fields stay unchanged. A name may be empty."""
+    """Change a version's metadata. Omitted fields stay unchanged. The name may be empty."""
 
     name: Annotated[str, msgspec.Meta(max_length=200)] | msgspec.UnsetType = msgspec.UNSET
     notes: Text | msgspec.UnsetType = msgspec.UNSET

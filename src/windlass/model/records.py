@@ -32,7 +32,7 @@ class TrialState(str, Enum):
 
 
 class TrialKind(str, Enum):
-    """The kind of a trial."""
+    """The kind of a trial, such as a job, a command or a shell."""
 
     JOB = "job"
     COMMAND = "command"  # from `wl.run_command`; lists omit it unless requested
@@ -156,7 +156,7 @@ class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Details of how a trial was submitted that are not part of its job."""
+    """Details of a trial's submission that its job does not contain, such as the template."""
 
     identity: str = ""  # unique in the experiment if set
     arguments: dict[str, Any] = {}  # role -> the caller's mapping or list of arguments
@@ -191,7 +191,10 @@ class Summary(
     odd: dict[str, str] = {}  # values that JSON numbers cannot express: "nan", "inf", "-inf"
 
     def __post_init__(self) -> None:
-        """Convert values that are not finite: to floats in Python, to strings in JSON."""
+        """Convert values between floats and strings.
+
+        JSON has no infinities and no NaN, so the field `odd` contains such values as strings.
+        """
         if self.odd:
             for name in _MAYBE_ODD & self.odd.keys():
                 msgspec.structs.force_setattr(self, name, float(self.odd[name]))

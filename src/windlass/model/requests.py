@@ -51,8 +51,10 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trial's confidential inputs. They are in a file for the owner only, deleted when the trial
-    ends.
+    """The confidential inputs of a trial.
+
+    The server stores them in a file that only its owner can read, and deletes the file when the
+    trial ends.
     """
 
     # The author's environment variables, sent only on the same machine. The server checks the
@@ -70,7 +72,7 @@ LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new trial. Repeated requests with the same key create one trial."""
+    """Request a new trial. A repeated request with the same key creates no second trial."""
 
     key: TrialKey
     # the newest experiment with this name, created if missing; ignored if an id is set
@@ -107,7 +109,7 @@ class CreateTrials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new experiment. Repeated requests with the same key create one experiment."""
+    """Request a new experiment. A repeated request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -156,7 +158,7 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial's program to stop: `wl.should_stop` returns True there."""
+    """Ask a trial's program to stop. `wl.should_stop` then returns True in the program."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
@@ -228,7 +230,7 @@ class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's event stream. A small result or exception is included."""
+    """The last event of a trial's event stream. It includes a small result or exception."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -283,7 +285,7 @@ class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The data that garbage collection deleted, or would delete without `dry_run`.
+    """The data that garbage collection deleted, or that a dry run would delete.
 
     ```python
     report = wl.gc(dry_run=True)
@@ -302,14 +304,14 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer after a copied home has become an independent home."""
+    """The response to the request that makes a copied home independent of the original home."""
 
     original: str
     unfinished: int  # trials that the next server either continues or records as lost
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about the server, as `windlass server status` shows them."""
+    """The information about the server that `windlass server status` shows."""
 
     version: str
     pid: int
@@ -325,6 +327,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
+    problem: str = ""  # why the server cannot start trials, or only in another way
     # How often the controller has reconciled jobs, and how long that took: the median and the 99th
     # percentile in seconds.
     reconciles: int = 0

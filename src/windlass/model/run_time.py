@@ -7,10 +7,10 @@ from windlass.model.status import ConditionType
 
 
 def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
-    """Return how many seconds a trial has run, or None if unknown. A running trial counts up to
-    `now`.
+    """Return how many seconds a trial has run, or None if this is unknown.
 
-    If the trial was suspended, only the time counts in which at least one replica ran.
+    A running trial counts up to `now`. Time when no replica ran because the trial was suspended
+    does not count.
     """
     end = now if record.ended is None else record.ended
     if record.started is None or end is None:

@@ -25,7 +25,7 @@ class Phase(str, Enum):
 
 
 class ReplicaId(msgspec.Struct, frozen=True, order=True):
-    """The identity of one attempt of one replica of a job."""
+    """Identifies an attempt to run a replica, by the role, the index and the attempt number."""
 
     role: str
     index: int
@@ -66,6 +66,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | GIVEN_UP | ...
     message: str = ""  # while Pending or Running: the current activity; afterwards: why it ended
+    exception: str = ""  # type and line of the Python exception that ended it, if it is known
     started: float | None = None
     # while alive: when the program ended; the exit code is not reported yet
     ended: float | None = None
@@ -109,6 +110,7 @@ class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     delays: int = 0
     not_before: float | None = None  # when the next attempt may start
     last_exit_code: int | None = None
+    last_exception: str = ""  # of the attempt that caused the last restart
     phase: Phase | None = None  # the last observed phase of `attempt`; None before
 
 

@@ -23,7 +23,7 @@ class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new template. Repeated requests with the same key create one template."""
+    """Request a new template. A repeated request with the same key creates no second template."""
 
     key: TrialKey
     name: Name

@@ -1,9 +1,9 @@
 """The check that a client and a server can work together.
 
 Each side has a version, which people read, and an API level, which is a number. The level rises
-with each change of the HTTP API that breaks older clients or servers: a field gets a new meaning or
-becomes required, or a route is removed. A change that an older client can ignore, such as a new
-optional field, keeps the level.
+with each change of the HTTP API that breaks older clients or servers, such as a field with a new
+meaning, a newly required field, or a removed route. A change that an older client can ignore, such
+as a new optional field, keeps the level.
 """
 
 API_LEVEL = 1

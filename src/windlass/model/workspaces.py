@@ -39,7 +39,7 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new workspace. Repeated requests with the same key create one workspace."""
+    """Request a new workspace. A repeated request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -48,7 +48,7 @@ class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new project. Repeated requests with the same key create one project."""
+    """Request a new project. A repeated request with the same key creates no second project."""
 
     key: TrialKey
     name: Name

@@ -1,7 +1,8 @@
-"""The operator for TFJob and PyTorchJob objects, on the same controller and engine as the server.
+"""The operator, which runs the TFJob and PyTorchJob objects of a Kubernetes cluster.
 
-`jobs` reads the objects as jobs and stores their status, `pods` runs replicas as pods. `pods` may
-import `jobs`, not the other way round; both may import the modules of this folder except
-`operator`. May import `model`, `engine`, `controller`, `frameworks`, `kube` and `runtimes.base`.
-The engine makes all decisions about jobs.
+The operator uses the same controller and engine as the server. The folder `jobs` translates the
+objects and stores their status, and the folder `pods` runs replicas as pods. `pods` may import
+`jobs`, but `jobs` must not import `pods`. Both may import the modules of this folder except
+`operator`. The package may import `model`, `engine`, `controller`, `frameworks`, `kube` and
+`runtimes.base`. The engine makes all decisions about jobs.
 """

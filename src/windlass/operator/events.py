@@ -1,6 +1,6 @@
-"""Kubernetes events of a job's object, as `kubectl describe` shows them.
+"""Records Kubernetes events for job objects, which `kubectl describe` shows.
 
-A thread of its own posts the events, so that a cluster that refuses them delays nothing.
+A separate thread posts the events. If the cluster refuses them, nothing else is delayed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event to post. Events that differ in `name` alone are merged."""
+    """An event that has not been posted yet. Events that differ only in `name` are merged."""
 
-    about: Object  # apiVersion, kind, namespace, name, uid
+    about: Object  # the keys apiVersion, kind, namespace, name and uid of the object
     reason: str
     message: str
     name: str = ""
@@ -39,7 +39,7 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reference_to(obj: Object) -> Object:
-    """Return the `involvedObject` of an event about an object."""
+    """Return the `involvedObject` of an event, which refers to an object."""
     namespace, name = location_of(obj)
     return {
         "apiVersion": obj["apiVersion"],
@@ -51,7 +51,7 @@ def reference_to(obj: Object) -> Object:
 
 
 def merged(events: list[PendingEvent]) -> list[PendingEvent]:
-    """Merge events that differ in their `name` alone.
+    """Merge events that differ only in `name`.
 
     >>> about = {"uid": "1", "name": "mnist"}
     >>> made = [
@@ -93,7 +93,7 @@ def merged(events: list[PendingEvent]) -> list[PendingEvent]:
 
 
 def event_object(event: PendingEvent) -> Object:
-    """Return an event as an object of the API."""
+    """Return an event as an `Event` object of the API."""
     about = event.about
     when = time_text(event.time)
     return {
@@ -115,7 +115,7 @@ def event_object(event: PendingEvent) -> Object:
 
 
 class EventRecorder:
-    """Posts events in a thread of its own; see `record` and `stop`."""
+    """Posts events in its own thread. Callers do not wait for the cluster."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -135,7 +135,7 @@ class EventRecorder:
         kind: EventKind = EventKind.NORMAL,
         at: float | None = None,
     ) -> None:
-        """Queue an event of an object; `name` is the pod or service that the event is about."""
+        """Queue an event for an object. `name` is the pod or service that the event is about."""
         event = PendingEvent(
             about=reference_to(obj), reason=reason, message=message, name=name, kind=kind,
             time=time.time() if at is None else at,
@@ -147,11 +147,11 @@ class EventRecorder:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended without `stop`."""
+        """Whether the thread ended although nobody called `stop`."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Post the queued events, for at most `timeout` seconds."""
+        """Post the events that are still queued, within `timeout` seconds."""
         self._is_stopped = True
         try:
             self._queue.put(None, timeout=timeout)
@@ -181,7 +181,7 @@ class EventRecorder:
 
 
 def _log_event(event: PendingEvent) -> None:
-    """Log an event: most clusters delete events after an hour."""
+    """Log an event, because most clusters delete events after an hour."""
     about = event.about
     level = logging.WARNING if event.kind is EventKind.WARNING else logging.INFO
     message = clean(event.message[:_LONGEST_MESSAGE])

@@ -1,4 +1,4 @@
-"""The HTTP server for probes and metrics of the operator."""
+"""The HTTP server for the operator's health probes and metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_MOST = 32  # connections at a time
+_MOST = 32  # the largest number of open connections
 _LONGEST = 5.0  # seconds that a connection may be silent
 
 Answer = Callable[[], tuple[int, str]]  # an HTTP status and a body
 
 
 class HealthServer:
-    """Serves paths in threads of its own: `{"/healthz": lambda: (200, "ok")}`.
+    """Serves a fixed set of paths in its own threads. A function returns the response of each path.
 
     >>> import urllib.request
     >>> with HealthServer("127.0.0.1", 0, {"/healthz": lambda: (200, "ok")}) as server:
@@ -38,8 +38,8 @@ class HealthServer:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
-                """Log nothing: probes are frequent."""
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- as in the base
+                """Log nothing, because probes are frequent."""
 
         self._server = _Server(host, port, Handler)
         self.port = int(self._server.server_address[1])
@@ -58,19 +58,19 @@ class HealthServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Limits its connections: a new connection closes the oldest one.
+    """An HTTP server with a limit of connections, where a new connection closes the oldest.
 
-    Probes are answered at once, so that the oldest connection is a silent one.
+    The server answers probes at once, so the oldest connection is one that sends nothing.
     """
 
     daemon_threads = True
-    request_queue_size = 128  # a probe does not wait behind a handful of silent connections
+    request_queue_size = 128  # a probe does not wait behind a few silent connections
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, *_, address = addresses[0]
         self._lock = threading.Lock()
-        self._there: dict[Any, None] = {}  # connections, in the order in which they came
+        self._there: dict[Any, None] = {}  # open connections, the oldest first
         super().__init__((str(address[0]), int(address[1])), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Installs the custom resource definitions of TFJob and PyTorchJob."""
+"""Installs the custom resource definitions (CRDs) of TFJob and PyTorchJob."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ DEFINITIONS = Kind(
 )
 _MANAGER = "app.kubernetes.io/managed-by"
 _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
-_PATIENCE = 30.0  # seconds for a cluster to take up a definition
+_PATIENCE = 30.0  # seconds that the cluster may take to accept a definition
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """The outcome for a definition: "created", "updated", "unchanged", or "kept" for another's."""
+    """The result for one definition: "created", "updated", "unchanged" or "kept".
+
+    A definition that another operator installed is kept.
+    """
 
     name: str
     what: str
 
 
 def definition_texts() -> list[str]:
-    """Return the definitions as YAML, one text for each kind."""
+    """Return the definitions as YAML texts, one per kind of job."""
     folder = files("windlass.operator") / "definitions"
     return [(folder / f"{kind.kind.plural}.yaml").read_text() for kind in JOB_KINDS]
 
 
 def definitions() -> list[Object]:
-    """Return the definitions as objects."""
-    import yaml  # the Kubernetes client needs it, too
+    """Return the definitions as Kubernetes objects."""
+    import yaml  # the Kubernetes client installs this package
 
     return [yaml.safe_load(text) for text in definition_texts()]
 
 
 def install(connection: Connection, *, replace: bool = False) -> list[Installed]:
-    """Create or update the definitions. Definitions of another operator stay unless `replace`.
+    """Create or update the definitions. Replace those of another operator only with `replace`.
 
-    `install(connect())` returns once objects of these kinds can be created.
+    `install(connect())` returns once the cluster accepts objects of these kinds.
     """
     wanted = definitions()
     check_may_install(connection, _needed_for(connection, wanted, replace=replace))
@@ -56,7 +59,10 @@ def install(connection: Connection, *, replace: bool = False) -> list[Installed]
 def _needed_for(
     connection: Connection, wanted: Sequence[Object], *, replace: bool
 ) -> dict[str, set[str]]:
-    """Return the verbs that each definition needs, by name; all verbs if it may not be read."""
+    """Return the verbs that installing each definition needs, by the name of the definition.
+
+    If the account may not read a definition, the result contains all verbs.
+    """
     needed = {}
     for definition in wanted:
         name = str(definition["metadata"]["name"])
@@ -73,7 +79,7 @@ def _needed_for(
 
 
 def _install(connection: Connection, wanted: Object, *, replace: bool) -> Installed:
-    """Install one definition, again if another client changes it meanwhile."""
+    """Install one definition. Try again if another client changes it at the same time."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -105,7 +111,7 @@ def _install_once(connection: Connection, wanted: Object, *, replace: bool) -> I
         return Installed(name, "kept")
     version = installed["metadata"]["resourceVersion"]
     body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-    # The cluster fills in defaults, so that only a dry run shows whether anything changes.
+    # The cluster fills in default values. Only a dry run shows whether the definition would change.
     new = connection.request("PUT", DEFINITIONS.path(name=name), body, query={"dryRun": "All"})
     if new["spec"] == installed["spec"] and labels_of(new) == labels_of(installed):
         return Installed(name, "unchanged")
@@ -119,7 +125,7 @@ def _is_ours(installed: Object, wanted: Object) -> bool:
 
 
 def _wait_established(connection: Connection, name: str) -> None:
-    """Wait until objects of a definition can be created."""
+    """Wait until the cluster accepts objects of a definition."""
     end = time.monotonic() + _PATIENCE
     while True:
         definition = connection.request("GET", DEFINITIONS.path(name=name))

@@ -1,4 +1,4 @@
-"""The kinds of jobs of the operator, with their names in the API and their defaults."""
+"""The kinds of job objects, TFJob and PyTorchJob, with their API names and defaults."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from windlass.kube.api.resource_kinds import Kind
 from windlass.model.job import RestartPolicy
 
 GROUP, VERSION = "kubeflow.org", "v1"
-# The values of `managedBy`, which the definitions list too. Objects of other operators are ignored.
+# The values of `managedBy` that mean this operator. The definitions list them too. The operator
+# ignores objects with other values.
 OUR_NAMES = frozenset({"", "kubeflow.org/training-operator", "windlass.dev/operator"})
 OTHER_OPERATORS = frozenset({"kueue.x-k8s.io/multikueue"})
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of jobs: its names in the API and its defaults."""
+    """One kind of job objects, with its API names and defaults."""
 
     kind: Kind
     framework: str
-    container: str  # which decides how a replica ended
+    container: str  # the name of the container whose end is the end of the replica
     port_name: str
     port: int
     replica_specs: str  # the field of the spec that has the roles
-    types: tuple[str, ...]  # of replicas, leaders first
-    operator_name: str  # in the labels of pods
-    restart_policy: RestartPolicy  # of a role that names none
+    types: tuple[str, ...]  # the replica types, leaders first
+    operator_name: str  # a label of all pods
+    restart_policy: RestartPolicy  # the policy of roles that set none
 
     @property
     def name(self) -> str:
-        """The kind as objects have it: "TFJob"."""
+        """The value of `kind` in objects, such as "TFJob"."""
         return self.kind.name
 
     def type_of(self, role: str) -> str:
-        """Return the API's spelling of a role.
+        """Return the replica type of a role as the API spells it.
 
         >>> TFJOB.type_of("ps")
         'PS'

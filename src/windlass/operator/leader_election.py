@@ -1,10 +1,10 @@
-"""Leader election: the instance that holds a lease acts, the others stand by.
+"""Leader election among operator instances. Only the instance that holds a lease acts.
 
-Instances for the same namespaces share a lease, whose name follows from the namespaces.
-
-A lease that was not renewed for `LEASE_SECONDS` is free. Its holder stops acting well before that
-by its own clock, so that two instances never act. An instance that stands by measures from the
-last change of the lease that it observed, not by the clock of the holder.
+Instances for the same namespaces share a lease, whose name is derived from the namespaces. If a
+lease was not renewed for `LEASE_SECONDS`, another instance may take it. The holder measures this
+time with its own clock and stops well before that, so that two instances never act at the same
+time. An instance that waits measures from the moment at which it last saw the lease change, because
+the holder's clock may differ.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
 
-LEASE_NAME = "windlass-operator"  # of operators for all namespaces; see `lease_name`
+LEASE_NAME = "windlass-operator"  # for operators that watch all namespaces; see `lease_name`
 LEASE_SECONDS = 10.0
-RENEW_SECONDS = 7.0  # without having renewed it for so long, its holder gives up
+RENEW_SECONDS = 7.0  # a holder that could not renew the lease for this time stops acting
 RETRY_SECONDS = 2.0
-_PATIENCE = 3.0  # seconds for an answer of the API, which may be asked for twice
+_PATIENCE = 3.0  # seconds until a request fails; a request may be sent twice
 _LEAST_PATIENCE = 0.25
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 def lease_name(namespaces: Sequence[str] = ()) -> str:
-    """Return the name of the lease of all instances for the same namespaces.
+    """Return the name of the lease that all instances for the same namespaces share.
 
-    Instances for other namespaces have another lease and do not wait for each other.
+    Instances for different namespaces have different leases and do not wait for each other.
 
     >>> lease_name(), lease_name(["lab", "team"]) == lease_name(["team", "lab", "lab"])
     ('windlass-operator', True)
@@ -46,13 +46,13 @@ def lease_name(namespaces: Sequence[str] = ()) -> str:
     """
     if not namespaces:
         return LEASE_NAME
-    # Names of namespaces have no commas.
+    # The names of namespaces contain no commas.
     names = ",".join(sorted(set(namespaces)))
     return f"{LEASE_NAME}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
 
 
 class LeaseObservation(msgspec.Struct, frozen=True):
-    """The last observed state of a lease, and the time of its first observation."""
+    """A state of a lease, and the time at which this instance first saw that state."""
 
     holder: str = ""
     version: str = ""
@@ -60,7 +60,7 @@ class LeaseObservation(msgspec.Struct, frozen=True):
 
 
 def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObservation:
-    """Return the observation of a lease. A change counts from the time of its observation.
+    """Return the observation of a lease. If the lease changed, the time is `now`.
 
     >>> lease = {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "a"}}
     >>> first = observe(LeaseObservation(), lease, 100.0)
@@ -76,7 +76,7 @@ def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObserva
 
 
 def can_acquire(observation: LeaseObservation, identity: str, now: float) -> bool:
-    """Return whether the instance of an identity may take a lease.
+    """Return whether the instance with this identity may take a lease.
 
     >>> held = LeaseObservation("a", "7", 100.0)
     >>> [can_acquire(held, who, now) for who, now in (("a", 101.0), ("b", 109.9), ("b", 110.0))]
@@ -86,9 +86,9 @@ def can_acquire(observation: LeaseObservation, identity: str, now: float) -> boo
 
 
 def request_timeout(since: float) -> float:
-    """Return the timeout of a request, `since` seconds after the last renewal of the lease.
+    """Return the timeout of a request that is sent `since` seconds after the last renewal.
 
-    A request is repeated once. Both attempts must end well before the lease does.
+    A failed request is sent once more. Both attempts must end well before the lease expires.
 
     >>> request_timeout(0.0), request_timeout(5.0), request_timeout(60.0)
     (3.0, 1.0, 0.25)
@@ -97,7 +97,7 @@ def request_timeout(since: float) -> float:
 
 
 def lease_spec(before: Object, identity: str, now: float) -> Object:
-    """Return the spec of a lease that is taken or renewed."""
+    """Return the spec of a lease that an instance takes or renews."""
     is_renewal = before.get("holderIdentity") == identity
     transitions = int(before.get("leaseTransitions") or 0)
     moment = _micro_time(now)
@@ -111,10 +111,10 @@ def lease_spec(before: Object, identity: str, now: float) -> Object:
 
 
 class LeaderElection:
-    """Holds the lease, or waits for it; see `start`, `is_leading` and `stop`.
+    """Holds the lease, or waits until the lease is free. `is_leading` shows the current role.
 
-    The thread that renews the lease calls `on_gain` and `on_loss` alternately. Neither may take
-    long, and another instance may lead after `on_loss`.
+    The thread that renews the lease calls `on_gain` and `on_loss` alternately. Both must return
+    quickly. After `on_loss`, another instance may lead.
     """
 
     def __init__(
@@ -128,23 +128,23 @@ class LeaderElection:
         on_loss: Callable[[], None],
     ) -> None:
         self.identity = identity
-        self.is_leading = threading.Event()  # set while this instance acts
+        self.is_leading = threading.Event()  # set while this instance is the leader
         self.trouble = ""
         self._connection = connection
         self._namespace = namespace
         self._name = name
         self._on_gain, self._on_loss = on_gain, on_loss
         self._observation = LeaseObservation()
-        self._waits_for = ""  # the holder that was logged last
+        self._waits_for = ""  # the last holder that was logged
         self._lease: Object | None = None
-        self._renewed = 0.0  # start of the last successful renewal
-        self._clock = SystemClock().monotonic  # a clock that also runs while the machine sleeps
+        self._renewed = 0.0  # when the last successful renewal started
+        self._clock = SystemClock().monotonic  # also runs while the machine sleeps
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended without `stop`."""
+        """Whether the thread ended although nobody called `stop`."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 
@@ -153,7 +153,7 @@ class LeaderElection:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Release the lease, so that another instance leads at once."""
+        """Release the lease, so that another instance can lead at once."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -185,10 +185,10 @@ class LeaderElection:
         self._on_loss()
 
     def _try(self) -> bool:
-        """Take or renew the lease. True if this instance holds it now."""
+        """Take or renew the lease. Return True if this instance holds the lease now."""
         try:
             return self._take()
-        except Exception as error:  # noqa: BLE001 -- whatever it is, who cannot renew it must stop
+        except Exception as error:  # noqa: BLE001 -- after any error, the leader must stop
             if str(error) != self.trouble:
                 is_expected = isinstance(error, WindlassError)
                 _log.warning("the lease %s: %s", self._name, error, exc_info=not is_expected)
@@ -209,13 +209,11 @@ class LeaderElection:
             self.trouble = ""
             return False
         self._waits_for = ""
-        self._lease = None  # read the lease again unless the request succeeds
+        self._lease = None  # if the request fails, read the lease again
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})
         if new is None:
-            current = (
-                self._read()
-            )  # the current holder: if another instance, this one no longer leads
+            current = self._read()  # shows the new holder
             self._observation = (
                 observe(self._observation, current, self._clock()) if current else self._observation
             )
@@ -226,14 +224,17 @@ class LeaderElection:
         return True
 
     def _request(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Send a request that ends before the lease does, without retries of a busy server."""
+        """Send a request that ends before the lease expires.
+
+        Do not retry if the API server is busy.
+        """
         leads = self.is_leading.is_set()
         limit = request_timeout(self._clock() - self._renewed) if leads else _PATIENCE
         answer: Object = self._connection.request(method, path, body, timeout=limit, once=True)
         return answer
 
     def _read(self) -> Object | None:
-        """Return the lease, created first if there is none."""
+        """Return the lease. If there is none, create it first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             lease = self._request("GET", path)
@@ -257,7 +258,7 @@ class LeaderElection:
         return created
 
     def _write(self, lease: Object) -> Object | None:
-        """Write the lease and return it; None if another instance was first."""
+        """Write the lease and return it. Return None if another instance wrote it first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             new = self._request("PUT", path, lease)
@@ -274,7 +275,7 @@ class LeaderElection:
         try:
             self._write({**self._lease, "spec": spec})
         except WindlassError as error:
-            _log.info("the lease %s is left to run out: %s", self._name, error)
+            _log.info("the lease %s was not released and will expire: %s", self._name, error)
 
 
 def _micro_time(now: float) -> str:

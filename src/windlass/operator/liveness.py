@@ -1,7 +1,7 @@
-"""Liveness of the parts of an operator.
+"""The liveness check of the operator's threads.
 
-A part that retries an unreachable cluster is alive: a restart of the process would not help.
-`/readyz` reports the unreachable cluster.
+A thread that retries requests to an unreachable cluster counts as alive, because a restart of the
+process would not help. `/readyz` reports the unreachable cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_INACTIVITY = 2 * LONGEST_SILENCE
 
 
 class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one part of the operator."""
+    """The health of one thread of the operator."""
 
     part: str
     has_died: bool
@@ -25,12 +25,12 @@ class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_problem(signs: Iterable[PartHealth]) -> str:
-    """Return the problem of the first part that died or is stuck, or an empty text.
+    """Return the problem of the first thread that died or is stuck, or "" if there is none.
 
     >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=12.0)])
     ''
     >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=400.0)])
-    'the watch of pods has given no sign for 400 seconds'
+    'the watch of pods has been silent for 400 seconds'
     >>> first_problem([PartHealth(part="the loop", has_died=True)])
     'the loop has died'
     """
@@ -38,5 +38,5 @@ def first_problem(signs: Iterable[PartHealth]) -> str:
         if sign.has_died:
             return f"{sign.part} has died"
         if sign.silence > LONGEST_INACTIVITY:
-            return f"{sign.part} has given no sign for {sign.silence:.0f} seconds"
+            return f"{sign.part} has been silent for {sign.silence:.0f} seconds"
     return ""

@@ -1,4 +1,4 @@
-"""Configured namespaces that do not exist."""
+"""Finds configured namespaces that do not exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_FOUND = 404
 
 
 def missing_namespaces(connection: Connection, namespaces: Sequence[str]) -> list[str]:
-    """Return the namespaces that do not exist, as far as the account may read them."""
+    """Return the namespaces that do not exist. Skip those that the account may not read."""
     return [name for name in namespaces if _is_missing(connection, name)]
 
 
@@ -21,5 +21,6 @@ def _is_missing(connection: Connection, name: str) -> bool:
     try:
         connection.request("GET", _NAMESPACES.path(name=name))
     except KubernetesError as error:
-        return error.status == _NOT_FOUND  # accounts of one namespace may not read it
+        # an account of one namespace may be unable to read namespaces
+        return error.status == _NOT_FOUND
     return False

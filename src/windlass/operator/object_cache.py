@@ -1,4 +1,4 @@
-"""A cache of all objects of some kinds, in some or all namespaces."""
+"""A cache of all objects of several kinds, in some or all namespaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.model.errors import WindlassError
 
 
 class ObjectCache:
-    """Combines one watcher for each kind and namespace; see `start`, `wait_synced` and `stop`.
+    """A cache of Kubernetes objects, with one watcher per kind and namespace.
 
     `ObjectCache(connection, [PODS, SERVICES], ["lab"]).at(PODS, "lab", "train-worker-0")`
     """
@@ -36,7 +36,7 @@ class ObjectCache:
                 on_change=on_change, on_trouble=on_trouble, clock=clock,
             )
             for kind in kinds
-            # A namespace that is named twice would yield every object twice.
+            # If a namespace is given twice, use it once. Otherwise, every object would come twice.
             for namespace in dict.fromkeys(namespaces or ("",))
         ]  # fmt: skip
 
@@ -51,12 +51,12 @@ class ObjectCache:
             watcher.stop()
 
     def renew(self) -> None:
-        """List all objects again; `wait_synced` waits until that is done."""
+        """List all objects again. `wait_synced` waits until the lists are complete."""
         for watcher in self.watchers:
             watcher.renew()
 
     def wait_synced(self, over: threading.Event) -> bool:
-        """Wait until all watchers are synced. False if `over` was set first."""
+        """Wait until all watchers are synced. Return False if `over` is set first."""
         for watcher in self.watchers:
             while not watcher.synced.wait(0.1):
                 if over.is_set():
@@ -64,7 +64,7 @@ class ObjectCache:
         return not over.is_set()
 
     def of(self, kind: Kind, namespace: str) -> Watcher:
-        """Return the watcher of a kind in a namespace."""
+        """Return the watcher for a kind in a namespace."""
         return next(
             watcher
             for watcher in self.watchers
@@ -76,7 +76,7 @@ class ObjectCache:
         return [obj for watcher in self.watchers for obj in watcher.items()]
 
     def get(self, uid: str) -> Object | None:
-        """Return the object with a uid, if it exists."""
+        """Return the object with this uid, or None."""
         for watcher in self.watchers:
             obj = watcher.get(uid)
             if obj is not None:
@@ -84,11 +84,11 @@ class ObjectCache:
         return None
 
     def at(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Return the object of a kind and name, if it exists."""
+        """Return the object with this kind and name, or None."""
         return self.of(kind, namespace).at(namespace, name)
 
     def matching(self, kind: Kind, key: str) -> Iterator[Object]:
-        """Yield the objects of a kind that have an index key, sorted by name."""
+        """Yield the objects of a kind that have this index key, sorted by name."""
         for watcher in self.watchers:
             if watcher.kind == kind:
                 yield from watcher.matching(key)

@@ -1,4 +1,4 @@
-"""The operator process: caches, leader election, controller, health and metrics."""
+"""The operator process, which connects caches, leader election, controller, health and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.operator.pods.runtime import PodRuntime
 from windlass.operator.prometheus import Counts, OperatorCollector, counted, exposition
 
 WORKERS = 4
-_PATIENCE = 60.0  # seconds to finish running reconciliations at the end
+_PATIENCE = 60.0  # seconds that running reconciliations may take to finish when the operator stops
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 class Operator:
     """Reconciles the jobs of some or all namespaces while this instance is the leader.
 
-    `lease_namespace` is where it and others like it agree on who leads; empty: it leads alone.
+    Instances elect a leader with a lease in `lease_namespace`. If `lease_namespace` is empty, this
+    instance always leads.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Operator:
         self.counts = Counts()
         connection = counted(connection, self.counts)
         self._on_trouble = on_trouble
-        self._reported: set[str] = set()  # errors since all watchers last worked
+        self._reported: set[str] = set()  # the errors since all watchers last worked
         self._recorder = EventRecorder(connection)
         self.jobs = JobObjectStore(
             connection, namespaces, recorder=self._recorder, counts=self.counts,
@@ -61,7 +62,7 @@ class Operator:
         self._workers = workers
         self._lock = threading.Lock()
         self._controller = self._new_controller()
-        self._term = threading.Event()  # set at the end of the term as leader
+        self._term = threading.Event()  # set when this instance stops being the leader
         self._term_thread: threading.Thread | None = None
         self._has_started = False
         self._collector = OperatorCollector(self.counts, self._current_controller, self._is_leader)
@@ -83,14 +84,15 @@ class Operator:
         return self._health.port
 
     def run(self, stop: threading.Event) -> None:
-        """Run until `stop` is set."""
+        """Run the operator until `stop` is set."""
         with self._health:
             self.jobs.cache.start()
             if self.jobs.cache.wait_synced(stop):
-                # After the jobs: the stored status must not be newer than the pods.
+                # Start the pod cache after the job cache, so that no stored status is newer than
+                # the pods.
                 self.pods.cache.start()
             if self.pods.cache.wait_synced(stop):
-                _log.info("jobs in sight: %d", len(self.jobs.cache.items()))
+                _log.info("watching %d jobs", len(self.jobs.cache.items()))
                 if self._election is not None:
                     self._election.start()
                 else:
@@ -108,15 +110,18 @@ class Operator:
         return Controller(self.jobs, self.pods, workers=self._workers)
 
     def _start_term(self) -> None:
-        """Start a term as leader once the caches contain all changes of the previous leader."""
+        """Start to lead, once the caches contain all changes of the previous leader."""
         self._term, self._has_started = threading.Event(), False
         self._term_thread = threading.Thread(target=self._run_term, args=(self._term,), name="term")
         self._term_thread.start()
 
     def _run_term(self, over: threading.Event) -> None:
-        """Refresh the caches and start a controller, in another thread than the renewals."""
+        """Refresh the caches and start a controller.
+
+        This runs in its own thread, so that the lease is renewed at the same time.
+        """
         if self._election is not None:
-            for cache in (self.jobs.cache, self.pods.cache):  # in this order, as in `run`
+            for cache in (self.jobs.cache, self.pods.cache):  # in the same order as in `run`
                 cache.renew()
                 if not cache.wait_synced(over):
                     return
@@ -129,7 +134,7 @@ class Operator:
             self._has_started = True
 
     def _end_term(self) -> None:
-        """Stop the controller of this term."""
+        """Stop the controller, because this instance is no longer the leader."""
         self._term.set()
         if self._term_thread is not None:
             self._term_thread.join(_PATIENCE)
@@ -140,11 +145,11 @@ class Operator:
         controller.stop(_PATIENCE)
 
     def _report_trouble(self, error: WindlassError | None) -> None:
-        """Report an error once until all watchers work again."""
+        """Report an error only once until all watchers work again."""
         if error is None:
             if self._reported and all(watcher.trouble is None for watcher in self._watchers()):
                 self._reported.clear()
-                _log.info("all is seen again")
+                _log.info("all watches work again")
             return
         if str(error) not in self._reported:
             self._reported.add(str(error))
@@ -155,12 +160,14 @@ class Operator:
         return (503, f"{problem}\n") if problem else (200, "ok\n")
 
     def _part_health(self) -> Iterator[PartHealth]:
-        """Yield the state of every part that must run now."""
+        """Yield the health of every thread that must be running now."""
         for watcher in self._watchers():
             part = f"the watch of {_watched(watcher)}"
             yield PartHealth(part=part, has_died=watcher.has_died, silence=watcher.silence)
-        yield PartHealth(part="the loop that looks at jobs", has_died=self._controller.has_died)
-        yield PartHealth(part="the thread that begins it", has_died=self._has_failed_to_start())
+        yield PartHealth(part="the reconcile loop", has_died=self._controller.has_died)
+        yield PartHealth(
+            part="the thread that starts the controller", has_died=self._has_failed_to_start()
+        )
         yield PartHealth(part="the thread that posts events", has_died=self._recorder.has_died)
         yield PartHealth(
             part="the thread that reads events of pods", has_died=self.pods.events.has_died
@@ -171,7 +178,7 @@ class Operator:
             )
 
     def _has_failed_to_start(self) -> bool:
-        """Return whether the thread that starts the term ended before the controller started."""
+        """Return whether the thread that starts the controller ended without starting it."""
         thread, over = self._term_thread, self._term
         is_gone = thread is not None and thread.ident is not None and not thread.is_alive()
         return is_gone and not over.is_set() and not self._has_started
@@ -184,9 +191,9 @@ class Operator:
         for watcher in self._watchers():
             what = _watched(watcher)
             if watcher.trouble is not None:
-                return 503, f"cannot see {what}: {watcher.trouble}\n"
+                return 503, f"cannot watch {what}: {watcher.trouble}\n"
             if not watcher.synced.is_set():
-                return 503, f"has not seen all {what} yet\n"
+                return 503, f"has not listed all {what} yet\n"
         return 200, "leading\n" if self._is_leader() else "standing by\n"
 
     def _metrics(self) -> tuple[int, str]:

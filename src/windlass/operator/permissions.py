@@ -1,4 +1,4 @@
-"""Permissions of the operator's account: one table for checks and manifests."""
+"""The permissions that the operator's account needs. Checks and manifests use this table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ OF_JOBS: tuple[PermissionRule, ...] = (
                 "reading jobs, storing their annotations, deleting expired jobs",
             ),
             ("/status", ("update",), "updating the status of jobs"),
-            ("/finalizers", ("update",), "owning pods, where the cluster asks that of owners"),
+            (
+                "/finalizers",
+                ("update",),
+                "owning pods, if the cluster checks the permissions of owners",
+            ),
         )
         for kind in JOB_KINDS
     ),
@@ -40,7 +44,7 @@ OF_JOBS: tuple[PermissionRule, ...] = (
 
 HELPFUL: tuple[PermissionRule, ...] = (
     PermissionRule(
-        resource="events", verbs=("list",), why="telling why volumes of pods cannot be mounted"
+        resource="events", verbs=("list",), why="reporting why volumes of pods cannot be mounted"
     ),
 )
 """Optional in every namespace. Without them, some causes of waiting pods are not reported."""
@@ -50,7 +54,7 @@ OF_LEASE: tuple[PermissionRule, ...] = (
         resource="leases",
         group="coordination.k8s.io",
         verbs=("get", "create", "update"),
-        why="agreeing on which of several instances acts",
+        why="electing one of several instances as the leader",
     ),
 )
 """Required in the namespace of the lease."""
@@ -60,14 +64,14 @@ OF_DEFINITIONS = PermissionRule(
     resource="customresourcedefinitions",
     group="apiextensions.k8s.io",
     verbs=("get", "create", "update"),
-    why="bringing the definitions of jobs, and updating them",
+    why="installing and updating the definitions of jobs",
 )
 """Required in the whole cluster by the account that installs, not by the operator."""
 
 
 def check_may_install(connection: Connection, needed: Mapping[str, Collection[str]]) -> None:
-    """Raise an error that names all missing permissions for installing the definitions."""
-    # A permission may be restricted to a name; a new definition has no name yet.
+    """Raise an error that names all permissions that the account lacks for the installation."""
+    # A permission may be limited to one name. A definition that does not exist yet has no name.
     required = {
         msgspec.structs.replace(permission, name="" if permission.verb == "create" else name)
         for name, verbs in needed.items()
@@ -95,7 +99,7 @@ def check_may_install(connection: Connection, needed: Mapping[str, Collection[st
 def check_permissions(
     connection: Connection, namespaces: Sequence[str], lease_namespace: str
 ) -> None:
-    """Raise an error that names all permissions of the operator that the account lacks."""
+    """Raise an error that names all required permissions that the operator's account lacks."""
     missing = []
     for namespace in namespaces or ("",):
         missing += missing_permissions(connection, namespace, OF_JOBS)
@@ -127,7 +131,7 @@ def missing_help(connection: Connection, namespaces: Sequence[str]) -> list[Perm
 
 
 def listed(missing: Sequence[Permission]) -> str:
-    """Return a line for each resource with its missing verbs.
+    """Return one line per resource, with the verbs that are missing for it.
 
     >>> print(
     ...     listed(
@@ -150,7 +154,7 @@ def listed(missing: Sequence[Permission]) -> str:
 
 
 def grant_command(account: str, namespaces: Sequence[str], lease_namespace: str) -> str:
-    """Return the command with which an administrator grants the permissions.
+    """Return the command by which an administrator grants the permissions.
 
     >>> grant_command("ada", ["lab"], "")
     'windlass operator rights --account ada --namespace lab --alone | kubectl apply -f -'
@@ -163,7 +167,10 @@ def grant_command(account: str, namespaces: Sequence[str], lease_namespace: str)
 
 
 def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> list[dict[str, Any]]:
-    """Return roles with all permissions of the operator, bound to an account."""
+    """Return manifests of roles with all permissions of the operator.
+
+    The manifests also bind the roles to an account.
+    """
     manifests: list[dict[str, Any]] = []
     rules = (*OF_JOBS, *HELPFUL)
     for namespace in namespaces:
@@ -178,7 +185,7 @@ def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> lis
 
 
 def _of_the_cluster(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the cluster-wide form of a role or a binding."""
+    """Return a role or a role binding converted to its cluster-wide kind."""
     metadata = {"name": manifest["metadata"]["name"]}
     changed = {**manifest, "kind": f"Cluster{manifest['kind']}", "metadata": metadata}
     if "roleRef" in manifest:

@@ -1,4 +1,4 @@
-"""Metrics of the operator, in the text format of Prometheus."""
+"""The metrics of the operator in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _QUANTILES = (0.5, 0.9, 0.99)
 
 
 class Counts:
-    """Counts job transitions and API requests. All methods are thread-safe."""
+    """Counters for job transitions and API requests. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Counts:
         self._requests: Counter[str] = Counter()
 
     def add_request(self, method: str) -> None:
-        """Count a request to the API of the cluster."""
+        """Count a request to the Kubernetes API."""
         with self._lock:
             self._requests[method] += 1
 
@@ -59,7 +59,7 @@ class Counts:
             self._jobs[transition, namespace, kind] += number
 
     def collect(self) -> Iterator[Metric]:
-        """Return the counters as metric families."""
+        """Yield the counters as metric families."""
         with self._lock:
             jobs, requests = sorted(self._jobs.items()), sorted(self._requests.items())
         for transition, description in _JOB_HELP.items():
@@ -80,9 +80,10 @@ class Counts:
 
 
 class OperatorCollector(Collector):
-    """Collects the counts and the state of the present controller at each scrape.
+    """Collects the counters and the state of the current controller for each scrape.
 
-    `controller` returns the controller of the current term, `is_leader` whether this instance acts.
+    `controller` returns the current controller. `is_leader` returns whether this instance is the
+    leader.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class OperatorCollector(Collector):
         self._is_leader = is_leader
 
     def collect(self) -> Iterator[Metric]:
-        """Return all metric families of the operator."""
+        """Yield all metric families of the operator."""
         controller = self._controller()
         latency = controller.latency
         yield from self._counts.collect()
@@ -114,13 +115,13 @@ class OperatorCollector(Collector):
         yield summary
         yield GaugeMetricFamily(
             "windlass_operator_leader",
-            "1 if this instance is the one that acts, else 0.",
+            "1 if this instance is the leader, else 0.",
             int(self._is_leader()),
         )
 
 
 def exposition(collector: Collector) -> str:
-    """Return the metrics of a collector as a scrape shows them."""
+    """Return the text that a scrape gets from a collector."""
     registry = CollectorRegistry()
     registry.register(collector)
     return generate_latest(registry).decode()
@@ -128,17 +129,17 @@ def exposition(collector: Collector) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedConnection(Connection):
-    """A connection that reports the method of every request."""
+    """A connection that reports the HTTP method of every request."""
 
     on_request: Callable[[str], None]
 
     def open(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """Report the request, then send it."""
+        """Report the method, then send the request."""
         self.on_request(method)
         return super().open(method, path, body, **more)
 
 
 def counted(connection: Connection, counts: Counts) -> Connection:
-    """Return the same connection with its requests counted."""
+    """Return a copy of the connection that counts its requests."""
     values = {field.name: getattr(connection, field.name) for field in fields(connection)}
     return CountedConnection(**values, on_request=counts.add_request)

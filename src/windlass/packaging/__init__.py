@@ -1,7 +1,6 @@
-"""Packaging of a call on the user's machine: the code, the pickled call, and its provenance.
+"""Packs the code, the function and the package list of a trial on the user's machine.
 
-Contains snapshots of the source tree, pickled calls, locks for `packages=`, and provenance. Runs in
-the user's process, so heavy imports happen inside the functions that need them. May import `model`
-and `worker`; `manifest.py` is simple enough for the server to import. Never connects to the server
-and never unpickles anything.
+This code runs in the user's process, so functions import heavy modules only when necessary. May
+import `model` and `worker`. The server imports only `manifest.py` of this package. The package
+never connects to the server and never unpickles anything.
 """

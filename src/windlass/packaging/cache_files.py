@@ -1,4 +1,4 @@
-"""Cache files: readable only by their owner, replaced atomically, and safe to lose."""
+"""Writes cache files. They are readable only by their owner, and it is safe to delete them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def write_cache(file: str, *pieces: bytes | memoryview) -> None:
-    """Replace a cache file atomically; ignore a failure.
+    """Replace a cache file atomically. Errors are ignored, because a cache is optional.
 
     >>> import tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "cache", "packages")

@@ -1,4 +1,4 @@
-"""The draft of a trial: the request, and the code and blobs that the server may lack."""
+"""A draft, which is the request for a new trial together with the files to upload first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.requests import CreateTrial
 from windlass.packaging.large_values import PackedCall
 from windlass.packaging.snapshot import Snapshot
 
-SHORTEST_SECRET = 4  # shorter texts occur everywhere, and are not masked
+SHORTEST_SECRET = 4  # shorter secrets are not masked, because they would occur everywhere
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -30,17 +30,17 @@ Program = Call | ProcessCall | ShellCall
 
 @dataclass
 class Draft:
-    """A trial that is ready to be submitted."""
+    """The request for a new trial, with the snapshot and the blobs to upload before the request."""
 
     request: CreateTrial
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     large: dict[str, tuple[str, ...]] = field(default_factory=dict)  # large values, by payload
     retake: Callable[[], Snapshot] | None = None
-    programs: Sequence[Program] = ()  # the programs of its roles, before packaging
+    programs: Sequence[Program] = ()  # the unpackaged programs of the roles, in order
 
     def attach(self, data: bytes) -> str:
-        """Add a blob and return its digest."""
+        """Add a blob to upload, and return its digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
         return digest
@@ -55,7 +55,10 @@ class Draft:
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace the secrets in all texts of a value, the longest first, so that it can be shown."""
+    """Replace every secret in a value by `***`, so that the value can be recorded.
+
+    The longest secrets are replaced first, because they may contain shorter secrets.
+    """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
     )

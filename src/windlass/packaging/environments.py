@@ -1,4 +1,4 @@
-"""The meaning of `packages=`: validated requirements, and a lock that pins all versions."""
+"""Implements the option `packages=`. Checks requirements, and fixes their exact versions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _ADVICE = "write it as pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0
 
 
 def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
-    """Return the requirements, or raise InvalidArgument with all problems.
+    """Check requirements, and return them without spaces around them.
 
-    A text that ends in `.txt` is the path of a requirements file.
+    `packages` is a list of requirements, or the path of a requirements file that ends in `.txt`.
+    One error reports all problems.
 
     >>> check_requirements(["numpy ==1.26", "requests"])
     ('numpy ==1.26', 'requests')
@@ -54,12 +55,12 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
 
 
 def requirement_problems(packages: Sequence[object]) -> list[str]:
-    """List the problems of requirements, one sentence each."""
+    """Return the problems of requirements, with one sentence per problem."""
     return [problem for package in packages if (problem := _problem(package))]
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
-    r"""Read the requirements in a file, one per line, without comments and empty lines.
+    r"""Return the requirements in a requirements file, without comments and empty lines.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
@@ -78,17 +79,16 @@ def read_requirements(path: Path) -> tuple[str, ...]:
 
 
 def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
-    """Resolve requirements to exact versions, as the text of a requirements file.
+    """Choose exact versions for requirements, and return the text of a requirements file.
 
-    uv resolves them for that interpreter. The result is cached, so that a repeated call only reads
-    a file.
+    uv chooses the versions that suit the given interpreter. The result is cached.
     """
     import hashlib
 
     requirements = check_requirements(packages)
     if not requirements:
         return ""
-    # The result depends on these; a configured index may have other versions.
+    # The result depends on these variables. For example, another index may have other versions.
     settings = sorted(item for item in os.environ.items() if item[0].startswith(("UV_", "PIP_")))
     parts = (sorted(requirements), _interpreter(python_executable), sys.platform, settings)
     key = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:32]
@@ -145,7 +145,10 @@ def _problem(requirement: object) -> str:
 
 
 def _interpreter(executable: str) -> str:
-    """Return the properties of an interpreter that determine the matching versions."""
+    """Return a text that identifies an interpreter.
+
+    Two interpreters with the same text need the same versions of packages.
+    """
     if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
         return f"{sys.implementation.cache_tag} {os.uname().machine}"
     try:
@@ -158,7 +161,10 @@ def _interpreter(executable: str) -> str:
 
 
 def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
-    """Compile requirements with uv for an interpreter to the text of a requirements file."""
+    """Let uv choose exact versions for requirements, and return its output.
+
+    The versions suit the Python interpreter `executable`.
+    """
     import subprocess
 
     command = [
@@ -173,7 +179,7 @@ def compile_requirements(requirements: Sequence[str], executable: str, *options:
             text=True,
             timeout=_PATIENCE,
             check=False,
-            cwd="/",  # ignore uv.toml and pyproject.toml of the working directory
+            cwd="/",  # so that uv ignores the user's uv.toml and pyproject.toml
         )
     except subprocess.TimeoutExpired as error:
         raise WindlassError(
@@ -188,7 +194,7 @@ def compile_requirements(requirements: Sequence[str], executable: str, *options:
 
 
 def _explained(requirements: Sequence[str], output: str) -> WindlassError:
-    """Convert uv's output, without its decoration, to an error."""
+    """Convert the error output of uv to an exception."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", output)
     text = re.sub(r"^[^\w]*(?:error:|hint:)?", "", text, flags=re.MULTILINE)
     message = " ".join(text.split())

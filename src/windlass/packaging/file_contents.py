@@ -1,4 +1,4 @@
-"""Reads files and links whose content a table lacks or has outdated."""
+"""Reads new and changed files for a snapshot, and stores their digests in a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.packaging.stat_cache import UNTRUSTED, StatTable
 
 _TRIES = 5
 _CHUNK = 1024 * 1024
-# The limit of bytes that are kept in memory for an upload.
+# At most this many bytes are kept in memory for the upload.
 _HELD_LIMIT = 64_000_000
 _SHOWN = 10
 
 
 class Reader:
-    """Updates rows of a table, and collects files that could not be read."""
+    """Stores the digests of files in a table, and collects the files that could not be read."""
 
     def __init__(self, root: str, *, looked: int, hold: bool) -> None:
         self.held: dict[str, bytes] = {}
@@ -34,7 +34,7 @@ class Reader:
         self._held_size = 0
 
     def read(self, table: StatTable, row: int, status: os.stat_result) -> bool:
-        """Read one file or link; return False if it does not belong in a tree."""
+        """Read one file or link. Return False if it does not belong in a snapshot."""
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):
             return self._read_file(table, row, os.O_NOFOLLOW)
@@ -47,7 +47,7 @@ class Reader:
         self._faults.append((path, error.strerror or type(error).__name__))
 
     def check(self) -> None:
-        """Raise one error for all files that could not be read."""
+        """Raise one error that lists all files that could not be read."""
         if not self._faults:
             return
         faults = sorted(self._faults)
@@ -86,7 +86,8 @@ class Reader:
             self._held_size += size
         table.digests[32 * row : 32 * row + 32] = digest
         table.sizes[row] = size
-        # A link to a file outside is read every time, because its own times are irrelevant.
+        # A link to a file outside the tree is read every time. The times of the link do not show
+        # changes of the file.
         is_trusted = is_settled and bool(flags) and size == status.st_size
         self._note(table, row, status, is_trusted)
         return True
@@ -103,7 +104,7 @@ class Reader:
                 why = f"it is a link to {printable(target)}, a folder outside of it"
                 self._faults.append((path, why))
                 return True
-            # A link to a file outside is packaged as that file; a dangling link is not packaged.
+            # A link to a file outside the tree is packaged as a file. A dangling link is left out.
             return os.path.isfile(full) and self._read_file(table, row, 0)
         table.links[row] = inside
         table.digests[32 * row : 32 * row + 32] = bytes(32)
@@ -120,7 +121,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """Return a link's target relative to the tree, or None if it is outside."""
+        """Return the target of a link as a relative path, or None if it is outside the tree."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)
@@ -128,7 +129,7 @@ class Reader:
         resolved = os.path.realpath(os.path.join(self._real, folder, target))
         candidates = [(self._root, pointed), (self._real, pointed), (self._real, resolved)]
         if "/../" in f"/{target}/".lstrip("./"):
-            candidates = candidates[2:]  # a `..` after a name, which may itself be a link
+            candidates = candidates[2:]  # the name before a `..` may itself be a link
         for base, candidate in candidates:
             if candidate == base or candidate.startswith(base.rstrip("/") + "/"):
                 relative = os.path.relpath(candidate, os.path.join(base, folder))
@@ -139,10 +140,11 @@ class Reader:
 def read_file(
     path: str, flags: int, hold: bool
 ) -> tuple[bytes, int, os.stat_result | None, bytes | None]:
-    """Return a file's sha256, size, status, and its bytes if they must be kept.
+    """Return the sha256, the size and the status of a file, and its bytes if necessary.
 
-    A file that changes during the read is read again. If it never stays unchanged, the bytes of the
-    last read are kept, so that the upload matches the digest.
+    The bytes are returned if `hold` is True. A file that changes while it is read is read again. If
+    it keeps changing, the bytes of the last read are returned, too, so that the upload has the same
+    digest.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Listing of the files of a tree, and the data that shows later whether it is still valid."""
+"""Lists the files of a tree, and records the state on which this list depends."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from windlass.packaging.ignore import (
     find_verdict,
 )
 
-# A walk over this many files is not of a project; it ends, and the limits refuse the tree.
+# The walk ends after this many files. The limits of a snapshot then refuse the tree.
 WALK_LIMIT = 200_000
 
-# Beyond this number of ignored paths, asking git for tracked files is as fast as a search.
+# Git's index is searched for at most this many ignored paths. For more, a git command is as fast.
 IGNORED_LIMIT = 100
 
 _OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
 
 _Scopes = tuple[tuple[int, Patterns], ...]
-_Print = tuple[int, int, int, int]  # of a file with ignore rules: size, times, inode
+_Print = tuple[int, int, int, int]  # a file's size, mtime, ctime, inode
 
 _LOCAL_FILE_SYSTEMS = frozenset(
     ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs", "tmpfs", "overlay")
 )
 
 
-# A listed folder: its path, its mtime, ctime and inode at that time, and a digest of the names in
-# it. A plain tuple, because there may be many.
+# A listed folder: its path, its mtime, ctime and inode, and a digest of the names in the folder.
+# A tuple is faster than a class, and there may be many folders.
 Folder = tuple[str, int, int, int, bytes]
 
 
 class FileListing(NamedTuple):
-    """The sorted absolute paths of a tree's files, and the state that the listing depends on."""
+    """The files of a tree as sorted absolute paths, and the state on which this list depends."""
 
     files: list[str]
     folders: list[Folder]
     rules: list[tuple[str, _Print | None]]
-    git_index: _Print | None = None  # of git's index
+    git_index: _Print | None = None  # the state of git's index
     tracked_ignored: bytes = b""  # paths that git tracks although they are ignored
-    ignored: tuple[str, ...] | None = None  # existing paths that git ignores; None if many
-    is_all_of_git: bool = False  # True if the files include every path that git may report as dirty
+    ignored: tuple[str, ...] | None = None  # existing paths that git ignores; None if too many
+    is_all_of_git: bool = False  # True if git can report only these files as dirty
 
 
 class _Step(NamedTuple):
-    path: str  # "" or ending in a slash
+    path: str  # "", or a path that ends in a slash
     git_scopes: _Scopes
     our_scopes: _Scopes
-    ignored: frozenset[str] | None  # paths that git ignores; None where .gitignore is read here
-    is_ignored: bool  # includes only paths that a `!` line names
+    ignored: frozenset[str] | None  # paths that git ignores; None if git cannot list them
+    is_ignored: bool  # if True, only paths that a `!` line names are included
 
 
 def list_tree(
     root: str, *, is_repository: bool, home: str, status: GitStatus | None
 ) -> FileListing:
-    """Walk a tree and leave out ignored paths.
+    """List the files of a tree without ignored files.
 
-    `home` is the folder of Windlass's own files, which are never included. `status` is a git call
-    that is already running, if there is one.
+    `home` is the Windlass home, whose files are never part of the list. `status` is a git command
+    that is already running, or None.
     """
     return _Walk(root, home).run(is_repository, status)
 
@@ -112,7 +112,7 @@ class _Walk:
         names = {entry.name for entry in entries}
         if path and "pyvenv.cfg" in names:
             self._leave_out_environment(path, ignored)
-            return []  # a virtual environment of any name
+            return []  # a virtual environment, whatever its name is
         if path and names >= _OF_A_HOME:
             self._is_all_of_git = False
             return []  # another home of Windlass, whose token must not be packaged
@@ -156,7 +156,10 @@ class _Walk:
         return steps
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
-        """Return the ignored paths inside a submodule or nested repository."""
+        """Return the paths that git ignores, including those in a nested repository.
+
+        `ignored` contains the paths of the outer repository. Returns None if git fails.
+        """
         self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")
         inner = GitStatus(folder).ignored()
@@ -167,7 +170,11 @@ class _Walk:
         return (ignored or frozenset()) | {path + name for name in inner}
 
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
-        """Leave out a virtual environment, which git ignores only if a file inside lists it."""
+        """Leave out a virtual environment.
+
+        The method also records whether git may report the files of the environment as new, which
+        depends on the environment's own `.gitignore` file.
+        """
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False
         else:
@@ -188,12 +195,12 @@ class _Walk:
 
 
 def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
-    """Scan a folder again to compare it with its listing."""
+    """List a folder again, to compare the result with an earlier listing."""
     return _scan(full, path)
 
 
 def fingerprint(file: str) -> _Print | None:
-    """Return the values that change when a file is modified, or None if it does not exist."""
+    """Return the size, times and inode of a file, or None if the file does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -201,11 +208,12 @@ def fingerprint(file: str) -> _Print | None:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-@functools.lru_cache(maxsize=64)  # another file system mounted there has another device
+@functools.lru_cache(maxsize=64)  # a newly mounted file system has another device number
 def keeps_folder_times(root: str, device: int) -> bool:
-    """Return True if a new name in a folder reliably changes the folder's times.
+    """Return whether a new file in a folder always changes the times of the folder.
 
-    POSIX requires it, and local file systems do it; some network and FUSE file systems do not.
+    POSIX requires this change, and local file systems make it. Some network and FUSE file systems
+    do not.
     """
     if sys.platform == "darwin":
         return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))
@@ -233,7 +241,7 @@ def _device(folder: str) -> int | None:
 
 def _scan(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
     try:
-        # The times are read first: a change during the listing then shows as a change the next
+        # The times are read before the names. A change during the listing is then noticed the next
         # time.
         before = os.lstat(full)
         with os.scandir(full) as scan:

@@ -1,4 +1,4 @@
-"""Git's view of a folder: commit, branch, dirty flag and ignored paths, in one call."""
+"""Reads the state of a git repository: commit, branch, uncommitted changes and ignored paths."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FIELDS = {
     b"2 ": 9,
     b"u ": 10,
     b"? ": 1,
-}  # number of fields before the path in a record of a changed file
+}  # by kind of record, the number of fields before the path
 
 
 class GitCall:
-    """A running git command; it runs in the background until its output is requested."""
+    """A git command that runs in the background until its output is requested."""
 
     def __init__(
         self, folder: str, arguments: Sequence[str], *, stdin: bytes = b"", fine: int = 0
@@ -37,7 +37,7 @@ class GitCall:
         self._process = _start(folder, arguments, stdin)
 
     def output(self) -> bytes | None:
-        """Return the output, or None if git is missing or failed."""
+        """Wait for the command and return its output, or None if git is missing or failed."""
         if self._process is not None:
             import subprocess
 
@@ -53,10 +53,11 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a working tree, requested from git at most once and shared by all users.
+    """The state of a git working tree.
 
-    `folder` is the root of the repository. For any other folder the state is None, so that a
-    repository further up, such as one of a whole home directory, is never scanned.
+    Git runs at most once. `folder` must be the root of a repository. For any other folder, the
+    state is None, so that a repository in a parent folder, such as a home directory, is never
+    scanned.
     """
 
     def __init__(self, folder: str) -> None:
@@ -67,7 +68,7 @@ class GitStatus:
         self._keep: Callable[[Git], None] | None = None
 
     def begin(self) -> None:
-        """Start git now, so that it runs in parallel with other work."""
+        """Start git now, so that it runs while the process does other work."""
         if self.is_begun:
             return
         self.is_begun = True
@@ -75,15 +76,15 @@ class GitStatus:
             self._call = GitCall(self._folder, _STATUS)
 
     def use_state(self, state: Git) -> None:
-        """Use a status that is already known."""
+        """Use a state that is already known, so that git need not run."""
         self._state = state
 
     def on_state(self, keep: Callable[[Git], None]) -> None:
-        """Set a callback that receives git's status once it is known."""
+        """Set a callback that receives the state as soon as git has reported it."""
         self._keep = keep
 
     def ignored(self) -> set[str] | None:
-        """Return the ignored paths (folders without their slash), or None if git fails."""
+        """Return the ignored paths, or None if git fails. Folders have no slash at the end."""
         output = self._output()
         if output is None:
             return None
@@ -91,7 +92,7 @@ class GitStatus:
         return {os.fsdecode(record[2:].rstrip(b"/")) for record in records if record[:2] == b"! "}
 
     def state(self) -> Git | None:
-        """Return commit, branch and dirty flag, or None if git fails."""
+        """Return commit, branch and the dirty flag, or None if git fails."""
         if self._state is None:
             output = self._output()
             if output is None:
@@ -107,15 +108,16 @@ class GitStatus:
 
 
 def tracked_ignored(folder: str) -> GitCall:
-    """Start listing the files that are tracked although they are ignored."""
+    """Start a git command that lists files which are tracked although they are ignored."""
     return GitCall(folder, _TRACKED_IGNORED)
 
 
 def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
-    """Return True if git's index certainly contains none of the paths and nothing below them.
+    """Return True only if git tracks no file at or below the given paths.
 
-    The index is searched for the bytes of the paths. False is inconclusive: the bytes may be part
-    of other names, and some formats of the index are not searched.
+    The function searches git's index for the bytes of the paths. The result may be False even
+    though git tracks no such file, because the bytes may be part of other names, and because some
+    formats of the index cannot be searched.
     """
     try:
         with open(os.path.join(git_directory(folder), "index"), "rb") as file:
@@ -123,7 +125,8 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     except OSError:
         return False
     is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-    # The entries may be in another file (link) or stand for whole folders (sdir).
+    # The extension `link` means that entries are in another file. With `sdir`, an entry may be a
+    # whole folder.
     if not is_plain or b"link\0" in index or b"sdir\0" in index:
         return False
     names = map(os.fsencode, paths)
@@ -131,9 +134,10 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 
 
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
-    """Start a check of which untracked paths are ignored; the paths are relative to `folder`.
+    """Start a git command that reports which of the given untracked paths are ignored.
 
-    For a few paths only: they are written to git before its output is read.
+    Paths are relative to `folder`. Pass only a few paths, because git gets all of them before its
+    output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     return GitCall(folder, ("check-ignore", "-z", "--stdin"), stdin=stdin, fine=1)
@@ -142,7 +146,7 @@ def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
 def parse_status(output: bytes) -> Git:
     r"""Parse the output of `git status --porcelain=v2 --branch -z --no-renames`.
 
-    Caches that are never packaged do not make a tree dirty, because no snapshot contains them.
+    Files such as `__pycache__` do not make a tree dirty, because no snapshot contains them.
 
     >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
     Git(commit='4b825d', branch='main', dirty=True)
@@ -166,7 +170,7 @@ def parse_status(output: bytes) -> Git:
 
 
 def is_never_packaged(path: bytes) -> bool:
-    """Return True if a path is in a folder that is never packaged, regardless of git.
+    """Return True if a path is in a folder that no snapshot contains, such as `__pycache__`.
 
     >>> is_never_packaged(b"a/__pycache__/x"), is_never_packaged(b"a/x.py")
     (True, False)
@@ -176,7 +180,10 @@ def is_never_packaged(path: bytes) -> bool:
 
 
 def rule_files(folder: str) -> list[str]:
-    """Return the files outside the tree that define what git ignores; any may be missing."""
+    """Return the paths of files outside the tree that affect what git ignores.
+
+    Some of these files may not exist.
+    """
     directory = git_directory(folder)
     common = common_directory(directory)
     config_home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -195,7 +202,7 @@ def rule_files(folder: str) -> list[str]:
 
 
 def git_settings() -> list[tuple[str, str]]:
-    """Return the environment variables that configure git or locate its configuration."""
+    """Return the environment variables that configure git, or that locate its configuration."""
     variables = ("HOME", "XDG_CONFIG_HOME")
     items = os.environ.items()
     return sorted(
@@ -204,7 +211,10 @@ def git_settings() -> list[tuple[str, str]]:
 
 
 def git_directory(folder: str) -> str:
-    """Return the git directory of a working tree; `.git` is a file in worktrees and submodules."""
+    """Return the git directory of a working tree.
+
+    In worktrees and submodules, `.git` is a file that contains the path of this directory.
+    """
     directory = os.path.join(folder, ".git")
     try:
         with open(directory, encoding="utf-8", errors="surrogateescape") as file:
@@ -226,7 +236,7 @@ def common_directory(directory: str) -> str:
 
 
 def _named_files(folder: str) -> list[str]:
-    """Return all configuration files of git, and the files that they name."""
+    """Return git's configuration files, and the files that they include or name."""
     listed = GitCall(folder, ("config", "--list", "--show-origin", "-z")).output() or b""
     fields = os.fsdecode(listed).split("\0")
     files, chosen = [], ""
@@ -236,7 +246,7 @@ def _named_files(folder: str) -> list[str]:
         if kind == "file":
             files.append(os.path.join(folder, file))
         if kind == "file" and name.startswith("include") and name.endswith(".path"):
-            named = os.path.expanduser(value)  # it may not exist yet
+            named = os.path.expanduser(value)  # the file may not exist yet
             files.append(os.path.join(folder, os.path.dirname(file), named))
         if name == "core.excludesfile":
             chosen = value  # the last value applies
@@ -270,6 +280,6 @@ def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Po
             with process.stdin as pipe:
                 pipe.write(stdin)
         except OSError:
-            pass  # git ended early, which its exit code shows
+            pass  # git ended early; its exit code shows the reason
         process.stdin = None
     return process

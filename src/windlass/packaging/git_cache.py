@@ -1,8 +1,8 @@
-"""Cache of git's status of a working tree, valid while HEAD, the index and all files are unchanged.
+"""Caches git's status of a working tree, so that git need not run for every snapshot.
 
-Git reads HEAD, its index and the files. This module compares HEAD and the index. The snapshot
-detects changes of files by their kernel times: from the reading that `generation` identifies to
-this one, and so also while git ran in between.
+The status depends on HEAD, the index and the files. This module checks that HEAD and the index are
+the same as when git ran. The caller must check that the files are the same as in the cached
+snapshot, which `generation` identifies.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from windlass.packaging.git import common_directory, git_directory
 from windlass.worker.common.file_reads import regular_only
 
 _SYMBOLIC = b"ref: "
-_CHECKSUM = 20  # bytes at the end of an index
+_CHECKSUM = 20  # the length of the checksum at the end of an index
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    generation: bytes  # identifies the stored state of the tree
+    generation: bytes  # identifies the cached snapshot
     position: bytes
     git: Git
 
 
 class GitCache:
-    """The cached status of one working tree. Create it before git runs."""
+    """The cached git status of one working tree. Create this object before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file
         self._position = _position(folder)
 
     def recall(self, generation: bytes) -> Git | None:
-        """Return the cached status if it is still valid, provided that no file has changed."""
+        """Return the cached status, or None if HEAD or the index has changed.
+
+        The caller must check that no file has changed since the snapshot with this `generation`.
+        """
         try:
             with open(self._file, "rb", opener=regular_only) as file:
                 kept = msgspec.msgpack.decode(file.read(), type=learned(_Kept))
@@ -46,14 +49,14 @@ class GitCache:
         return kept.git if is_same and self._position else None
 
     def keep(self, generation: bytes, git: Git) -> None:
-        """Store git's status."""
+        """Store git's status together with the `generation` of the snapshot that it belongs to."""
         if self._position:
             kept = _Kept(generation=generation, position=self._position, git=git)
             write_cache(self._file, msgspec.msgpack.encode(kept))
 
 
 def _position(folder: str) -> bytes:
-    """Return the values of HEAD and the index; empty if they cannot be determined."""
+    """Return bytes that identify the state of HEAD and the index, or b"" if they are unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:
@@ -69,9 +72,12 @@ def _position(folder: str) -> bytes:
 
 
 def _commit(common: str, name: str) -> bytes | None:
-    """Return data that identifies a branch's commit; None if it is not stored in plain files."""
+    """Return bytes that identify the commit of a branch.
+
+    Returns None if the repository does not store the branch in a plain file.
+    """
     if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
-        return None  # a ref of this working tree alone, or a placeholder for a reftable
+        return None  # a ref of one worktree, or a reftable placeholder
     packed = repr(fingerprint(os.path.join(common, "packed-refs"))).encode()
     try:
         loose = _read(os.path.join(common, name))
@@ -81,13 +87,16 @@ def _commit(common: str, name: str) -> bytes | None:
 
 
 def _checksum(index: str) -> bytes:
-    """Return the checksum of an index. The listing compares its times, which may be too coarse."""
+    """Return the checksum at the end of an index.
+
+    The times of the index are not enough, because their resolution may be too coarse.
+    """
     try:
         with open(index, "rb") as opened:
             opened.seek(-_CHECKSUM, os.SEEK_END)
             return opened.read()
     except FileNotFoundError:
-        return b""  # nothing was ever added
+        return b""  # no file was ever added to the index
 
 
 def _read(file: str) -> bytes:

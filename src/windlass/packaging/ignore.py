@@ -1,10 +1,12 @@
-"""Ignore rules of snapshots: gitignore patterns, and paths that are always ignored.
+"""Parses and applies ignore rules, which decide which files a snapshot leaves out.
 
 `.windlassignore` files contain gitignore patterns and may be in any folder. They take precedence
-over `.gitignore`: a plain line ignores more, a `!` line includes a path that `.gitignore` ignores.
-A folder that `.gitignore` ignores as a whole is searched only if a `!` line with a `/` names a path
-in it (`!data/small.csv`, `!/data/`): a bare `!*.csv` does not cause a search of all ignored
-folders. Paths that are always ignored cannot be included.
+over `.gitignore` files. A plain line ignores more paths. A `!` line includes a path that
+`.gitignore` ignores.
+
+If `.gitignore` ignores a whole folder, the folder is searched only if a `!` line with a `/` names a
+path in it, such as `!data/small.csv` or `!/data/`. A line such as `!*.csv` does not cause a search
+of ignored folders. The paths in `ALWAYS_IGNORED` cannot be included.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ class Rule(NamedTuple):
     expression: str
     is_negated: bool
     folders_only: bool
-    is_anchored: bool  # matched against the path, not the name
-    beginning: tuple[str, ...]  # its folders before the first wildcard
+    is_anchored: bool  # True to match the path, False to match only the name
+    beginning: tuple[str, ...]  # the folders of the pattern before its first wildcard
 
 
 class _Test(NamedTuple):
@@ -40,7 +42,7 @@ class _Test(NamedTuple):
 
 
 class Patterns:
-    """The rules of one ignore file, for paths relative to its folder.
+    """The rules of one ignore file. Paths are relative to the folder of the file.
 
     >>> patterns = Patterns("*.csv\\n!keep.csv\\n/build/\\n")
     >>> [patterns.verdict(path, False) for path in ("a/b.csv", "a/keep.csv", "a.py")]
@@ -55,7 +57,10 @@ class Patterns:
         self._tests = _merged(rules)
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """Return True if the last matching rule ignores the path; None if no rule matches."""
+        """Return whether the rules ignore a path, or None if no rule matches.
+
+        If several rules match, the last rule decides.
+        """
         name = path[path.rfind("/") + 1 :]
         for test in self._tests:
             if test.folders_only and not is_folder:
@@ -65,7 +70,7 @@ class Patterns:
         return None
 
     def reaches_into(self, folder: str) -> bool:
-        """Return True if a `!` line names a path that may be in an ignored folder."""
+        """Return True if a `!` line may include a path inside an ignored folder."""
         parts = tuple(folder.split("/"))
         return any(
             parts[: len(beginning)] == beginning[: len(parts)] for beginning in self.reaching
@@ -73,7 +78,7 @@ class Patterns:
 
 
 def parse_rules(text: str) -> list[Rule]:
-    r"""Parse the rules in the text of an ignore file, in its order.
+    r"""Parse the text of an ignore file. Return the rules in the order of the file.
 
     >>> [rule.is_negated for rule in parse_rules("# comment\n\n*.log\n!keep.log\n")]
     [False, True]
@@ -83,7 +88,7 @@ def parse_rules(text: str) -> list[Rule]:
 
 
 def quote_path(path: str) -> str:
-    r"""Quote a path for an ignore file, so that it matches only that path.
+    r"""Convert a path to a line of an ignore file that matches only this path.
 
     >>> quote_path("data [old]/a*b ")
     '/data \\[old]/a\\*b\\ '
@@ -132,7 +137,10 @@ def _beginning(pattern: str) -> tuple[str, ...]:
 
 
 def _merged(rules: Sequence[Rule]) -> list[_Test]:
-    """Return the tests in reverse order; adjacent rules of one kind are one test, for speed."""
+    """Convert rules to tests, in reverse order.
+
+    Adjacent rules of the same kind become one test, because one large regular expression is faster.
+    """
     tests: list[_Test] = []
     run: list[Rule] = []
     for rule in [*reversed(rules), None]:
@@ -161,7 +169,7 @@ _CLASSES = {
 
 
 def _expression(pattern: str) -> str | None:
-    """Convert a wildcard pattern to a regular expression; None if it cannot match."""
+    """Convert a wildcard pattern to a regular expression, or return None if it can never match."""
     out: list[str] = []
     i, end = 0, len(pattern)
     while i < end:
@@ -201,7 +209,11 @@ def _expression(pattern: str) -> str | None:
 
 
 def _bracket(pattern: str, start: int) -> tuple[str, int] | None:
-    """Convert `[...]` to a regular expression and return its end; None if it is not closed."""
+    """Convert a bracket expression such as `[a-z]` to a regular expression.
+
+    `start` is its position in the pattern. Returns the regular expression and the position behind
+    the bracket, or None if the bracket is not closed.
+    """
     i = start + 1
     is_negated = pattern[i : i + 1] in ("!", "^")
     if is_negated:
@@ -250,14 +262,15 @@ def _class_escape(char: str) -> str:
 
 
 def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> bool:
-    """Return True if any active ignore file includes a path inside that folder."""
+    """Return True if an ignore file has a `!` line that may include a path inside the folder."""
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
 def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
-    """Return the verdict of the active ignore files on a path, the deepest file first.
+    """Return whether several ignore files ignore a path, or None if no rule matches.
 
-    A scope is the length of the path prefix up to the file's folder, and the file's patterns.
+    If several files match, the file in the deepest folder decides. Each scope contains the patterns
+    of one file, and the number of characters of a path that precede the file's folder.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

@@ -1,4 +1,4 @@
-"""The size limits of a snapshot, and the error for a larger tree."""
+"""The size limits of a snapshot, and the error for a tree that exceeds them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _SHOWN = 8
 
 
 def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
-    """Raise SnapshotError for more than 200 MB or 20,000 files, and name the largest ones.
+    """Raise an error for a tree with more than 200 MB or 20,000 files.
 
-    `prefix` is the root, with a slash; the paths are absolute.
+    The error names the largest files and folders. `prefix` is the root with a slash at the end. The
+    paths are absolute.
 
     >>> check_limits("/p/", ["/p/a.py"], [12], 12)
     >>> check_limits("/p/", ["/p/a.py", "/p/data/big.bin"], [12, 300_000_000], 300_000_012)
@@ -58,10 +59,10 @@ may have at most 200.0 MB and 20,000 files.
 
 
 def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[tuple[int, str]]:
-    """Return the largest files and folders, without overlaps.
+    """Return the largest files and folders of a tree.
 
-    A folder is opened as long as few entries make up most of its weight, so that the result is
-    `data/raw/big.bin` rather than `data/`.
+    If a few entries make up most of a folder, these entries are returned instead of the folder, so
+    that the result is `data/raw/big.bin` rather than `data/`.
     """
     inside: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for path, weight in zip(paths, weights, strict=True):
@@ -94,7 +95,7 @@ def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[t
     if not biggest:
         biggest = [
             (weight, name) for name, weight in inside[""].items()
-        ]  # all similar: use the first ones
+        ]  # all have similar sizes, so use the top level
     return sorted(biggest, key=lambda pair: (-pair[0], pair[1]))[:_SHOWN]
 
 
@@ -104,5 +105,5 @@ def _is_lopsided(children: dict[str, int], whole: int) -> bool:
 
 
 def printable(path: str) -> str:
-    """Return a path with arbitrary bytes in a form for messages."""
+    """Return a path as text for messages. Invalid bytes and line breaks are replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

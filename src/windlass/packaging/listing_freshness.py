@@ -1,4 +1,7 @@
-"""Validation of the last listing of a tree without walking the tree again."""
+"""Checks whether the last list of a tree's files is still valid.
+
+The check is much faster than a new list of all files.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,16 @@ from windlass.packaging.stat_cache import UNTRUSTED
 _RULE_FILES = frozenset((".gitignore", ".windlassignore", ".git"))
 _FEW = 100
 
-# Kernels timestamp files with a clock that ticks every few milliseconds; old file systems round to
-# seconds.
+# In nanoseconds. Kernels take file times from a clock that ticks every few milliseconds. Old file
+# systems round the times to seconds.
 _TICK = 100_000_000
 _COARSE_TICK = 2_100_000_000
 
 
 def is_recent(modified: int, changed: int, looked: int) -> bool:
-    """Return True if a change after the observation could leave a file with the same times.
+    """Return True if a file changed so recently that another change might keep its times.
+
+    `looked` is the time, in nanoseconds, when the times were read.
 
     >>> is_recent(1_000_000_001, 1_000_000_001, looked=1_050_000_000)
     True
@@ -47,7 +52,7 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
 
 
 def distrust_recent(listing: FileListing, looked: int) -> FileListing:
-    """Return the listing with recently changed entries marked for another check."""
+    """Mark the entries of a listing that changed recently, so that they are checked again."""
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
         rules=[
@@ -63,10 +68,10 @@ def distrust_recent(listing: FileListing, looked: int) -> FileListing:
 
 
 def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) -> FileListing:
-    """Return the listing with the folders of some files marked as unknown.
+    """Mark the folders of some files in a listing, so that they are checked again.
 
-    This covers existing files that are not packaged, such as a dangling link: they may be packaged
-    later without any visible change here.
+    These files exist but are not packaged, for example dangling links. Such a file may become valid
+    later although its folder does not change.
     """
     if not files:
         return listing
@@ -80,16 +85,16 @@ def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) ->
 
 
 class StillListed(NamedTuple):
-    """The last listing, updated as far as possible without git's answers."""
+    """The last listing after a first check, which git must still confirm."""
 
     listing: FileListing
     answers: tuple[Callable[[], bool], ...]
-    candidates: list[str]  # new names, as absolute paths
+    candidates: list[str]  # the absolute paths of new names
     ignored: Callable[[], set[str] | None]
-    cut: int  # the length of the root path, with its slash
+    cut: int  # the length of the root path, including the slash
 
     def settle(self) -> tuple[FileListing, list[str]] | None:
-        """Return the listing and the new files, or None if the tree must be walked."""
+        """Return the listing and the new files, or None if the tree must be listed again."""
         if not all(answer() for answer in self.answers):
             return None
         if not self.candidates:
@@ -106,10 +111,10 @@ class StillListed(NamedTuple):
 def compare_listing(
     old: FileListing, files: Sequence[str], root: str, *, is_repository: bool, looked: int
 ) -> StillListed | None:
-    """Compare a listing with the tree; None if the tree must be walked again.
+    """Compare the last listing with the tree.
 
-    `files` are the absolute paths in the listing, sorted. Git, if needed, runs while the caller
-    continues.
+    Returns None if the tree must be listed again. `files` are the sorted absolute paths of the
+    listing. If git is necessary, it runs in the background until the caller calls `settle`.
     """
     if not old.folders:
         return None
@@ -125,7 +130,7 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        # Only files in git's index that are tracked although they are ignored matter.
+        # A change of git's index matters only if it concerns files that are tracked but ignored.
         if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)
@@ -217,7 +222,7 @@ class _Folders:
         return _dated(folder, self._looked)
 
     def _take_in(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Record a new name; return False if the tree must be walked."""
+        """Record a new name in a folder. Return False if the tree must be listed again."""
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))

@@ -1,7 +1,8 @@
-"""The manifest of a tree: canonical encoding, and strict parsing of untrusted bytes.
+"""Encodes and parses manifests. A manifest lists the files of a snapshot with their digests.
 
-Pure functions that import only the standard library and msgspec: the server reads manifests with
-them.
+The same files always give the same bytes. Parsing is strict, because the server also reads
+manifests from clients that it does not trust. These functions are pure, and import only the
+standard library and msgspec.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BAD_PART = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # an empty part, `.` or `..`
 
 
 class Entry(NamedTuple):
-    """One file of a tree; `ref` is the content's sha256 or the target of a link."""
+    """One file in a manifest. `ref` is the sha256 of a file's content, or the target of a link."""
 
     path: str
     mode: str  # "f", "x" or "l"
@@ -36,7 +37,7 @@ class Entry(NamedTuple):
 
 
 def encode_manifest(entries: Iterable[Entry]) -> bytes:
-    r"""Return the canonical bytes of a tree, for entries in any order.
+    r"""Encode a manifest. The result does not depend on the order of the entries.
 
     >>> encode_manifest([Entry("b", "l", "a", 0), Entry("a", "f", "00" * 32, 3)])[:40]
     b'{"files":[["a","f","00000000000000000000'
@@ -47,7 +48,7 @@ def encode_manifest(entries: Iterable[Entry]) -> bytes:
 
 
 def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
-    """Return the canonical bytes of sorted entries.
+    """Encode a manifest whose entries are already sorted.
 
     >>> encode_sorted([]) == encode_manifest([])
     True
@@ -60,7 +61,9 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the encoding of one entry, which is unambiguous inside a manifest.
+    """Encode one entry in the same way as inside a manifest.
+
+    The encoding can be searched in a manifest, because no other part of a manifest looks the same.
 
     >>> encode_entry(Entry("a b", "l", "c", 0))
     b'["a b","l","c",0]'
@@ -72,7 +75,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def tree_digest(manifest: bytes) -> str:
-    """Return the digest of a tree: the sha256 of its manifest.
+    """Return the digest of a tree, which is the sha256 of its manifest.
 
     >>> tree_digest(encode_manifest([]))[:12]
     'e5eccfdf0ce5'
@@ -83,7 +86,9 @@ def tree_digest(manifest: bytes) -> str:
 def parse_manifest(
     data: bytes, *, max_files: int = MAX_FILES, max_size: int = MAX_SIZE
 ) -> list[Entry]:
-    """Parse a manifest or raise ValueError: a valid manifest cannot write outside its tree.
+    """Parse a manifest, or raise ValueError if it is not valid.
+
+    A valid manifest contains no path or link that leads outside its tree.
 
     >>> parse_manifest(b'{"files":[["a/run.sh","l","../b",0]],"version":1}')
     [Entry(path='a/run.sh', mode='l', ref='../b', size=0)]
@@ -119,7 +124,7 @@ def _decode(data: bytes) -> list[object]:
     try:
         tree = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:  # only this parser accepts lone surrogates in names
+        try:  # only this parser accepts lone surrogates
             tree = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ValueError("the manifest is not valid JSON") from error
@@ -177,9 +182,10 @@ def _has_file_system_bytes(text: str) -> bool:
 
 
 def link_stays_inside(path: str, target: str) -> bool:
-    """Return True if a link at `path` points inside the tree, for any other content of the tree.
+    """Return True if a link at `path` points inside the tree, whatever else the tree contains.
 
-    A `..` after a name is refused, because its target depends on whether the name is a link.
+    A target with a `..` after a name is refused, because its meaning depends on whether that name
+    is a link.
 
     >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
     (True, False)
@@ -197,7 +203,7 @@ def link_stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth = 0  # no `..` may climb above this point
+            depth = 0  # from here on, a `..` counts as leaving the tree
     return True
 
 

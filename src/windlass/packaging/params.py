@@ -1,8 +1,9 @@
-"""Arguments in the form of a record: readable JSON, never the values themselves."""
+"""Converts the arguments of a call to readable JSON for the record of a trial."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +15,12 @@ _DEPTH = 6
 _ITEMS = 50
 _TEXT = 200
 _LONG_TEXT = 2000
-_EXACT = 2**53  # beyond this, JSON readers lose digits
+_NAMESPACES = ("Namespace", "SimpleNamespace")
+_EXACT = 2**53  # JSON readers lose digits of larger numbers
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Convert the arguments of a call, by name, to JSON values.
+    """Convert named arguments to JSON. Large and unusual values become short texts.
 
     >>> describe_params({"lr": 0.1, "layers": [64, 32], "seed": 2**60, "best": float("inf")})
     {'lr': 0.1, 'layers': [64, 32], 'seed': '1152921504606846976', 'best': 'inf'}
@@ -37,7 +39,7 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _summary(value: object) -> str:
-    """Describe a value that is too large for a record."""
+    """Return a short text for a value that is too large for a record."""
     if isinstance(value, (list, dict)):
         return f"{type(value).__name__} of {len(value)}"
     return _short(value)
@@ -65,26 +67,80 @@ def _describe_other(value: Any, depth: int) -> Any:
         described = _describe_array(value, depth)
         if described is not None:
             return described
-    if isinstance(value, (int, float, str)):  # enums and other kinds of plain values
-        name = getattr(value, "name", None)
+    if hasattr(kind, "__members__"):
+        return f"{kind.__name__}.{value.name}"
+    if isinstance(value, (int, float, str)):
         plain = next(base for base in (int, float, str) if isinstance(value, base))
-        is_enum = isinstance(name, str) and hasattr(kind, "__members__")
-        return f"{kind.__name__}.{name}" if is_enum else _describe(plain(value), depth)
+        return _describe(plain(value), depth)
+    if isinstance(value, os.PathLike):
+        return _describe(os.fsdecode(value), depth)
     if kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(value, "shape"):
         return f"{kind.__name__} {tuple(value.shape)}"
+    if kind.__module__.partition(".")[0] == "omegaconf":
+        value = _resolve(value)
+        kind = type(value)
     if depth > 0:
         if kind in (list, tuple, set, frozenset) and len(value) <= _ITEMS:
             items = sorted(value, key=repr) if kind in (set, frozenset) else value
             return [_describe(item, depth - 1) for item in items]
         if isinstance(value, dict) and len(value) <= _ITEMS:
             return {_key(key): _describe(item, depth - 1) for key, item in value.items()}
-        # Checked on the class directly, because importing dataclasses is slow.
-        if hasattr(kind, "__dataclass_fields__"):
-            names = [name for name in kind.__dataclass_fields__ if hasattr(value, name)][:_ITEMS]
+        fields = _field_names(kind) or _plain_attributes(value, depth)
+        if fields:
+            names = [name for name in fields if hasattr(value, name)][:_ITEMS]
             return {name: _describe(getattr(value, name), depth - 1) for name in names}
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{kind.__name__} of {len(value)}"
     return _short(value)
+
+
+def _resolve(value: Any) -> Any:
+    """Convert a configuration of OmegaConf, which Hydra uses, to dicts and lists."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(value, resolve=True, enum_to_str=True)
+
+
+def _field_names(kind: type) -> list[str]:
+    """Return the names of the fields of a dataclass, or of a class of a similar library."""
+    # The class itself has these attributes. Importing dataclasses would be slow.
+    if hasattr(kind, "__dataclass_fields__"):
+        return list(kind.__dataclass_fields__)
+    if hasattr(kind, "__attrs_attrs__"):
+        return [attribute.name for attribute in kind.__attrs_attrs__]
+    for attribute in ("__pydantic_fields__", "__struct_fields__", "_fields"):
+        if fields := getattr(kind, attribute, None):
+            return list(fields)
+    return []
+
+
+def _plain_attributes(value: Any, depth: int) -> list[str]:
+    """Return the attributes of an object that only carries plain values, or an empty list.
+
+    An `argparse.Namespace` is such an object. An object of a class with its own text representation
+    is not, because that text describes the object better.
+    """
+    attributes = getattr(value, "__dict__", None)
+    kind = type(value)
+    has_own_text = (
+        getattr(kind, "__repr__", None) is not object.__repr__ and kind.__name__ not in _NAMESPACES
+    )
+    if type(attributes) is not dict or has_own_text or isinstance(value, type):
+        return []
+    names = [name for name in attributes if not name.startswith("_")]
+    are_plain = len(names) <= _ITEMS and all(_is_plain(attributes[name], depth) for name in names)
+    return names if are_plain else []
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    if value is None or isinstance(value, (bool, int, float, str, os.PathLike)):
+        return True
+    if depth == 0:
+        return False
+    if isinstance(value, (list, tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return len(value) <= _ITEMS and all(_is_plain(item, depth - 1) for item in items)
+    return bool(_field_names(type(value)) or _plain_attributes(value, depth - 1))
 
 
 def _describe_array(value: Any, depth: int) -> Any:
@@ -118,5 +174,5 @@ def _large(value: int) -> str:
 def _clean(text: str, limit: int) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    # Not every database stores NUL. The function gets the text as it is.
+    # Not every database can store NUL. The function itself still gets the original text.
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "␀")

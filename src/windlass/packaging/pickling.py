@@ -1,4 +1,7 @@
-"""Pickling of a call: the function by name or by value, and its arguments."""
+"""Pickles a function with its arguments.
+
+The function is pickled by name if a replica can import it, or else by value.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
 _PROTOCOL = 5  # readable by every Python since 3.8
 _registry = threading.RLock()
-_at_home: dict[str, ModuleType] = {}  # installed modules, which need no further check
+_at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked again
 
 
 def pack_call(
@@ -37,10 +40,7 @@ def pack_call(
 ) -> PackedCall:
     """Pickle a function and its arguments; raise SerializationError naming the part that fails.
 
-    The pickled value is `{"version": 1, "function": ..., "args": (...), "kwargs": {...}}`. The
-    function is `("ref", module, qualname)` if it can be imported from the snapshot of `root` or
-    from the same installed packages. The imported object may be a wrapper with the function as its
-    `__wrapped__`. Otherwise the function is `("value", function)`.
+    If a part cannot be pickled, the error names this part.
 
     Large values, such as arrays, are blobs of their own: calls with the same value share its blob.
     `known` has the values of earlier calls, which are not hashed again.
@@ -102,7 +102,7 @@ def find_large_parts(
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Pickle the arguments, by name, that replace arguments of a packed call.
+    """Pickle named arguments, with which a rerun replaces arguments of a pickled call.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -129,7 +129,10 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
-    """Return the module and qualname by which the function can be imported, if it can."""
+    """Return the module and the name to import a function by.
+
+    Returns None if a replica could not import the function.
+    """
     module_name = getattr(fn, "__module__", None)
     qualname = getattr(fn, "__qualname__", None)
     if not isinstance(module_name, str) or not isinstance(qualname, str):
@@ -144,29 +147,32 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
         value = getattr(value, part, None)
         if value is None:
             return None
-    # The replica unwraps the imported object, so any other wrapper is pickled by value.
+    # The replica unwraps `__wrapped__` once. With any other wrapper, pickle the function by value.
     is_it = getattr(value, "__wrapped__", value) is fn
     return (module_name, qualname) if is_it else None
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """Return True if the call comes from the module's top level: an import would call it again."""
+    """Return True if the top-level code of a module is still running.
+
+    In this case, an import in the replica would run the same call again.
+    """
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
 def _travels(module: ModuleType, root: str) -> bool:
-    """Return True if a module will be available where the function runs."""
+    """Return True if a replica can import a module."""
     if module.__name__ == "__main__" or not _is_found_by_name(module):
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
-        # Built into the interpreter, or a namespace package; otherwise created at run time.
+        # A built-in module or a namespace package. Any other module was created at run time.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
     return _is_ours(module) or _is_known_file(file, root)
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Return True if an import by name gives this module, not if it was loaded from a path."""
+    """Return True if an import by name finds this module, and not a different module."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -177,7 +183,7 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if parent and folders is None:
         return False
     spec = PathFinder.find_spec(module.__name__, folders)
-    if spec is None:  # another finder may find it: an editable install, a zip file
+    if spec is None:  # other finders exist for editable installs and zip files
         return is_installed(file) or _is_ours(module) or "site-packages" in file
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
@@ -199,10 +205,10 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """Pickle modules by value, within the context, that will not be available remotely."""
+    """Let cloudpickle pickle a module by value if a replica cannot import this module."""
     import cloudpickle
 
-    with _registry:  # the registry is shared by the whole process
+    with _registry:  # cloudpickle has one registry per process
         already = cloudpickle.list_registry_pickle_by_value()
         astray = [
             module
@@ -221,7 +227,7 @@ def _modules_by_value(root: str) -> Iterator[None]:
 
 
 def _is_astray(name: str, module: object, root: str) -> bool:
-    """Return True if a module's file is neither in the tree nor installed."""
+    """Return True if a replica cannot import a module by name."""
     # Some values of sys.modules are not modules, and some raise errors on access.
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False

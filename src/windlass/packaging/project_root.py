@@ -1,4 +1,4 @@
-"""The root of a project: the folder that is snapshotted."""
+"""Finds the root of a project, which is the folder that a snapshot contains."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAP = 100
 
 
 class Root(msgspec.Struct, frozen=True):
-    """The folder of a snapshot, and how it was found.
+    """The root of a project, and how it was found.
 
-    The kind `loaded` is for a folder that is too large as a whole, such as a home directory: its
-    snapshot contains only the script and the modules loaded from below it.
+    A root of the kind `loaded` is too large for a snapshot, such as a home directory. The snapshot
+    then contains only the script, and the modules that were loaded from this folder.
     """
 
     path: Path
@@ -31,17 +31,17 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the project of a script, or of a session without a script.
+    """Find the project root for a script, or for an interactive session.
 
-    It is the nearest parent folder with `.git`, else with `pyproject.toml`, else the script's own
-    folder. Without a script (REPL, notebook) the search starts at `start`, by default the working
-    directory. A home directory, `/` and the temporary directory are never a project.
+    The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
+    folder of the script. Without a script, as in a notebook, the search starts at `start`, or else
+    at the working directory. A home directory, `/` and the temporary directory are never a root.
 
     >>> find_root(Path("/")).kind
     'loaded'
     """
     if script is not None and (is_installed(str(script)) or not os.path.exists(script)):
-        script = None  # a console script such as pytest: use the working directory
+        script = None  # the script is a program such as pytest, not part of a project
     if script is not None:
         script = Path(os.path.realpath(script))
         begin = str(script.parent)
@@ -60,17 +60,18 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
-    """Return the root for a folder of any size that the user names as the project."""
+    """Return the root for a folder that the user has chosen. The folder may have any size."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)
 
 
 def loaded_files(root: Root) -> list[str]:
-    """Return the files of a `loaded` root: the script and the modules imported from below it.
+    """Return the files of a root of the kind `loaded`, as sorted relative paths.
 
-    The imports of a script that runs elsewhere are not known yet, so the modules in its folder are
-    included. The paths are relative to the root, sorted.
+    These are the script, the Python files beside it, and the modules that this process has loaded
+    from the root. The files beside the script are included because another process runs the script,
+    and its imports are not known yet.
     """
     prefix = os.path.join(str(root.path), "")
     files = _beside(root.script) if root.script is not None else set()
@@ -86,7 +87,7 @@ def loaded_files(root: Root) -> list[str]:
 
 
 def _beside(script: Path) -> set[str]:
-    """Return a script and the modules in its folder, unless these are too many."""
+    """Return the script and the Python files beside it, or only the script if there are many."""
     with os.scandir(script.parent) as entries:
         modules = {entry.path for entry in entries if entry.name.endswith(".py")}
     return {str(script)} | (modules if len(modules) <= _HEAP else set())
@@ -94,12 +95,12 @@ def _beside(script: Path) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
-    """Return True if a file belongs to the interpreter or its packages, not to a project.
+    """Return True if a file belongs to the interpreter or an installed package.
 
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
-    # The text decides for most paths; only the rest needs the file system.
+    # For most paths the text is enough. Only the rest requires access to the file system.
     if file.startswith("/") and _is_below_any(file):
         return True
     path = os.path.abspath(file)
@@ -114,7 +115,7 @@ def _is_below_any(path: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _interpreter_folders() -> tuple[str, ...]:
-    # Not sys.prefix itself: a virtual environment's folder may also contain the project.
+    # sys.prefix itself is left out, because a virtual environment may contain the project.
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = [os.path.dirname(os.__file__) + os.sep]
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
@@ -137,6 +138,6 @@ def _ancestors(folder: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _folders_too_large(*own: str) -> frozenset[str]:
-    # As in tempfile, whose import is slow and which creates a file to test the folder.
-    shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - compared with, never written to
+    # The folders that tempfile uses. Its import is slow, and it creates a file to test a folder.
+    shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - never written to
     return frozenset(os.path.realpath(folder) for folder in (*shared, *own))

@@ -1,4 +1,4 @@
-"""Provenance of a trial: user, machine, interpreter and code version."""
+"""Collects the provenance of a trial: the user, machine, interpreter and code version."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windlass.packaging.git import GitStatus
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200
-_FORM = 1  # version of the format of the cached package list
+_FORM = 1  # the version of the cache's format
 
 
 def git_state(root: Path) -> Git | None:
-    """Return commit, branch and dirty flag of a folder; None without git or a repository.
+    """Return the commit, branch and dirty flag of a folder, or None if git fails.
 
-    This costs one call to git. To run the call in parallel with the snapshot and share it:
+    This call waits for git. The following lines run git at the same time as a snapshot:
 
         status = GitStatus(str(root.path))
         snapshot = take_snapshot(root, cache_dir, status=status)
@@ -29,10 +29,10 @@ def git_state(root: Path) -> Git | None:
 
 
 def installed_packages(cache_dir: Path) -> bytes:
-    """List the packages of the running interpreter, one `name==version` per line, sorted.
+    """Return the packages of this interpreter, as sorted lines such as `numpy==2.1.0`.
 
-    A package that was not installed from an index has a comment. The list is cached until one of
-    the package folders changes.
+    A comment marks packages that were not installed from a package index. The result is cached
+    until a folder of packages changes.
     """
     import hashlib
 
@@ -45,7 +45,7 @@ def installed_packages(cache_dir: Path) -> bytes:
         if checksum == hashlib.sha256(listed).hexdigest().encode():
             return listed
     except OSError:
-        pass  # not cached or not readable: list again
+        pass  # no readable cache, so list the packages again
     listed = _list_packages()
     write_cache(file, hashlib.sha256(listed).hexdigest().encode() + b"\n" + listed)
     return listed
@@ -54,7 +54,7 @@ def installed_packages(cache_dir: Path) -> bytes:
 def collect(
     git: Git | None = None, *, packages: str | None = None, files: int = 0, size: int = 0
 ) -> Provenance:
-    """Collect the provenance of this process and of the code that the caller describes.
+    """Return the provenance of this process, with the facts about the code that the caller passes.
 
     >>> collect().python == sys.version.split()[0]
     True
@@ -77,7 +77,7 @@ def collect(
 def _package_folders() -> list[tuple[str, int]]:
     folders = [(sys.version, _FORM)]
     for folder in sys.path:
-        # Only folders of installed packages: the script's own folder changes all the time.
+        # Only folders of installed packages count. The script's own folder changes all the time.
         is_site = os.path.basename(folder) in ("site-packages", "dist-packages")
         is_there = is_site and os.path.isdir(folder)
         folders.append((folder, os.stat(folder).st_mtime_ns if is_there else 0))
@@ -108,7 +108,7 @@ def _name_of(uid: int) -> str:
 
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:  # the user of a container may have no name
+    except KeyError:  # a user in a container may have no name
         return str(uid)
 
 

@@ -1,4 +1,4 @@
-"""Recorded environments: their differences from the current one, and how to rebuild them."""
+"""Compares the recorded environment of a trial with the current one, and rebuilds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.worker.supervise.package_list import ELSEWHERE
 
 _PATIENCE = 60.0
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|@)\s*([^\s;#\\]+)")
-_OURS = "windlass"  # a trial uses the version of the process that starts it
+_OURS = "windlass"  # a trial always uses the Windlass that starts it
 _MOST_SHOWN = 5
 
 
@@ -28,16 +28,22 @@ class Interpreter(NamedTuple):
 
     @property
     def minor(self) -> str:
-        """The part of the version that determines what can be unpickled: `3.11`."""
+        """The version without its last number, such as `3.11`.
+
+        Only an interpreter with the same number can unpickle reliably.
+        """
         return ".".join(self.version.split(".")[:2])
 
 
 class Unusable(Exception):
-    """An interpreter cannot be used; the message follows its name."""
+    """Raised if an interpreter cannot be used.
+
+    The message is a predicate such as "no longer exists".
+    """
 
 
 class Difference(NamedTuple):
-    """The differences between two environments, one short text each."""
+    """The differences between two environments. `packages` has one short text per package."""
 
     version: str
     packages: tuple[str, ...]
@@ -56,7 +62,10 @@ class Difference(NamedTuple):
 
 
 def look_at(executable: str, cache_dir: Path) -> Interpreter:
-    """Inspect an interpreter; raise `Unusable` if it is missing or does not run."""
+    """Return the version and packages of an interpreter.
+
+    Raises `Unusable` if it is missing or does not run.
+    """
     if is_this_one(executable):
         return Interpreter(executable, sys.version.split()[0], installed_packages(cache_dir))
     if not os.access(executable, os.X_OK) or os.path.isdir(executable):
@@ -80,14 +89,19 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
 
 
 def is_this_one(executable: str) -> bool:
-    """Return True if this is the current interpreter: same file, same environment."""
+    """Return True if the path is the interpreter that runs this process.
+
+    An interpreter in a different virtual environment does not count.
+    """
     return os.path.dirname(executable) == os.path.dirname(sys.executable) and (
         os.path.realpath(executable) == os.path.realpath(sys.executable)
     )
 
 
 def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = b"") -> Difference:
-    r"""Compare Python versions and packages; packages in a lock count as equal.
+    r"""Compare two environments by their Python versions and packages.
+
+    Packages that `lock` contains count as equal.
 
     >>> str(difference(("3.11.4", b"a==1\nb==1\n"), ("3.11.7", b"a==2\nc==1\n")))
     'Python 3.11.4 -> 3.11.7; 3 packages: a 1 -> 2, b 1 is gone, c 1 is new'
@@ -107,15 +121,15 @@ def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = 
 
 
 class Pin(NamedTuple):
-    """One package of a list."""
+    """One package in a list of installed packages."""
 
-    version: str  # or the source, if a lock names it
+    version: str  # or a URL, if a lock names one
     line: str
     is_from_index: bool
 
 
 def read_pins(*lists: bytes) -> dict[str, Pin]:
-    r"""Return the packages in the lists; a later list overrides an earlier one.
+    r"""Parse lists of packages. If several lists contain a package, the last list wins.
 
     >>> pins = read_pins(b"Pkg_a==1.0\n", b"pkg-a==2.0\nmine==0.1  # not from an index\n")
     >>> [(name, pin.version, pin.is_from_index) for name, pin in pins.items()]
@@ -130,18 +144,19 @@ def read_pins(*lists: bytes) -> dict[str, Pin]:
 
 
 class Rebuilt(NamedTuple):
-    """The data to rebuild an environment."""
+    """A lock that rebuilds a recorded environment, and the packages of the rebuilt environment."""
 
     lock: str  # the text of a requirements file
     packages: bytes  # all packages in the rebuilt environment
-    left_out: tuple[str, ...]  # packages that no reachable index has
+    left_out: tuple[str, ...]  # packages that are not in any reachable index
 
 
 def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
-    """Create a lock of recorded packages, overridden by a trial's own lock, for an interpreter.
+    """Create a lock to rebuild a recorded environment with the interpreter `base`.
 
-    The lock leaves out Windlass, and packages that are or were not from an index, because an index
-    may have a different package of the same name.
+    `recorded` lists the packages. `lock` is the trial's own lock, which takes precedence. The new
+    lock leaves out Windlass, and packages that did not come from a package index, because the index
+    may have a different package with the same name.
     """
     now = read_pins(base.packages)
     wanted = {name: pin for name, pin in read_pins(recorded, lock).items() if name != _OURS}
@@ -160,7 +175,11 @@ def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
 
 
 def _not_to_be_had(lines: Sequence[str], executable: str) -> list[str]:
-    """Return the pins that no index has, by bisection, because uv reports only the first one."""
+    """Return the requirements that are missing in the package index.
+
+    uv reports only the first missing requirement. The function therefore splits the list in halves,
+    and checks each half.
+    """
     from windlass.packaging.environments import compile_requirements
 
     if not lines:

@@ -1,9 +1,9 @@
-"""Snapshots of a source tree by content: the digest of the tree, and the bytes to send.
+"""Takes snapshots of source trees. A snapshot identifies a tree by a digest of its contents.
 
-An unchanged tree is not read again. Names come from the last listing as long as no folder's times
-changed, contents from the last read as long as size, times, inode and mode of the file are the
-same. Files that changed so recently that a later change could look the same are read again the next
-time, as in git.
+An unchanged tree is not read again. If the times of all folders are unchanged, the names of the
+files come from the last snapshot. If the size, times, inode and mode of a file are unchanged, its
+digest comes from the last snapshot. A file that changed very recently is always read again, because
+another change might leave its times the same. Git does the same.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
 from windlass.packaging.stat_cache import LastSnapshot, StatTable
 
-# With more changes than this, encoding the manifest again is not slower.
+# With more changes, a new manifest is as fast as a patch of the old manifest.
 _PATCH_LIMIT = 32
 
 
 class SnapshotChanged(SnapshotError):
-    """A file changed between the snapshot and the upload: take the snapshot again."""
+    """Raised if a file changed between the snapshot and the upload.
+
+    A new snapshot must be taken.
+    """
 
 
 class Snapshot:
-    """A tree at one moment: its digest, its manifest, and the bytes of its files."""
+    """The state of a tree at one moment: its digest, its manifest, and the bytes of its files."""
 
     def __init__(
         self,
@@ -65,18 +68,18 @@ class Snapshot:
 
     @property
     def manifest(self) -> bytes:
-        """The canonical list of the files; its sha256 is the tree's digest."""
+        """The list of the files. Its sha256 is the digest of the tree."""
         if self._manifest is None:
             self._manifest = self._table.manifest()
         return self._manifest
 
     @property
     def entries(self) -> list[Entry]:
-        """The files, sorted by path."""
+        """The entries of all files, sorted by path."""
         return self._table.entries()
 
     def read(self, digest: str) -> bytes:
-        """Return the bytes with that digest: of a file or of the manifest.
+        """Return the content with this `digest`, which is a file of the tree or the manifest.
 
         Raises `SnapshotChanged` if the content of the file has changed.
         """
@@ -100,7 +103,7 @@ class Snapshot:
         return data
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the bytes of the given digests one by one, the manifest last."""
+        """Yield the digests in `missing` with their bytes. The manifest comes last."""
         requested = dict.fromkeys(missing)
         for digest in requested:
             if digest != self.tree:
@@ -126,10 +129,11 @@ class Snapshot:
 def take_snapshot(
     root: Root, cache_dir: Path, *, status: GitStatus | None = None, hold: bool = False
 ) -> Snapshot:
-    """Take a snapshot of the tree below a root.
+    """Take a snapshot of the files below a root.
 
-    `status` is a git call that is already running and that provenance shares. With `hold`, the
-    bytes that are read stay in memory: for the second attempt after `SnapshotChanged`.
+    `status` is a git command that is already running, and whose result becomes part of the
+    provenance. With `hold`, the bytes of all files stay in memory. This is necessary after
+    `SnapshotChanged`.
 
     >>> import tempfile
     >>> from windlass.packaging.project_root import find_root
@@ -143,7 +147,7 @@ def take_snapshot(
 
 
 class _Taking:
-    """One snapshot in progress."""
+    """One snapshot while it is being taken."""
 
     def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
         self._root = root
@@ -152,8 +156,8 @@ class _Taking:
         self._status = status
         self._home = _windlass_home()
         self._looked = time.time_ns()
-        # Settings in variables count like settings in files, on which the listing depends. They may
-        # contain a password, so only their digest is stored.
+        # The listing also depends on git settings in environment variables. These may contain a
+        # password, so only their digest is stored.
         text = repr(git_settings() if root.kind == "git" else ()).encode()
         settings = hashlib.sha256(text).hexdigest()
         self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
@@ -199,7 +203,10 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: LastSnapshot) -> _Listed | None:
-        """Return the files of the last listing and new files; None if the tree must be walked."""
+        """Find the files with the help of the last listing.
+
+        Returns None if the tree must be listed again.
+        """
         if self._root.kind == "loaded":
             return None
         table = before.table
@@ -212,7 +219,7 @@ class _Taking:
         )
         if still is None:
             return None
-        # Git runs meanwhile. If no folder changed, no file was replaced by another.
+        # Git runs in the meantime. If no folder changed, no file was replaced by another file.
         if still.listing.folders is before.listing.folders:
             stale, gone = self._find_written(table)
         else:
@@ -250,18 +257,18 @@ class _Taking:
         return distrust_recent(listing, self._looked)
 
     def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
-        """Find stale files like `_find_stale`, if no file was replaced since the last snapshot.
+        """Find stale files faster than `_find_stale`, by comparing only one time of each file.
 
-        The kernel records the time of every change to a file's content or mode, and no program can
-        set that time (ctime), so one number is enough. Some file systems do not record it when a
-        file is renamed, and files that were created together may share it. Therefore no file may
-        have been replaced.
+        The kernel sets this time (ctime) at every change to the content or mode of a file, and no
+        program can set it. The caller must check that no file was replaced by another file, because
+        some file systems do not set this time when a file is renamed, and files that were created
+        together may have the same time.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
         try:
-            # The only loop over all files on every call: it must stay minimal.
+            # Only this loop visits all files on every call, so it must be fast.
             changed = array("q", [lstat(path).st_ctime_ns for path in table.paths])
         except OSError:
             return self._find_stale(table)
@@ -271,7 +278,7 @@ class _Taking:
         return stale, gone
 
     def _find_stale(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
-        """Find files whose cached data is outdated, and files that no longer exist."""
+        """Find files whose cached digest is outdated, and files that no longer exist."""
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
@@ -307,7 +314,7 @@ class _Taking:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
     def _check_limits(self, table: StatTable, stale: dict[str, os.stat_result]) -> None:
-        """Check the number and sizes of files before any file is read."""
+        """Check the number and the sizes of the files before any file is read."""
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0
@@ -318,7 +325,7 @@ class _Taking:
 
 
 class _Git:
-    """Git's part in a snapshot: git runs only if its status may have changed."""
+    """Provides git's status for a snapshot, and runs git only if its status may have changed."""
 
     def __init__(
         self, status: GitStatus | None, file: str, root: str, before: LastSnapshot | None
@@ -327,7 +334,8 @@ class _Git:
         self._remembered = None
         if status is None:
             return
-        # The next snapshot detects only changes from now on.
+        # If git started before this moment, its status is not cached, because the next snapshot
+        # detects only changes from now on.
         self._starts_git_now = not status.is_begun
         self._memory = GitCache(f"{file}.git", root)
         if before is not None:
@@ -354,7 +362,10 @@ _Listed = tuple[StatTable, FileListing, dict[str, os.stat_result], list[str], bo
 
 
 def _patched(before: LastSnapshot, table: StatTable, old_entries: dict[int, Entry]) -> bytes | None:
-    """Patch the previous manifest, for a tree in which few files changed."""
+    """Build the manifest of a tree with few changes from the last manifest.
+
+    Returns None if the last manifest is missing or does not match.
+    """
     manifest = before.manifest()
     if manifest is None:
         return None

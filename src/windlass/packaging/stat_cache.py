@@ -1,7 +1,7 @@
-"""Cache of the last snapshot of a tree, so that unchanged files need not be read again.
+"""Caches the last snapshot of a tree, so that unchanged files need not be read again.
 
-Each root has one file. The file may be deleted, damaged or written by two processes at any time: it
-is replaced atomically and checked when read, and invalid content is ignored.
+Each root has one cache file. The file may be deleted, damaged or written by two processes at any
+time. It is replaced atomically, and checked when it is read. Invalid content is ignored.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_so
 from windlass.worker.common.file_reads import regular_only
 
 _MAGIC = b"windlass tree 3\n"
-_HEADER = len(_MAGIC) + 4 + 8  # then the checksum and the length of the body
+_HEADER = len(_MAGIC) + 4 + 8  # followed by the checksum and the length of the body
 
-# Not a valid file time: such an entry is read again.
+# This is not a valid file time, so an entry with this time is always read again.
 UNTRUSTED = -1
 
 
 class StatTable:
-    """The files of a tree as columns of equal length, sorted by path.
+    """The files of a tree as a table, sorted by path. Each column is an array.
 
-    The paths are absolute, because they are checked every time and returned rarely.
+    Paths are absolute, because every snapshot checks all files but rarely returns paths.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class StatTable:
         self.links: dict[int, str] = {}
 
     def entry(self, row: int) -> Entry:
-        """Return the manifest entry of one file."""
+        """Return the manifest entry of the file in a row."""
         path = self.path(row)
         if row in self.links:
             return Entry(path, LINK, self.links[row], 0)
@@ -61,7 +61,7 @@ class StatTable:
         return Entry(path, mode, digest, self.sizes[row])
 
     def path(self, row: int) -> str:
-        """Return the path of one file relative to the root."""
+        """Return the path of the file in a row, relative to the root."""
         return self.paths[row][len(self.prefix) :]
 
     def entries(self) -> list[Entry]:
@@ -94,19 +94,19 @@ class StatTable:
         return encode_sorted(rows)
 
     def total(self) -> int:
-        """Return the total bytes of all files."""
+        """Return the total size of all files in bytes."""
         return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
 
     def row(self, path: str) -> int:
-        """Return the row of a path."""
+        """Return the number of the row with this path."""
         return bisect_left(self.paths, path)
 
     def rearranged(self, paths: list[str]) -> StatTable:
-        """Return the table for another list of files; new files have no data."""
+        """Return a table for a different list of files. New files have no data yet."""
         table = StatTable(self.prefix, paths)
         row_by_path = {path: row for row, path in enumerate(self.paths)}
         rows = [row_by_path.get(path, -1) for path in paths]
-        # The row of a new file is -1, the last one, which is an entry without data.
+        # New files use row -1, the last row, which is the appended row without data.
         unknown = StatTable(self.prefix, [""])
         for name in ("modified", "changed", "sizes", "inodes", "modes"):
             column = getattr(self, name) + getattr(unknown, name)
@@ -121,7 +121,10 @@ class StatTable:
         return table
 
     def changed_by(self, added: Collection[str], removed: Collection[str]) -> StatTable:
-        """Return the table with some files added and some removed."""
+        """Add some files to the table, and remove some files.
+
+        Returns either this table or a new table.
+        """
         if not added and not removed:
             return self
         if self.links or len(added) + len(removed) > 50:
@@ -143,17 +146,20 @@ class StatTable:
 
 
 class LastSnapshot(NamedTuple):
-    """The last snapshot of a root."""
+    """The last snapshot of a root, as loaded from the cache."""
 
     table: StatTable
     listing: FileListing
     tree: str
-    total: int  # total bytes of all files
+    total: int  # the total size of all files in bytes
     file: str
-    generation: bytes  # a unique identifier
+    generation: bytes  # a random identifier of this snapshot
 
     def manifest(self) -> bytes | None:
-        """Return the manifest of that snapshot, or None if the file was replaced or damaged."""
+        """Return the manifest of the last snapshot.
+
+        Returns None if the cache file was replaced or damaged.
+        """
         try:
             with open(self.file, "rb", opener=regular_only) as file:
                 header = file.read(_HEADER)
@@ -164,7 +170,7 @@ class LastSnapshot(NamedTuple):
         return manifest if hashlib.sha256(manifest).hexdigest() == self.tree else None
 
 
-_Bytes = memoryview  # decoded without copying
+_Bytes = memoryview  # a memoryview is decoded without a copy
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -194,7 +200,7 @@ def cache_file(cache_dir: str, root: str) -> str:
 
 
 def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
-    """Load the cached snapshot of a root, or None."""
+    """Load the cached snapshot of a root, or return None if there is no valid cache."""
     try:
         with open(file, "rb", opener=regular_only) as opened:
             header = opened.read(_HEADER)
@@ -220,7 +226,10 @@ def save(
     manifest: bytes,
     tree: str,
 ) -> bytes:
-    """Store a snapshot and return its generation; ignore a failure."""
+    """Store a snapshot in the cache, and return the identifier of the stored snapshot.
+
+    Errors are ignored.
+    """
     generation = os.urandom(16)
     stored = _Stored(
         root=_text(root),

@@ -1,4 +1,7 @@
-"""The files of one attempt, validated when read: launch file, state, exit record."""
+"""The launch file, the state file and the exit record of one attempt of a replica.
+
+All files are validated when they are read.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _T = TypeVar("_T")
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
-# The schema of each file. Files are validated: the trial's own process could have written them.
+# The structs below are the schemas of the files. Files are validated because the trial's own
+# process can write to them.
 
 
 class ProcessRecord(msgspec.Struct):
@@ -51,17 +55,21 @@ class ExitRecord(msgspec.Struct):
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     reason: str = ""
     message: str = ""
+    exception: str = ""
     started: _Time | None = None
     ended: _Time | None = None
 
 
 _LARGEST_RECORD = 1 << 20  # bytes of a state or exit record
-_LONGEST_TEXT = 1000  # characters of an attempt's message, which tables show
+_LONGEST_TEXT = 1000  # characters of an attempt's message
 _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
 class AttemptFiles:
-    """The files of one attempt of a replica. Subclasses know the machine or pod that it runs on."""
+    """The files of one attempt of a replica.
+
+    Subclasses add the machine or the pod on which the attempt runs.
+    """
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:
         self.uid = uid
@@ -72,22 +80,22 @@ class AttemptFiles:
 
     @property
     def name(self) -> str:
-        """The name of the replica in addresses."""
+        """The key of the replica in the job's addresses, such as "worker-0"."""
         return f"{self.replica.role}-{self.replica.index}"
 
     @property
     def node(self) -> str:
-        """The machine that the attempt runs on, if known."""
+        """The name of the machine on which the attempt runs, or "" if the name is not known."""
         return ""
 
     @property
     def address(self) -> str:
-        """The address of the replica for its peers."""
+        """The address at which other replicas of the job reach this replica."""
         return ""
 
     @property
     def pod(self) -> Pod | None:
-        """The pod of the attempt, if it runs in one."""
+        """The pod of the attempt, or None if the attempt does not run in a pod."""
         return None
 
     @property
@@ -96,23 +104,30 @@ class AttemptFiles:
 
     @property
     def was_requested(self) -> bool:
-        """Whether the attempt was requested: it has a launch file, or has ended."""
+        """Whether the attempt was requested.
+
+        A requested attempt has a launch file or an exit record.
+        """
         return exists(self.path / paths.LAUNCH) or self.has_ended
 
     @property
     def was_begun(self) -> bool:
-        """Whether a supervisor ever started. Before that, no process of the attempt exists."""
+        """Whether a supervisor ever started. Without a supervisor, the attempt has no process."""
         return exists(self.path / paths.STATE)
 
     def launch(self) -> dict[str, Any] | None:
         """Return the launch file, or None if it is missing or damaged."""
-        if self._launch is None:  # cached: the file is written once
+        if self._launch is None:  # cached, because the file is written only once
             launch = read_json(self._file(paths.LAUNCH))
             self._launch = None if _as(launch, _Launch) is None else launch
         return self._launch
 
     def is_of(self, uid: str) -> bool:
-        """Return whether the attempt belongs to this job, and not to one of a deleted database."""
+        """Return whether the attempt belongs to the job with this uid.
+
+        If the database was deleted, the directory may hold an attempt of an older job whose trial
+        has the same number.
+        """
         launch = self.launch()
         return launch is None or launch["key"]["uid"] == uid
 
@@ -129,15 +144,16 @@ class AttemptFiles:
     def _ended(self) -> Replica | None:
         if self._final is not None or not self.has_ended:
             return self._final
-        # The file is written atomically, so an invalid record never becomes valid later.
+        # Records are written atomically, so an invalid record never becomes valid later.
         record = self._read(paths.EXIT, ExitRecord) or _UNREADABLE
-        # A program that exceeds its time limit may exit with 0, and has failed nevertheless.
+        # A program that exceeded its time limit has failed, even if it exits with code 0.
         is_success = record.exit_code == 0 and record.reason != OUT_OF_TIME
         self._final = self._replica(
             phase=Phase.SUCCEEDED if is_success else Phase.FAILED,
             exit_code=record.exit_code,
             reason=storable(record.reason),
             message=storable(record.message),
+            exception=storable(record.exception),
             started=record.started,
             ended=record.ended,
         )
@@ -147,7 +163,7 @@ class AttemptFiles:
         return self._read(paths.STATE, StateRecord) or StateRecord()
 
     def _read(self, name: str, kind: type[_T]) -> _T | None:
-        """Read one of the JSON files; None if it is missing or damaged."""
+        """Return the validated contents of a JSON file, or None if it is missing or damaged."""
         return _as(read_json(self._file(name), _LARGEST_RECORD), kind)
 
     def _replica(self, **fields: Any) -> Replica:
@@ -156,7 +172,7 @@ class AttemptFiles:
         )
 
     def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
-        """Return the exit record for an attempt that cannot write its own."""
+        """Return an exit record for an attempt that can no longer write its own."""
         started = self._state().started
         return {
             "exit_code": None,
@@ -164,7 +180,7 @@ class AttemptFiles:
             "reason": reason,
             "message": message,
             "started": started,
-            # The time of a file is coarser than the clock.
+            # File times are coarser than the clock.
             "ended": max(ended, started or 0.0),
         }
 
@@ -181,11 +197,11 @@ class AttemptFiles:
 def _as(value: object, kind: type[_T]) -> _T | None:
     try:
         return msgspec.convert(value, learned(kind))
-    except (msgspec.ValidationError, UnicodeError):  # in a name with half a surrogate pair
+    except (msgspec.ValidationError, UnicodeError):  # the text contains a lone surrogate
         return None
 
 
 def storable(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be stored, and cut to the limit."""
+    """Return at most 1000 characters of a text, without lone surrogates, which cannot be stored."""
     whole = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
     return whole.encode("utf-8", "backslashreplace").decode()

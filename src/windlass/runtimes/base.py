@@ -1,4 +1,4 @@
-"""The protocol of runtimes, which every backend implements for the controller and the server."""
+"""The protocol that every runtime implements for the controller and for the server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from windlass.model.status import Replica, ReplicaId
 
 
 class NotYet(Exception):
-    """An attempt cannot start for a reason that is part of normal operation.
+    """An attempt cannot start yet, for a reason that is part of normal operation.
 
-    The controller retries as soon as the runtime notifies it of a change. Where the runtime
-    cannot observe the reason and sends no notification (`is_notified` is false), the controller
-    retries after a pause.
+    The controller retries as soon as the runtime notifies it of a change. If `is_notified` is
+    false, the runtime cannot observe the reason and sends no notification. In that case, the
+    controller retries after a pause.
     """
 
     def __init__(self, message: str, *, is_notified: bool = True) -> None:
@@ -26,116 +26,122 @@ class NotYet(Exception):
 
 
 class NameHeld(NotYet):
-    """An object that is being deleted still has the name of the attempt."""
+    """An object that is being deleted still has the name that the attempt needs."""
 
 
 class AttemptProcess(NamedTuple):
-    """The process of an attempt on the server's machine."""
+    """The process and the devices of an attempt on the server's machine."""
 
-    devices: tuple[int, ...] | None = None  # None: the runtime does not grant devices
+    devices: tuple[int, ...] | None = None  # None if the runtime does not assign devices
     pid: int | None = None
 
 
 class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a server that the runtimes of remote backends need."""
+    """The functions and settings of a server that the runtimes of remote backends use."""
 
     home: Home
-    token_for: Callable[[str], str]  # the token of the agents of a job, by the job's uid
-    url: Callable[[], str]  # the server's address for its own process
-    urls: Callable[[], Sequence[str]]  # the server's addresses for other machines; may be empty
+    token_for: Callable[[str], str]  # returns the token of a job's agents, by the job's uid
+    url: Callable[[], str]  # returns the server's address for its own process
+    urls: Callable[[], Sequence[str]]  # the server's addresses for other machines
 
 
 class Runtime(Protocol):
-    """Starts, stops and lists the replicas of jobs, as the controller needs it.
+    """The methods by which the controller starts, stops and lists the replicas of jobs.
 
-    A runtime makes no decisions. All methods may be called from any thread, and never for one
-    job from two threads at a time.
+    A runtime makes no decisions. All methods may be called from any thread, but two threads never
+    call them for the same job at the same time.
     """
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the address of each replica for its peers: "role-index" -> "host:port".
+        """Return the addresses by which replicas reach each other: "role-index" -> "host:port".
 
         The controller calls this before it creates the first replica and whenever the number of
         replicas changes. Addresses in `assigned` stay as they are. The controller stores the
         result, so that addresses survive restarts of replicas and of the server. The result is
-        empty where no replica needs an address.
+        empty if no replica needs an address.
         """
         ...
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start an attempt of a replica, unless the attempt was started before.
+        """Start an attempt of a replica, unless it was already started.
 
         Once this method returns, `list` reports the attempt. If the method raises, the controller
-        calls it again later. `NotYet` is not a failure; `NameHeld` means that the remains of an
-        older attempt still have the name.
+        calls it again later. `NotYet` is not a failure. `NameHeld` means that an older object,
+        which is still being deleted, has the name of the attempt.
         """
         ...
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds. An unknown attempt is ignored.
+        """Stop an attempt. After `grace` seconds, stop it by force. Ignore an unknown attempt.
 
-        The method does not wait for the end. The runtime may forget the ended attempt or keep it on
-        record: only the newest attempt of a replica counts.
+        The method does not wait until the attempt has ended. The runtime may forget the ended
+        attempt or keep a record of it, because only the newest attempt of a replica counts.
         """
         ...
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the attempts of a job in their current state.
+        """Return the current state of all attempts of a job.
 
-        A stopped attempt is `deleting` until its end. Ended attempts on record are not
-        `deleting`: the flag means that the attempt still uses its capacity.
+        The flag `deleting` means that an attempt is stopping and still uses its capacity. Ended
+        attempts that the runtime keeps on record do not have the flag.
         """
         ...
 
     def watch(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with a job's uid whenever replicas of the job may have changed.
 
-        The calls come from any thread, and may come without a change. This method returns at once.
+        The calls come from any thread. A call may come although nothing changed. This method
+        returns at once.
         """
         ...
 
     def release(self, job_uid: str) -> None:
-        """Release everything that a finished job holds beyond its replicas, such as addresses.
+        """Release the addresses and other resources of a finished job, except its replicas.
 
-        Nothing happens for an unknown job. A job that continues gets new resources.
+        An unknown job is ignored. If the job continues later, it gets new resources.
         """
         ...
 
 
 class ServerRuntime(Runtime, Protocol):
-    """The runtime of a backend, as the server needs it."""
+    """The additional methods that the server needs from the runtime of a backend."""
 
     def validate(self, spec: JobSpec) -> list[str]:
-        """Return the reasons why this backend cannot run a job, one sentence each.
+        """Return the reasons why this backend cannot run a job, as one sentence per reason.
 
-        The runtime of a remote backend may wait for its cluster, and raises if the cluster
-        does not answer.
+        The runtime of a remote backend may wait for its cluster. If the cluster does not answer,
+        the method raises an error.
         """
         ...
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Continue the unfinished jobs that an earlier server of this home left behind.
 
-        The server calls this once, at its start. The method does not wait for a cluster. A
-        started attempt is watched, and an attempt that was requested but never started is started.
+        The server calls this once, when it starts. The method does not wait for a cluster. The
+        runtime watches each attempt that was started, and starts each attempt that was requested
+        but never started.
         """
         ...
 
     def give_up(self, job_uid: str) -> None:
-        """End a job that is being stopped even if its cluster does not answer.
+        """End a job that is being stopped, even if its cluster does not answer.
 
-        Nothing happens for an unknown job and for jobs on the server's machine.
+        Unknown jobs and jobs on the server's machine are ignored.
         """
         ...
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return devices and process id of an attempt; both empty on other machines."""
+        """Return the devices and the process id of an attempt.
+
+        Both fields are empty for attempts on other machines.
+        """
         ...
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with a trial's id when its log may have grown or its agents have orders.
 
-        The calls come from any thread, and may come without a change. This method returns at once.
+        The calls come from any thread. A call may come although nothing changed. This method
+        returns at once.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""The runtime of every backend, and one runtime that passes each job to the runtime of its backend.
+"""The runtimes of all backends, and one runtime that passes each call to the right backend.
 
-A new backend needs a folder beside this file, an entry in `REMOTE_BACKENDS`, an entry in
+To add a backend, create a folder beside this file, an entry in `REMOTE_BACKENDS`, an entry in
 `model/backends.py` and an executor class in `authoring/public/executors.py`.
 """
 
@@ -20,14 +20,15 @@ from windlass.runtimes.base import AttemptProcess, ServerContext, ServerRuntime
 
 
 class RemoteBackend(NamedTuple):
-    """A backend whose runtime is created when the first job needs it."""
+    """A backend whose runtime is created only when the first job needs it."""
 
     create: Callable[[ServerContext], ServerRuntime]
-    has_jobs: Callable[[Path], bool]  # whether jobs of a home may have objects in the backend
+    has_jobs: Callable[[Path], bool]  # whether jobs of a home may have objects there
 
 
 def _kubernetes(server: ServerContext) -> ServerRuntime:
-    from windlass.runtimes.kubernetes.runtime import create_runtime  # most servers never need it
+    # imported late, because most servers never need this module
+    from windlass.runtimes.kubernetes.runtime import create_runtime
 
     return create_runtime(server)
 
@@ -38,10 +39,10 @@ REMOTE_BACKENDS: Mapping[str, RemoteBackend] = {
 
 
 class Runtimes:
-    """The runtimes of all backends, behind the protocol of one.
+    """One runtime that passes each call to the runtime of the job's backend.
 
-    The runtime of a remote backend is created when a job needs it: most servers have local jobs
-    only.
+    The runtime of a remote backend is created only when a job needs it, because most servers have
+    only local jobs.
     """
 
     def __init__(
@@ -69,19 +70,19 @@ class Runtimes:
         return self._runtime(job.spec).addresses(job, assigned)
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start an attempt of a replica, unless the attempt was started before."""
+        """Start an attempt of a replica, unless it was already started."""
         self._runtime(job.spec).create(job, replica, assignment)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds."""
+        """Stop an attempt. After `grace` seconds, stop it by force."""
         self._runtime(job.spec).delete(job, replica, grace)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the attempts of a job in their current state."""
+        """Return the current state of all attempts of a job."""
         return self._runtime(job.spec).list(job)
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return devices and process id of an attempt."""
+        """Return the devices and the process id of an attempt."""
         return self._runtime(job.spec).process_of(job, replica)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
@@ -90,16 +91,17 @@ class Runtimes:
         for job in jobs:
             by_backend.setdefault(job.spec.backend, []).append(job)
         for name, unfinished in by_backend.items():
-            if name == LOCAL or name in self._remote:  # else a newer server left the jobs
+            # an unknown backend means that a newer server left the jobs
+            if name == LOCAL or name in self._remote:
                 self._named(name).adopt(unfinished)
 
     def give_up(self, job_uid: str) -> None:
-        """End a job that is being stopped even if its cluster does not answer."""
+        """End a job that is being stopped, even if its cluster does not answer."""
         for runtime in self._all():
             runtime.give_up(job_uid)
 
     def release(self, job_uid: str) -> None:
-        """Release everything that a finished job holds beyond its replicas."""
+        """Release the addresses and other resources of a finished job, except its replicas."""
         for runtime in self._all():
             runtime.release(job_uid)
 
@@ -111,7 +113,10 @@ class Runtimes:
                 runtime.watch(callback)
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the id of each trial with new log lines or orders for its agents."""
+        """Call `callback` with the id of each trial whose log may have grown.
+
+        The method also reports trials whose agents have orders.
+        """
         with self._lock:
             self._on_trial.append(callback)
             for runtime in self._created.values():
@@ -130,7 +135,7 @@ class Runtimes:
         return self._named(spec.backend)
 
     def _named(self, backend: str) -> ServerRuntime:
-        """The runtime of a backend, created if no job needed it before."""
+        """The runtime of a backend. The first call for a backend creates its runtime."""
         with self._lock:
             runtime = self._created.get(backend)
             if runtime is None:

@@ -1,4 +1,4 @@
-"""The launch file of an attempt: the instructions for its supervisor."""
+"""Builds the launch file of an attempt, which contains the instructions for its supervisor."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def build_launch(
     has_devices: bool,
     is_here: bool = True,
 ) -> dict[str, Any]:
-    """Build the contents of `launch.json`, as the architecture page describes it.
+    """Build the contents of `launch.json`. The architecture page "Files on disk" lists the fields.
 
-    With `is_here` false, the home is on another machine, and nothing is looked up in it.
+    If `is_here` is false, `home` is a path on another machine, so this function reads nothing
+    there.
     """
     spec = job.spec
     role = spec.role(replica.role)
@@ -100,43 +101,47 @@ def build_launch(
 
 
 def python_of(job: Job) -> str:
-    """Return the interpreter on which a job's own packages are installed."""
+    """Return the interpreter that runs a job, and for which its packages are installed."""
     return job.spec.python.executable or sys.executable
 
 
 class _Membership(NamedTuple):
-    """The position of a replica in its job, and the variables that describe it."""
+    """The position of a replica among all replicas of its job, as environment variables."""
 
-    rank: int | None  # None for a role that serves the others
+    rank: int | None  # None for a role that only serves the other roles
     for_all: dict[str, str]
     for_framework: dict[str, str] = {}
-    defaults: dict[str, str] = {}  # applied unless the author's environment sets them
+    defaults: dict[str, str] = {}  # set only if the author's environment does not set them
     flaw: str = ""  # why the framework set no variables
 
 
 def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _Membership:
+    resources = spec.role(replica.role).resources
     if not spec.framework and sum(role.replicas for role in spec.roles) <= 1:
         at = assignment.addresses.get(f"{replica.role}-{replica.index}", LOOPBACK)
-        return _Membership(0, _bearings(0, 1, {replica.role: [at]}))
-    from windlass.frameworks import build_cluster, find_framework  # most jobs do not need it
+        threads = _thread_limit(resources.threads)
+        bearings = _bearings(0, 1, {replica.role: [at]})
+        return _Membership(0, {**bearings, **_names(threads)}, defaults=threads)
+    from windlass.frameworks import build_cluster, find_framework  # most jobs need no framework
 
     cluster = build_cluster(spec, assignment.addresses, LOOPBACK)
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())
-    threads = _threads(spec.role(replica.role).resources.cpus) if len(cluster.members) > 1 else {}
+    # Several replicas with a thread per core each would compete.
+    is_shared = len(cluster.members) > 1
+    threads = _thread_limit(max(int(resources.cpus), 1) if is_shared else resources.threads)
     try:
         variables = _in_time(partial(find_framework(spec.framework).variables, cluster, me))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- code of another package
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- any code may run here
         reason = f"{type(error).__name__}: {error}"
         flaw = f"the framework {spec.framework} set no environment: {reason}"
         return _Membership(rank, bearings, flaw=flaw)
-    bearings[GIVEN] = ",".join((*variables, *threads))
-    return _Membership(rank, bearings, variables, threads)
+    return _Membership(rank, {**bearings, **_names({**variables, **threads})}, variables, threads)
 
 
 def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """Call another package's code with a time limit: few threads serve all jobs."""
+    """Call code of another package with a time limit, because few threads serve all jobs."""
     answer: Future[dict[str, str]] = Future()
 
     def run() -> None:
@@ -151,9 +156,18 @@ def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
     return answer.result()
 
 
-def _threads(cpus: float) -> dict[str, str]:
-    """Limit threads to the CPUs of a replica: replicas with one thread per core would compete."""
-    return {"OMP_NUM_THREADS": str(max(int(cpus), 1))}
+def _thread_limit(threads: int) -> dict[str, str]:
+    """Return the variables that limit the threads of numeric libraries.
+
+    NumPy, SciPy and PyTorch read the first variable, TensorFlow reads the second.
+    """
+    names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    return dict.fromkeys(names, str(threads)) if threads else {}
+
+
+def _names(variables: dict[str, str]) -> dict[str, str]:
+    """List the variables that this trial sets, so that its own submissions leave them out."""
+    return {GIVEN: ",".join(variables)} if variables else {}
 
 
 def _bearings(rank: int | None, world_size: int, hosts: dict[str, list[str]]) -> dict[str, str]:
@@ -194,7 +208,7 @@ def _environment(home: Path, job: Job, *, is_here: bool) -> dict[str, str] | Non
     lock = job.spec.python.lock
     if lock is None:
         return None
-    # Compiled packages fit one interpreter, so each interpreter has its own environment.
+    # Compiled packages fit only one interpreter, so each interpreter has its own environment.
     digest = hashlib.sha256(f"{lock}\0{python_of(job)}".encode()).hexdigest()[:32]
     return {
         "lock": str(paths.blob_path(home, lock)),
@@ -219,7 +233,7 @@ def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:
 
 @functools.cache
 def _carried() -> dict[str, str]:
-    """Return the path of our cloudpickle, for interpreters without it."""
+    """Return the variables that make our copy of cloudpickle available to other interpreters."""
     cloudpickle = importlib.util.find_spec("cloudpickle")
     if cloudpickle is None or cloudpickle.origin is None:
         return {}

@@ -1,4 +1,4 @@
-"""The paths of an attempt's files, for every module that reads them."""
+"""The paths of an attempt's files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXIT = "exit.json"
 TAKEN_UP = "taken-up.json"  # written by the server when the agent of a remote attempt has started
 LOG = "log"
 METRICS = "metrics"
-SHOULD_STOP = "should_stop"  # in the directory of the trial
+SHOULD_STOP = "should_stop"  # a file in the directory of the trial
 RESULT = "result.pkl"
 RESULT_TEXT = "result.json"
 ERROR = "error.json"
@@ -35,7 +35,7 @@ def trial_dir(home: Path, trial_id: int) -> Path:
 
 
 def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
-    """The directory of a replica, with `work/` and a directory for each attempt.
+    """The directory of a replica. It contains `work/` and one directory per attempt.
 
     >>> print(replica_dir(Path("/h"), 7, ReplicaId("main", 0, 1)))
     /h/trials/7/main-0
@@ -44,7 +44,7 @@ def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 
 def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
-    """The directory of one attempt: `attempt_dir(...) / LOG` is its log.
+    """The directory of one attempt. The log of the attempt is `attempt_dir(...) / LOG`.
 
     >>> print(attempt_dir(Path("/h"), 7, ReplicaId("main", 0, 2)) / LOG)
     /h/trials/7/main-0/2/log
@@ -53,7 +53,7 @@ def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 
 def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
-    """Yield every attempt of a trial that has a directory, by role, index and attempt."""
+    """Yield every attempt of a trial that has a directory, ordered by role, index and attempt."""
     by_replica: list[tuple[ReplicaId, Path]] = []
     trial = trial_dir(home, trial_id)
     for name in list_folder(trial):
@@ -69,7 +69,7 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a folder may be an attempt: trials may create other folders beside them."""
+    """Return whether a folder name is a number. Trials may create other folders beside attempts."""
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
@@ -83,7 +83,7 @@ def checkpoints_dir(home: Path, trial_id: int) -> Path:
 
 
 def blob_path(home: Path, digest: str) -> Path:
-    """The file of a blob.
+    """The path of a blob's file.
 
     >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
     /h/blobs/ab/abab...
@@ -92,17 +92,17 @@ def blob_path(home: Path, digest: str) -> Path:
 
 
 def private_path(home: Path, uid: str) -> Path:
-    """Return the file of a trial's private data, which no record contains."""
+    """Return the file with the private data of a trial (its environment and secrets)."""
     return home / "private" / uid
 
 
 def environment_dir(home: Path, digest: str) -> Path:
-    """The directory of an environment made for `packages=`."""
+    """The directory of the environment that was created for `packages=`."""
     return home / "envs" / digest
 
 
 def job_records_dir(home: Path) -> Path:
-    """Return the directory of the records of jobs in clusters. It may not exist."""
+    """Return the directory with the records of jobs in Kubernetes clusters. It may not exist."""
     return home / "pods"
 
 

@@ -1,7 +1,7 @@
-"""The files on the server of attempts that run on other machines.
+"""The server's copy of the files of attempts that run on other machines.
 
-Their directory has the same layout as that of a local attempt. The launch file contains paths of
-the remote machine. All other files come from the uploads of the agent
+The directory of a remote attempt has the same layout as the directory of a local attempt. The
+launch file contains paths of the remote machine. All other files are uploads of the agent
 (`server/stores/agent_uploads.py`).
 """
 
@@ -23,7 +23,10 @@ __all__ = ["THERE", "ask_for"]
 
 
 def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) -> Path:
-    """Create the directory of an attempt with the launch file that its agent requests."""
+    """Create the directory and the launch file of an attempt.
+
+    Its agent will request the launch file.
+    """
     folder = paths.attempt_dir(home, job.trial_id, replica)
     if not exists(folder / paths.LAUNCH):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -32,9 +35,12 @@ def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) ->
 
 
 def remote_launch(job: Job, replica: ReplicaId, assignment: Assignment) -> dict[str, Any]:
-    """Return the launch file of a remote attempt, with paths in the home that its agent creates."""
+    """Return the launch file of a remote attempt.
+
+    Its paths are in the home that the agent creates.
+    """
     launch = build_launch(Path(THERE), job, replica, assignment, has_devices=False, is_here=False)
-    # The agent replaces these fields: interpreter and paths of the author's machine.
+    # The agent replaces these fields, because they are paths of the author's machine.
     filled_in: dict[str, Any] = {
         "python": "python3",
         "extra_paths": [],

@@ -1,4 +1,7 @@
-"""The zip file for machines without Windlass: the worker, and the package for its programs."""
+"""Builds the zip files for machines on which Windlass is not installed.
+
+One zip file contains the worker, and the other the package that user programs import.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from collections.abc import Iterator
 
 import windlass
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal files give equal bytes at any time
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal files always give equal bytes
 
-# The zip unpacks itself: supervisor and bootstrap are started by file name. This follows the source
-# of `worker.agent.unpack_zip`.
+# The program unpacks its own zip file, because supervisor and bootstrap are started by file name.
+# This code follows the source of `worker.agent.unpack_zip`.
 _MAIN = """
 import sys
 
@@ -31,9 +34,10 @@ main()
 
 @functools.cache
 def worker_zip() -> bytes:
-    """Return a program: `python worker.zip` runs the attempt that its environment names.
+    """Return a zip file that Python can run: `python worker.zip` runs one attempt.
 
-    It contains the package `worker` and cloudpickle, and needs nothing but Python.
+    Environment variables select the attempt. The zip file contains the package `worker` and
+    cloudpickle, and needs nothing but Python.
     """
     import cloudpickle
 
@@ -46,9 +50,9 @@ def worker_zip() -> bytes:
 
 @functools.cache
 def package_zip() -> bytes:
-    """Return the package that programs import as `windlass` on machines without it.
+    """Return the zip file of the package that user programs import as `windlass`.
 
-    It contains the version of its files: those of a checkout may be newer than this process.
+    The version is read from the source files, which may be newer than this process.
     """
     import runpy
 

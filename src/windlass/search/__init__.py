@@ -1,6 +1,6 @@
-"""Hyper-parameter search: spaces, the loop that adds trials and stops bad ones, and the result.
+"""Hyper-parameter search, which adds trials to an experiment and stops bad trials early.
 
-Optuna decides what to try next and which trials to stop early. The recorded trials are the only
-memory: a search resumes from the server's records. The server never imports this package. Optuna is
-loaded when a search starts.
+Optuna decides which parameters to try next, and which trials to stop early. A search keeps no state
+except the recorded trials, so it can resume from the server's records. The server never imports
+this package. Optuna is loaded when a search starts.
 """

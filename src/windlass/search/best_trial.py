@@ -1,4 +1,4 @@
-"""The best trial of an experiment, from a search or not."""
+"""Finds the best trial of an experiment, whether or not a search has added it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """Return the best succeeded trial; the first of equal ones."""
+    """Return the succeeded trial with the best value of a metric.
+
+    If several trials are equal, the first is returned.
+    """
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
     least = math.inf
@@ -47,9 +50,12 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """Return metric and mode: from the arguments, else from the experiment's searches."""
+    """Return the metric and the mode to use.
+
+    If the caller does not pass both, they come from a search of the experiment.
+    """
     if mode not in (None, "min", "max"):
-        raise InvalidArgument(f'mode is {shown(mode)}; it is "min" or "max".')
+        raise InvalidArgument(f'mode is {shown(mode)}; it must be "min" or "max".')
     searched = {
         (search.get("metric", ""), search.get("mode", "")) for search in record.searches.values()
     }
@@ -59,22 +65,22 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
     if metric is not None and mode is not None:
         return metric, mode
     what = "metric" if metric is None else "mode"
-    why = "has several searches" if len(fitting) > 1 else "has no search that says so"
+    why = "has several searches" if len(fitting) > 1 else "has no search that fits"
     raise InvalidArgument(
-        f"Best in what? Experiment {record.id} ({record.name}) {why}: name the {what}.",
+        f"exp.best needs a {what}, because experiment {record.id} ({record.name}) {why}.",
         hint=_written(metric, mode),
     )
 
 
 def _written(metric: str | None, mode: str | None) -> str:
-    """Return the corrected call for a hint.
+    """Return a hint that contains the corrected call.
 
     >>> print(_written("acc", None))
-    Write exp.best('acc', 'min') if less is better, exp.best('acc', 'max') if more is.
+    If lower is better, write exp.best('acc', 'min'). Otherwise, write exp.best('acc', 'max').
     >>> print(_written(None, "max"))
-    As in: exp.best('val_loss', 'max')
+    For example: exp.best('val_loss', 'max')
     """
     if metric is not None:
         less, more = (f"exp.best({shown(metric)}, {way!r})" for way in ("min", "max"))
-        return f"Write {less} if less is better, {more} if more is."
-    return f"As in: exp.best('val_loss', {mode or 'min'!r})"
+        return f"If lower is better, write {less}. Otherwise, write {more}."
+    return f"For example: exp.best('val_loss', {mode or 'min'!r})"

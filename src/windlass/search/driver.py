@@ -1,7 +1,7 @@
-"""The driver of a search: carries out the policy's orders and passes it the events of trials.
+"""Runs a search. Adds the trials, and stops trials when the policy orders this.
 
-The driver keeps no state that is not recorded. If it is killed at any point, the next driver of the
-search finds the existing trials and continues.
+The driver keeps no state that is not recorded. If its process is killed, the next driver finds the
+existing trials and continues the search.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from windlass.search.launcher import Launcher
     from windlass.search.settings import Settings
 
-_AT_ONCE = 1000  # events to handle before acting on them
+_AT_ONCE = 1000  # the number of events to process before the policy decides
 
 
 class Driver:
-    """Runs one search."""
+    """Runs one search until it ends."""
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
@@ -55,8 +55,8 @@ class Driver:
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
-        """Run the search to its end and return the result."""
-        # The hold keeps the experiment and its auxiliary trials running between two trials.
+        """Run the search to its end, and return the result."""
+        # The lease keeps the experiment and its auxiliary trials running between two trials.
         building = hold(self._transport, self._experiment)
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
@@ -77,10 +77,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials: the first round of the stream."""
+        """Load all recorded trials, which are the first part of the event stream."""
         records, points = [], []
         rounds = 0
-        while rounds < 2:  # the stream sends the experiment before its trials and after them
+        while rounds < 2:  # the experiment comes before and after its trials
             news = self._next(None)
             if isinstance(news, TrialRecord):
                 records.append(news)
@@ -109,7 +109,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start as many trials as may run at once."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -120,7 +120,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events and act on them."""
+        """Wait for events, and carry out the orders that follow from them."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -139,7 +139,7 @@ class Driver:
             live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """Return the next event; raise `queue.Empty` after `seconds` without one."""
+        """Return the next event. Raise `queue.Empty` if none arrives within `seconds`."""
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news
@@ -162,7 +162,7 @@ class Driver:
         return returned_value(Trial(self._transport, record), self._policy.settings.metric)
 
     def _ask_to_stop(self, trial_id: int, reason: str) -> None:
-        with contextlib.suppress(Conflict):  # the trial has ended meanwhile
+        with contextlib.suppress(Conflict):  # the trial has already ended
             path = request_path("trials", trial_id, "ask-to-stop")
             self._transport.ask("POST", path, TrialRecord, body=AskToStop(reason=reason))
 
@@ -190,10 +190,11 @@ class Driver:
         live.say(*([(line, "")] for line in self._farewell()))
 
     def _unfinished(self) -> list[Trial[Any]]:
-        """Request the unfinished trials of this search from the server.
+        """Return the unfinished trials of this search, as the server reports them.
 
-        Ctrl-C may come between any two lines, so the local state may be outdated. A trial that was
-        being added is added again, because its request may already be on its way.
+        Ctrl-C may interrupt the program at any line, so the local state may be outdated. If the
+        server has not confirmed a new trial yet, the request is repeated first. A repeated request
+        never creates a second trial.
         """
         if self._adding:
             self._launcher.add(self._adding)
@@ -202,7 +203,7 @@ class Driver:
         return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:
-        """Stop trials, newest first. They are repeated when the search continues."""
+        """Stop trials, newest first. Their parameters are tried again when the search continues."""
         for trial in reversed(running):
             trial.stop(reason=INTERRUPTED)
 

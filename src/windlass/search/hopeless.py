@@ -1,4 +1,4 @@
-"""Detection of searches that cannot succeed, after their first trials instead of the last."""
+"""Detects searches that cannot succeed, so that they end after their first trials."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FIRST_UNREPORTED = 2
 
 
 def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
-    """Return the error that ends a search if none of its first trials produced a value.
+    """Return an error if none of the first trials produced a value, or None.
 
-    Only trials that ended since the search resumed count, so that a user can fix the program and
-    continue.
+    Trials that ended before the search resumed do not count. The user can therefore fix the program
+    and continue the search.
     """
     hopeless = (SearchState.FAILED, SearchState.UNREPORTED)
     ended = [tried for tried in policy.ended if tried.is_new]
@@ -33,7 +33,7 @@ def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError 
 
 
 def how_to_go_on(experiment_id: int) -> str:
-    """Return the call that resumes a search, for any script that started it."""
+    """Return the code with which any script can resume a search."""
     return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
 
 
@@ -52,7 +52,7 @@ def _unreported(policy: SearchPolicy, first: SearchTrial) -> InvalidArgument:
         else f"Report it: wl.report(step, {metric}=...); or return it from the function, as a "
         f'number or as {{"{metric}": ...}}.'
         if metric.isidentifier()
-        else "Report it under this name, group and all: wl.report(step, group=..., name=...)."
+        else "Report it with its group and name: wl.report(step, group=..., name=...)."
     )
     return InvalidArgument(
         f"Search {policy.name!r} looks for {metric!r}, and trial {record.id} ({record.name}) "

@@ -1,4 +1,4 @@
-"""Adds the trials of a search: one job, with its code as of the start of the search."""
+"""Adds the trials of a search. All trials run the same version of the code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from windlass.search.policy import identity
 class Launcher:
     """Adds the trials of one search to an experiment.
 
-    The chosen parameters are passed as arguments. In a group, the name of a parameter starts with
-    its role: `"learner.lr"`.
+    The chosen parameters are passed as arguments of the job. In a job group, the name of a
+    parameter begins with the name of its role, as in `"learner.lr"`.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Launcher:
         job, problems = with_arguments(_job_of(what), args)
         messages = [text for _, text in problems]
         messages += [
-            f"{name} is both in space and in args: which of them is it to be?"
+            f"{name} is both in space and in args; remove it from one of them"
             for name in space
             if _is_given(args, name)
         ]
@@ -48,7 +48,7 @@ class Launcher:
 
     @property
     def job_name(self) -> str:
-        """The name of the job."""
+        """The name of the job that the search runs."""
         from windlass.authoring.prepare.programs import executable_name
 
         if self._job.name is not None:
@@ -58,7 +58,7 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise an error for parameters that no trial can run with, before any change."""
+        """Raise an error if no trial can run with these parameters."""
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -66,7 +66,7 @@ class Launcher:
         refuse_unsupported(job)
 
     def package(self) -> None:
-        """Snapshot the code now, so that all trials added from here on run the same code."""
+        """Take a snapshot of the code now. All trials that are added later run this code."""
         if isinstance(self._job, Job):
             [packaged] = package(self._client, [self._job.executable])
             self._job = replace_fields(self._job, executable=packaged)
@@ -94,11 +94,12 @@ class Launcher:
         ]
         trials = add_jobs(self._client, self._experiment, self._job, wishes)
         for trial, wish in zip(trials, wishes, strict=True):
-            if trial.record.recipe.search is None:  # the search would wait for ever
+            if trial.record.recipe.search is None:  # otherwise the search would wait forever
                 raise Conflict(
-                    f"exp.search: trial {trial.id} ({trial.name}) is none of the search "
-                    f"{shown(self._name)} and has the identity of one: {shown(wish.identity)}.",
-                    hint='Call the search otherwise: exp.search(..., name="...")',
+                    f"exp.search: trial {trial.id} ({trial.name}) does not belong to the search "
+                    f"{shown(self._name)}, but has the identity {shown(wish.identity)} of its "
+                    "trials.",
+                    hint='Use another name for the search: exp.search(..., name="...")',
                 )
         return trials
 
@@ -117,16 +118,16 @@ def _job_of(what: Any) -> Job | JobGroup:
         return as_job(what)
     if inspect.isfunction(what):
         name = what.__name__
-        remedy = f"Decorate it with @wl.run, or give wl.Job(wl.PythonFunction({name}))."
+        remedy = f"Decorate it with @wl.run, or pass wl.Job(wl.PythonFunction({name}))."
         raise InvalidArgument(f"exp.search: {name} is a plain function.", hint=remedy)
     raise InvalidArgument(
         f"exp.search: {shown(what)} is not a job.",
-        hint="Give a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
+        hint="Pass a function decorated with wl.run, a wl.Job or a wl.JobGroup.",
     )
 
 
 def _is_given(args: Any, name: str) -> bool:
-    """Return True if arguments already name a parameter, by its whole name or nested."""
+    """Return True if the arguments already set a parameter, directly or in a nested mapping."""
     if not isinstance(args, Mapping):
         return False
     if name in args:
@@ -138,7 +139,7 @@ def _is_given(args: Any, name: str) -> bool:
 def _role_flaws(group: JobGroup, space: Iterable[str]) -> list[str]:
     roles = list(group.roles)
     return [
-        f"space: {shown(name)} names no role of the group; write "
+        f"space: {shown(name)} does not begin with a role of the group; write "
         f"{shown(f'{roles[0]}.{name}')}, or another of its roles: {', '.join(roles)}."
         for name in space
         if name.partition(".")[0] not in roles or not name.partition(".")[2]

@@ -1,7 +1,8 @@
-"""The policy of a search: turns events of its trials into orders, without I/O.
+"""The policy of a search, which decides what to try next and which trials to stop.
 
-Its state comes only from recorded data. It therefore does not matter which process adds or stops
-the trials, or how often that process was killed: the same events lead to the same state.
+The policy does no I/O. Its state depends only on recorded events, so the same events always lead to
+the same state. It does not matter which process runs the search, or how often the process was
+killed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from windlass.search.study import Study
 INTERRUPTED = "the search was interrupted"
 _PRUNED = re.compile(r"pruned at step (\d+)")
 
-# A trial that was asked to stop is expected to stop by itself. A trial that continues to report
-# ignores the request; a silent trial may be in the middle of a long step.
+# A trial should stop by itself after a request to stop. A trial that continues to report values
+# ignores the request. A trial that reports nothing may be in the middle of a long step.
 _DEAF_REPORTS, _DEAF_SECONDS = 3, 3.0
 _PATIENCE = 30.0
 
@@ -34,13 +35,16 @@ class SearchState(str, Enum):
     COMPLETE = "complete"
     PRUNED = "pruned"
     FAILED = "failed"
-    UNREPORTED = "no value"  # it succeeded without a value of the metric
-    STOPPED = "stopped"  # by a user
-    INTERRUPTED = "interrupted"  # with the search; its parameters are tried again
+    UNREPORTED = "no value"  # the trial succeeded, but reported no value of the metric
+    STOPPED = "stopped"  # a user stopped the trial
+    INTERRUPTED = "interrupted"  # the search was interrupted; its parameters are tried again
 
 
 class Order(NamedTuple):
-    """An instruction to ask a trial to stop, or to stop it."""
+    """An order to ask a trial to stop by itself (`is_request`), or else to stop it at once.
+
+    If `is_request` is True, the trial may still save its state first.
+    """
 
     trial_id: int
     reason: str
@@ -48,7 +52,7 @@ class Order(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """One reported value of one replica of a trial."""
+    """A value that a replica of a trial has reported."""
 
     trial_id: int
     source: tuple[str, int]
@@ -57,27 +61,28 @@ class _Point(NamedTuple):
 
 
 class SearchTrial:
-    """One trial of a search."""
+    """A trial of a search, with its parameters and its current value."""
 
     def __init__(self, number: int, params: dict[str, Any], record: TrialRecord) -> None:
         self.number = number
         self.params = params
         self.record = record
         self.state = SearchState.RUNNING
-        self.value: float | None = None  # the last reported value, finally the result
-        self.step: int | None = None  # the step of `value`
-        self.is_new = True  # False if it had ended before the search resumed
+        self.value: float | None = None  # the last reported value, or the final value
+        self.step: int | None = None  # the training step of `value`
+        self.is_new = True  # False if the trial ended before the search resumed
         self.pruned_at = _pruned_at(record)
-        self.stop_requested_at: float | None = None  # when it was asked to stop, if known
-        self.reports_since_request = 0  # number of reports since then
-        self.is_ended = False  # True if it was stopped because it ignored the request
+        self.stop_requested_at: float | None = None  # the time of the request to stop
+        self.reports_since_request = 0  # the number of values reported after that request
+        self.is_ended = False  # True if the trial ignored the request and was then stopped
         self.source: tuple[str, int] | None = None  # the replica whose values count
 
 
 class SearchPolicy:
-    """The trials of one search, and the orders for them.
+    """The trials of one search, and the orders to stop some of them.
 
-    `value_of` returns the number that a trial returned, for a succeeded trial without reports.
+    `value_of` returns the number that a trial's function returned. It is called for succeeded
+    trials that reported no value.
     """
 
     def __init__(
@@ -86,40 +91,40 @@ class SearchPolicy:
         self.name = name
         self.settings = settings
         self.study = Study(settings)
-        self.tried: list[SearchTrial] = []  # by number
+        self.tried: list[SearchTrial] = []  # ordered by number
         self._value_of = value_of
         self._by_id: dict[int, SearchTrial] = {}
-        self._early: dict[int, TrialRecord] = {}  # records that arrived before their predecessor
-        self._unknown: dict[int, list[_Point]] = {}  # points that arrived before their trial
-        self._others: set[int] = set()  # trials of the experiment outside this search
+        self._early: dict[int, TrialRecord] = {}  # by number, trials that arrived too early
+        self._unknown: dict[int, list[_Point]] = {}  # values that arrived before their trial
+        self._others: set[int] = set()  # ids of trials outside this search
         self._orders: list[Order] = []
 
     # -- decisions -------------------------------------------------------------------------
 
     @property
     def running(self) -> list[SearchTrial]:
-        """The trials that have not ended."""
+        """The trials that have not ended yet."""
         return [tried for tried in self.tried if tried.state is SearchState.RUNNING]
 
     @property
     def ended(self) -> list[SearchTrial]:
-        """The ended trials, without interrupted ones, which are repeated."""
+        """The ended trials. Interrupted trials are left out, because they will be tried again."""
         leftover = (SearchState.RUNNING, SearchState.INTERRUPTED)
         return [tried for tried in self.tried if tried.state not in leftover]
 
     @property
     def to_begin(self) -> int:
-        """The number of trials still to start."""
+        """The number of trials that must still be started."""
         cut_short = sum(tried.state is SearchState.INTERRUPTED for tried in self.tried)
         return max(self.settings.trials + cut_short - len(self.tried), 0)
 
     @property
     def best(self) -> SearchTrial | None:
-        """The best trial so far; the first of equal ones."""
+        """The best trial so far. If several are equal, this is the first."""
         return next(iter(self.ranked()), None)
 
     def ranked(self) -> list[SearchTrial]:
-        """Return the trials that ran to their end, best first."""
+        """Return the trials that ran to their end, ordered from best to worst."""
         done = [tried for tried in self.tried if tried.state is SearchState.COMPLETE]
         sign = 1 if self.settings.is_min else -1
         return sorted(done, key=lambda tried: sign * (tried.value or 0.0))
@@ -133,7 +138,7 @@ class SearchPolicy:
         return self.study.propose_several(count)
 
     def take_orders(self, now: float) -> list[Order]:
-        """Return the orders for trials that are not worth continuing, each order once."""
+        """Return the new orders to stop trials. The method returns each order only once."""
         for tried in self.running:
             if self._is_deaf(tried, now):
                 reason = f"pruned at step {tried.pruned_at}, and did not stop by itself"
@@ -143,7 +148,7 @@ class SearchPolicy:
         return orders
 
     def next_due(self, now: float) -> float | None:
-        """Return the seconds until an order may be due without a new event, or None."""
+        """Return the seconds to wait until an order may be due without a new event, or None."""
         left = [
             tried.stop_requested_at
             + (_DEAF_SECONDS if tried.reports_since_request >= _DEAF_REPORTS else _PATIENCE)
@@ -156,7 +161,7 @@ class SearchPolicy:
     # -- events ----------------------------------------------------------------------------
 
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
-        """Replay all recorded events in their original order."""
+        """Replay all recorded events in the order in which they happened."""
         happened: list[tuple[float, Callable[[], None]]] = []
         by_id = {record.id: record for record in records}
         mine = {number: record for number, record in by_id.items() if self.is_mine(record)}
@@ -179,7 +184,7 @@ class SearchPolicy:
             self._changed(tried.record, now)
 
     def learn(self, news: TrialRecord | Points, now: float) -> None:
-        """Process an event."""
+        """Process an event, which is either a changed trial or some reported values."""
         if isinstance(news, Points):
             for point in _split(news):
                 self._reported(point, now)
@@ -191,12 +196,15 @@ class SearchPolicy:
             self._unknown.pop(news.id, None)
 
     def begun(self, record: TrialRecord, now: float) -> None:
-        """Register an added trial; its state arrives later, after its reports."""
+        """Register a trial that was just added.
+
+        The event stream reports its state later, after its values.
+        """
         if self.is_mine(record):
             self._begun(record, now)
 
     def is_mine(self, record: TrialRecord) -> bool:
-        """Return True if a trial belongs to this search and is not a repetition of one."""
+        """Return True if a trial belongs to this search and is not a rerun."""
         position = record.recipe.search
         if position is None or position.search != self.name:
             return False
@@ -208,7 +216,7 @@ class SearchPolicy:
             return
         self._early[position.number] = record
         while (first := self._early.pop(len(self.tried), None)) is not None:
-            assert first.recipe.search is not None  # noqa: S101 -- it is part of this search
+            assert first.recipe.search is not None  # noqa: S101 -- checked above
             params = first.recipe.search.params
             made = SearchTrial(self.study.begin(params), params, first)
             self.tried.append(made)
@@ -232,13 +240,13 @@ class SearchPolicy:
         if tried.stop_requested_at is not None:
             tried.reports_since_request += 1
         if tried.pruned_at is not None and point.step > tried.pruned_at:
-            return  # Optuna stopped the trial before, so it must not see later values
+            return  # Optuna must see no values after the step where it stopped the trial
         if not self.settings.prunes or not self.study.report(
             tried.number, step=point.step, value=point.value
         ):
             return
         if tried.record.state.is_final or tried.pruned_at is not None:
-            return  # it was judged before, from the data known then
+            return  # the decision about this trial was made earlier
         tried.pruned_at, tried.stop_requested_at = point.step, now
         what = f"{self.settings.metric} {point.value:g}"
         reason = f"pruned at step {point.step}: {what} is not among the best at this step"
@@ -263,7 +271,7 @@ class SearchPolicy:
             self.study.fail(tried.number, again=tried.state is SearchState.INTERRUPTED)
 
     def _judged(self, tried: SearchTrial) -> tuple[SearchState, float | None]:
-        """Return the final state and value of an ended trial."""
+        """Return the final state and the final value of an ended trial."""
         record = tried.record
         if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
             return SearchState.INTERRUPTED, tried.value
@@ -276,7 +284,7 @@ class SearchPolicy:
         value = self._value_of(record) if tried.value is None else tried.value
         if value is None:
             return SearchState.UNREPORTED, None
-        if value != value:  # NaN: a value that cannot be ranked
+        if value != value:  # a NaN cannot be ranked
             return SearchState.FAILED, value
         return SearchState.COMPLETE, value
 
@@ -291,17 +299,20 @@ class SearchPolicy:
 
 
 def identity(name: str, number: int) -> str:
-    """Return the identity that keeps a trial from being created twice."""
+    """Return a text that identifies a trial in its experiment.
+
+    The server never creates two trials with the same identity.
+    """
     return f"search/{name}/{number}"
 
 
 def is_pruned(record: TrialRecord) -> bool:
-    """Return True if its search asked a trial to stop."""
+    """Return True if a search asked the trial to stop early."""
     return _pruned_at(record) is not None
 
 
 def _pruned_at(record: TrialRecord) -> int | None:
-    """Return the step at which its search asked a trial to stop, if it did."""
+    """Return the step at which a search asked the trial to stop early, or None."""
     match = _PRUNED.match(record.asked_to_stop)
     return int(match[1]) if match else None
 

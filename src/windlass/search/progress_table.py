@@ -1,4 +1,4 @@
-"""The progress of a search for people: a table in a terminal, otherwise one line per trial."""
+"""Shows the progress of a search, as a table in a terminal, or else as one line per trial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _MOST_ROWS = 16
 
 
 class ProgressTable:
-    """The lines about one search. Another thread draws the table, so it is built beforehand."""
+    """The lines that show the progress of a search.
+
+    Another thread draws the lines, so `update` prepares them in advance.
+    """
 
     def __init__(self, policy: SearchPolicy, concurrent: int) -> None:
         self._policy = policy
@@ -31,10 +34,10 @@ class ProgressTable:
         self._body: list[Line] = []
         self._head: list[tuple[str, str]] = [("search ", "bold"), (repr(policy.name), "name")]
         self._left = ""
-        self._reported = 0  # number of ended trials that have a line
+        self._reported = 0  # the number of ended trials that were already printed
 
     def begin_after(self, ended: int) -> None:
-        """Set the number of trials that had ended before this process started."""
+        """Set how many trials had already ended when this process started."""
         self._reported = ended
 
     def update(self) -> None:
@@ -68,7 +71,7 @@ class ProgressTable:
             body.append([(f"  {lines[0]}", "dim")])
             body += [[(f"  {line}", "")] for line in lines[1:]]
         self._left = eta_text(policy, self._concurrent)
-        self._head, self._body = head, body  # at once: another thread reads them
+        self._head, self._body = head, body  # in one statement, because another thread reads them
 
     def lines(self) -> list[Line]:
         """Return the current table."""
@@ -77,7 +80,7 @@ class ProgressTable:
         return [[*self._head, (clock, "dim")], *self._body]
 
     def describe_end(self, tried: SearchTrial) -> str:
-        """Describe how one trial ended, for output without a table."""
+        """Return one line about a trial that has ended, for output without a table."""
         policy = self._policy
         self._reported += tried.state is not SearchState.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())

@@ -1,4 +1,4 @@
-"""The result of a search: the best trial, a table of all trials, parameter importances."""
+"""The result of a search, which has the best trial and a table of all trials."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 _TOP = 10
-_ENOUGH = 10  # completed trials that importances need
+_ENOUGH = 10  # the number of completed trials that importances require
 _FIXED = ("trial", "state", "step", "seconds")
 
 
 class SearchResult:
-    """The result of `Experiment.search`. Its text shows the best trial, the top and importances.
+    """The result of `Experiment.search`.
+
+    `print(found)` shows the best trial, a table of the best trials, and the importance of each
+    parameter.
 
     ```python
     exp = wl.create_experiment("tuning")
@@ -41,7 +44,7 @@ class SearchResult:
 
     @property
     def best(self) -> Trial[Any] | None:
-        """The best of the trials that ran to their end; None without such a trial."""
+        """The best trial that ran to its end, or None if no trial ran to its end."""
         from windlass.client.resources.trial.trial import Trial
 
         best = self._policy.best
@@ -49,19 +52,21 @@ class SearchResult:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """The parameters of the best trial."""
+        """The parameters of the best trial, or `{}` if there is no best trial."""
         best = self._policy.best
         return {} if best is None else dict(best.params)
 
     @property
     def best_value(self) -> float | None:
-        """The value of the best trial."""
+        """The value of the best trial, or None if there is no best trial."""
         best = self._policy.best
         return None if best is None else best.value
 
     @property
     def table(self) -> Table:
-        """One row per trial: the best first, then trials that were stopped early, then the others.
+        """A table with one row per trial.
+
+        The best trials come first, then the trials that were stopped early, then all other trials.
 
         ```python
         for row in found.table:
@@ -72,9 +77,10 @@ class SearchResult:
 
     @property
     def importances(self) -> dict[str, float]:
-        """The importance of each parameter by Optuna's PED-ANOVA; the sum is 1.
+        """The importance of each parameter, computed with Optuna's PED-ANOVA. The sum is 1.
 
-        Empty until ten trials have run to their end, because fewer are not conclusive.
+        The result is empty until ten trials have run to their end, because fewer trials are not
+        conclusive.
 
         ```python
         for name, share in found.importances.items():
@@ -85,7 +91,7 @@ class SearchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of trials in each final state."""
+        """The number of trials in each state."""
         return counts(self._policy)
 
     def __len__(self) -> int:
@@ -101,7 +107,7 @@ class SearchResult:
 
 
 def summary(policy: SearchPolicy) -> list[str]:
-    """Return the lines that a search prints at its end."""
+    """Return the lines that are printed when a search ends."""
     many = f"{len(policy.tried)} {'trial' if len(policy.tried) == 1 else 'trials'}"
     how = ", ".join(f"{number} {word}" for word, number in counts(policy).items())
     lines = [f"Search {policy.name!r}: {many}" + (f": {how}." if how else ".")]
@@ -124,20 +130,20 @@ def summary(policy: SearchPolicy) -> list[str]:
 
 
 def importances(policy: SearchPolicy) -> dict[str, float]:
-    """Return the importance of each parameter; empty if too few trials ran to their end."""
+    """Return the importance of each parameter, or `{}` if too few trials ran to their end."""
     return policy.study.importances() if len(policy.ranked()) >= _ENOUGH else {}
 
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
-    """Sort trials: the best first, then trials that were stopped early, then the others."""
+    """Return the trials, best first, then trials that were stopped early, then all others."""
     rest = [tried for tried in policy.tried if tried.state is not SearchState.COMPLETE]
-    # The trial that was stopped at the latest step is the best of those stopped early.
+    # Among the trials that were stopped early, a later step is better.
     rest.sort(key=lambda tried: (tried.state is not SearchState.PRUNED, -(tried.step or 0)))
     return [*policy.ranked(), *rest]
 
 
 def build_search_table(policy: SearchPolicy, trials: list[SearchTrial]) -> Table:
-    """Return a table of some trials, in this order."""
+    """Build a table with one row per trial, in the order of `trials`."""
     params = {name: _apart(name, _FIXED) for name in policy.settings.space}
     metric = _apart(policy.settings.metric, (*_FIXED, *params.values()))
     rows = [
@@ -157,7 +163,7 @@ def build_search_table(policy: SearchPolicy, trials: list[SearchTrial]) -> Table
 
 
 def counts(policy: SearchPolicy) -> dict[str, int]:
-    """Count the trials in each state: running ones first, then in the order of the states."""
+    """Return the number of trials in each state. Unfinished trials come first."""
     order = [state.value for state in SearchState]
     by_state: dict[str, int] = {}
     for tried in policy.tried:
@@ -168,18 +174,18 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def state_text(tried: SearchTrial) -> str:
-    """Return the state of a trial in a word; an unfinished trial may also be queued."""
+    """Return the state of a trial as text, for example `queued`, `running` or `pruned`."""
     goes_on = tried.state is SearchState.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.state.value
 
 
 def metric_text(policy: SearchPolicy, tried: SearchTrial) -> str:
-    """Return the metric's name and the value of a trial."""
+    """Return the name of the metric and the value of a trial as text."""
     return f"{policy.settings.metric} {_number(tried.value)}"
 
 
 def eta(policy: SearchPolicy, concurrent: int) -> float | None:
-    """Estimate the seconds until the end of the search from the trials so far."""
+    """Estimate the seconds until the search ends, from the run times of the ended trials."""
     took = [seconds for tried in policy.ended if (seconds := seconds_of(tried)) is not None]
     left = policy.to_begin + len(policy.running)
     if not took or not left:
@@ -188,7 +194,7 @@ def eta(policy: SearchPolicy, concurrent: int) -> float | None:
 
 
 def eta_text(policy: SearchPolicy, concurrent: int) -> str:
-    """Return the estimated time left as text."""
+    """Return the estimated remaining time as text."""
     left = eta(policy, concurrent)
     return "" if left is None else f"about {format_duration(max(round(left), 1))} left"
 

@@ -1,4 +1,4 @@
-"""The settings of a search, recorded with its experiment and kept when the search resumes."""
+"""The settings of a search. They are recorded, and must stay the same when the search resumes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_TRIALS = 100_000
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings that define a search."""
+    """The settings that define a search, such as its space, metric and method."""
 
     space: dict[str, Uniform | Randint | Choice]
     metric: str
@@ -30,8 +30,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int
     min_steps: int = 1
     reduction: int = 4
-    job: str = ""  # the name of the job
-    args: Any = None  # arguments that are the same in every trial
+    job: str = ""  # the name of the job that the search runs
+    args: Any = None  # the arguments that are the same in every trial
 
     @property
     def is_min(self) -> bool:
@@ -44,7 +44,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.method == "asha"
 
     def grid(self, number: int) -> dict[str, Any]:
-        """Return the combination with this number; the last name changes fastest."""
+        """Return the parameters of the trial with this number in a grid search.
+
+        The last parameter changes fastest.
+        """
         chosen: dict[str, Any] = {}
         for name, space in reversed(self.space.items()):
             values = space.values or []
@@ -57,18 +60,22 @@ def check_settings(
     *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
     seed: object, min_steps: object, reduction: object,
 ) -> int | None:  # fmt: skip
-    """Raise an error that lists all invalid settings; return the number of trials, if known."""
+    """Check the settings of a search, and return the number of trials.
+
+    One error reports all invalid settings. The result is None if neither `trials` nor the size of a
+    grid sets the number.
+    """
     problems = []
     if not isinstance(metric, str) or not metric:
         problems.append(
-            f"metric is {shown(metric)}; it is the name of what trials report.\n"
-            'As in: metric="val_loss", with wl.report(step, val_loss=...) in the function'
+            f"metric is {shown(metric)}; it must be the name of a metric that the trials report.\n"
+            'For example: metric="val_loss", with wl.report(step, val_loss=...) in the function'
         )
     if mode not in get_args(Mode):
-        problems.append(f'mode is {shown(mode)}; it is "min" or "max".')
+        problems.append(f'mode is {shown(mode)}; it must be "min" or "max".')
     if method not in get_args(Method):
         methods = ", ".join(f'"{name}"' for name in get_args(Method))
-        problems.append(f"method is {shown(method)}; it is one of {methods}.")
+        problems.append(f"method is {shown(method)}; it must be one of {methods}.")
     size = grid_size(space, problems) if method == "grid" else None
     number = _count(problems, "trials", trials, 1, _MOST_TRIALS) if trials is not None else size
     if seed is not None:
@@ -81,7 +88,10 @@ def check_settings(
 
 
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
-    """Return the number of combinations of a grid; add a problem for each endless space."""
+    """Return the number of combinations in a grid search.
+
+    A parameter with infinitely many values is added to `problems`.
+    """
     sizes = []
     for name, axis in space.items():
         values = axis.values
@@ -89,7 +99,7 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
             low, high = f"{axis.low:g}", f"{axis.high:g}"  # type: ignore[union-attr]  # no choice
             step = "" if getattr(axis, "log", False) else f" or wl.uniform({low}, {high}, step=...)"
             problems.append(
-                f"{name} is {axis}, which has no end of values: a grid tries them all.\n"
+                f"{name} is {axis}, which has infinitely many values. A grid tries every value.\n"
                 f'Use wl.choice({low}, ..., {high}){step}, or method="random".'
             )
         else:
@@ -97,7 +107,7 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
     size = math.prod(sizes)
     if size > _MOST_TRIALS:
         problems.append(
-            f"a grid of {size:,} combinations is more than the {_MOST_TRIALS:,} of a search.\n"
+            f"a grid of {size:,} combinations exceeds the limit of {_MOST_TRIALS:,} trials.\n"
             'Leave values out, or use method="random".'
         )
     return size
@@ -106,9 +116,10 @@ def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
 def check_same(
     name: str, recorded: Mapping[str, Any], requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """Return the settings to continue with; raise Conflict if they differ from the recorded ones.
+    """Return the settings to resume a search with.
 
-    Without an explicit seed, the search continues with the recorded seed.
+    Raises Conflict if the requested settings differ from the recorded settings. The number of
+    trials may differ. If the user passed no seed, the recorded seed is used.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
@@ -121,22 +132,22 @@ def check_same(
         raise Conflict(
             f"This experiment has a search {name!r} with other settings: "
             + "; ".join(differing) + ".",
-            hint='Give this one a name of its own, name="...", or go on with the settings it has.',
+            hint='Use another name, name="...", or continue with the recorded settings.',
         )  # fmt: skip
     settings = msgspec.convert(dict(recorded), learned(Settings))
-    # Take the options from the request, because JSON has no tuples.
+    # Take the space from the request, because options may be tuples, which JSON does not have.
     return msgspec.structs.replace(settings, space=requested.space, trials=requested.trials)
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that must not change, with one entry per parameter of the space."""
+    """Return the settings that must not change. Each parameter of the search space is one entry."""
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
 
 def _setting_text(value: Any) -> str:
-    """Return a setting as the user wrote it."""
+    """Return a setting as text, in the form in which the user wrote it."""
     if value is None:
         return "not given"
     if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):
@@ -150,9 +161,9 @@ def _normal(value: Any) -> bytes:
 
 def _count(problems: list[str], name: str, value: object, least: int, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        problems.append(f"{name} is {shown(value)}; it is a whole number.")
+        problems.append(f"{name} is {shown(value)}; it must be a whole number.")
     elif not least <= value <= most:
-        problems.append(f"{name} is {value}; it is from {least} to {most}.")
+        problems.append(f"{name} is {value}; it must be from {least} to {most}.")
     else:
         return value
     return None

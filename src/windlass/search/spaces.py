@@ -1,4 +1,7 @@
-"""Search spaces: plain values that are validated when they are created."""
+"""Search spaces, which describe the possible values of a parameter.
+
+Spaces are plain values that are checked when they are created.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _MOST_OPTIONS = 10_000
 
 
 class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
-    """A range of numbers, ends included. Created by `wl.uniform` and `wl.loguniform`."""
+    """A range of numbers that includes both ends. Created by `wl.uniform` and `wl.loguniform`."""
 
     low: float
     high: float
@@ -24,12 +27,12 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """A value of this space."""
+        """One value of this space."""
         return self.low
 
     @property
     def values(self) -> list[Any] | None:
-        """All values of this space in order; None if they cannot be counted."""
+        """All values of this space in order, or None if there are infinitely many."""
         if self.step is None:
             return None
         low, high, step = (Decimal(str(number)) for number in (self.low, self.high, self.step))
@@ -43,7 +46,7 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
 
 class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
-    """A range of integers, ends included. Created by `wl.randint`."""
+    """A range of integers that includes both ends. Created by `wl.randint`."""
 
     low: int
     high: int
@@ -52,7 +55,7 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """A value of this space."""
+        """One value of this space."""
         return self.low
 
     @property
@@ -66,13 +69,13 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, tag="choice", omit_defaults=True):
-    """A set of options. Created by `wl.choice`."""
+    """A list of options. Created by `wl.choice`."""
 
     options: tuple[Any, ...]
 
     @property
     def example(self) -> Any:
-        """A value of this space."""
+        """One value of this space."""
         return self.options[0]
 
     @property
@@ -90,7 +93,9 @@ Space = Uniform | Randint | Choice
 def uniform(
     low: SupportsFloat, high: SupportsFloat, *, step: SupportsFloat | None = None
 ) -> Uniform:
-    """Choose a number from `low` to `high`; with a `step`, only `low`, `low + step` and so on.
+    """Choose a number from `low` to `high`.
+
+    With `step`, only `low`, `low + step`, `low + 2 * step` and so on are possible.
 
     >>> uniform(0, 0.5)
     uniform(0, 0.5)
@@ -104,12 +109,12 @@ def uniform(
         return Uniform(*ends)
     width = _number(what, "step", step)
     if width <= 0:
-        raise InvalidArgument(f"{what}: step is {width:g}; it is more than 0.")
+        raise InvalidArgument(f"{what}: step is {width:g}; it must be more than 0.")
     return Uniform(*ends, step=width)
 
 
 def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
-    """Choose a number from `low` to `high`, with every power of ten equally likely.
+    """Choose a number from `low` to `high` on a logarithmic scale.
 
     >>> loguniform(1e-5, 1e-1)
     loguniform(1e-05, 0.1)
@@ -117,16 +122,18 @@ def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
     what = "wl.loguniform"
     ends = _number(what, "low", low), _number(what, "high", high)
     _check_order(what, *ends)
-    _check_positive(what, ends[0], "Begin a little above 0, say 1e-6, or use wl.uniform.")
+    _check_positive(
+        what, ends[0], "Begin slightly above 0, for example at 1e-6, or use wl.uniform."
+    )
     return Uniform(*ends, log=True)
 
 
 def randint(
     low: SupportsIndex, high: SupportsIndex, *, step: SupportsIndex = 1, log: bool = False
 ) -> Randint:
-    """Choose an integer from `low` to `high`, both included, as in Python's `random.randint`.
+    """Choose an integer from `low` to `high`. Both ends are possible.
 
-    With `log`, every power of two is equally likely.
+    With `log`, the integer is chosen on a logarithmic scale.
 
     >>> randint(1, 8)
     randint(1, 8)
@@ -138,16 +145,18 @@ def randint(
     width = _whole(what, "step", step)
     _check_order(what, *ends)
     if width < 1:
-        raise InvalidArgument(f"{what}: step is {width}; it is 1 or more.")
+        raise InvalidArgument(f"{what}: step is {width}; it must be 1 or more.")
     if log:
         _check_positive(what, ends[0], "Begin with 1, or leave log out.")
         if width != 1:
-            raise InvalidArgument(f"{what}: step and log do not go together.")
+            raise InvalidArgument(f"{what}: step and log cannot be combined.")
     return Randint(*ends, step=width, log=log)
 
 
 def choice(*options: Any) -> Choice:
-    """Choose one of the options, or of a list: texts, numbers, booleans, None, or lists of them.
+    """Choose one of the options, which may also be passed as one list.
+
+    An option is a text, a number, a boolean, None, or a list or mapping of such values.
 
     >>> choice("adam", "sgd")
     choice('adam', 'sgd')
@@ -169,13 +178,13 @@ def choice(*options: Any) -> Choice:
     seen: set[bytes] = set()
     for option in plain:
         if (text := msgspec.json.encode(option)) in seen:
-            raise InvalidArgument(f"wl.choice: {shown(option)} is there twice.")
+            raise InvalidArgument(f"wl.choice: {shown(option)} occurs twice.")
         seen.add(text)
     return Choice(plain)
 
 
 def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
-    """Return the spaces by name, with the names of nested spaces joined by dots.
+    """Return the spaces by name. The name of a nested space contains dots.
 
     >>> flatten({"lr": uniform(0, 1), "net": {"layers": choice(2, 4)}})
     {'lr': uniform(0, 1), 'net.layers': choice(2, 4)}
@@ -223,7 +232,7 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def _option(value: Any) -> Any:
-    """Return an option in a form that can be recorded; convert numpy scalars to Python numbers."""
+    """Return an option in a form that can be recorded. A numpy scalar becomes a Python number."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", 0) == ():
         value = value.item()
@@ -272,11 +281,11 @@ def _whole(what: str, name: str, value: SupportsIndex) -> int:
 def _check_order(what: str, low: float, high: float) -> None:
     if low < high:
         return
-    why = "they are the same" if low == high else "low is the greater"
+    why = "low and high are equal" if low == high else "low is greater than high"
     hint = (
         "Pass values that are the same in every trial as args={...}."
         if low == high
-        else f"The other way round: {what}({high:g}, {low:g})"
+        else f"Swap them: {what}({high:g}, {low:g})"
     )
     raise InvalidArgument(f"{what}({low:g}, {high:g}): {why}.", hint=hint)
 
@@ -284,5 +293,5 @@ def _check_order(what: str, low: float, high: float) -> None:
 def _check_positive(what: str, low: float, remedy: str) -> None:
     if low <= 0:
         raise InvalidArgument(
-            f"{what}: low is {low:g}; on a scale of powers everything is above 0.", hint=remedy
+            f"{what}: low is {low:g}; on a logarithmic scale, it must be above 0.", hint=remedy
         )

@@ -1,4 +1,4 @@
-"""The start of a search, new or resumed: checks the arguments and records the settings."""
+"""Implements `exp.search`, which checks and records the settings, and then runs the search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def search(
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
     min_steps: int, reduction: int,
 ) -> SearchResult:  # fmt: skip
-    """Run a search to its end, from its current state."""
+    """Run a search until it ends. A search that already exists is continued."""
     load_optuna()
     from windlass.search.driver import Driver
     from windlass.search.launcher import Launcher
@@ -61,7 +61,7 @@ def search(
 
 
 def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRecord:
-    """Return the current record of the experiment."""
+    """Return the current record of an experiment from the server."""
     path = request_path("experiments", experiment.id)
     return client.transport.ask("GET", path, ExperimentRecord)
 
@@ -69,8 +69,12 @@ def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRe
 def _claim(
     client: Client, experiment: ExperimentRecord, name: str, requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """Record the search; a later client continues with the first client's settings or fails."""
-    # A refused request changes nothing, so check before the search is extended.
+    """Record the settings of a search, and return the settings to use.
+
+    If the search is already recorded, the recorded settings are used. If they differ from the
+    request, an error is raised.
+    """
+    # The PATCH below may increase the number of trials, so first check the other settings.
     before = experiment_now(client, experiment).searches.get(name)
     if before is not None:
         check_same(name, before, requested, is_seeded=is_seeded)
@@ -88,14 +92,16 @@ def _check_way(name: object, concurrent: object) -> None:
         problems.append(f"name is too long: it has at most {_LONGEST_NAME} characters.")
     if isinstance(concurrent, bool) or not isinstance(concurrent, int) or concurrent < 1:
         problems.append(
-            f"concurrent is {shown(concurrent)}; it is how many trials run at once, 1 or more."
+            f"concurrent is {shown(concurrent)}; it must be a number of trials, 1 or more."
         )
     if problems:
         raise InvalidArgument.of(problems, where="exp.search")
 
 
 def _recorded(args: Any) -> Any:
-    """Return arguments in a form to record and compare; non-JSON values by their repr.
+    """Convert arguments to JSON, so that they can be recorded and compared.
+
+    A value that is not JSON is replaced by its repr.
 
     >>> _recorded({"data": object(), "kinds": {"b", "a"}})
     {'data': '<object object>', 'kinds': ['a', 'b']}
@@ -104,12 +110,12 @@ def _recorded(args: Any) -> Any:
         return msgspec.json.decode(
             msgspec.json.encode(args, enc_hook=_describe, order="deterministic")
         )
-    except (TypeError, ValueError, msgspec.MsgspecError):  # keys that are not text, and similar
+    except (TypeError, ValueError, msgspec.MsgspecError):  # for example keys that are not texts
         return _describe(args)
 
 
 def _describe(value: object) -> str:
-    """Return the repr of a value without its memory address."""
+    """Return the repr of a value, without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
 
 

@@ -1,7 +1,7 @@
-"""The Optuna study of a search: the only file that uses Optuna.
+"""Wraps the Optuna study of a search. Only this file uses Optuna.
 
-Optuna keeps its state in memory. It receives each trial in the original order, so that a resumed
-search has the same state as the search before. This module makes no decisions.
+Optuna keeps its state in memory. A resumed search passes all recorded trials to Optuna in their
+original order, so that Optuna has the same state as before. This module makes no decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """The Optuna study of one search; its trials have the numbers 0, 1, 2 ...
+    """The Optuna study of one search. Its trials have the numbers 0, 1, 2 and so on.
 
     ```python
     study = Study(settings)
@@ -46,7 +46,7 @@ class Study:
                 sampler=_sampler(self._optuna, settings),
                 pruner=_pruner(self._optuna, settings),
             )
-        self._trials: list[optuna.Trial] = []  # by number
+        self._trials: list[optuna.Trial] = []  # ordered by number
         self._params: list[dict[str, Any]] = []
         self._next_steps: list[int] = []  # the step of each trial's next evaluation
         self._proposed: list[tuple[optuna.Trial, dict[str, Any]]] = []  # of the next trials
@@ -54,11 +54,14 @@ class Study:
         self._repeats = 0  # number of trials that repeated an interrupted one
 
     def __len__(self) -> int:
-        """Return the number of started trials."""
+        """Return the number of trials that have been started."""
         return len(self._trials)
 
     def propose(self) -> dict[str, Any]:
-        """Return the parameters of the next trial; the same until that trial starts."""
+        """Return the parameters of the next trial.
+
+        Until `begin` starts that trial, further calls return the same parameters.
+        """
         return self.propose_several(1)[0]
 
     def propose_several(self, count: int) -> list[dict[str, Any]]:
@@ -68,7 +71,10 @@ class Study:
         return [params for _, params in self._proposed[:count]]
 
     def begin(self, params: Mapping[str, Any]) -> int:
-        """Start the next trial with these parameters, which may differ from the proposed ones."""
+        """Start the next trial, and return its number.
+
+        The parameters may differ from the proposed parameters.
+        """
         self.propose()
         trial, proposed = self._proposed.pop(0)
         if _text(params) in map(_text, self._again):
@@ -83,10 +89,10 @@ class Study:
         return len(self._trials) - 1
 
     def report(self, number: int, *, step: int, value: float) -> bool:
-        """Report an intermediate value; return True if Optuna would stop the trial here.
+        """Report an intermediate value of a trial. Return True if Optuna would stop the trial now.
 
-        Successive halving evaluates a trial only at certain steps. Values in between are not passed
-        on, because each one costs Optuna as much as all before it.
+        Successive halving evaluates a trial only at certain steps. Optuna gets only the values at
+        these steps, because the cost of a value grows with the number of earlier values.
         """
         if step < self._next_steps[number]:
             return False
@@ -97,28 +103,31 @@ class Study:
         return trial.should_prune()
 
     def complete(self, number: int, value: float) -> None:
-        """Record that a trial ran to its end with this value."""
+        """Record that a trial ran to its end with this final value."""
         self._study.tell(self._trials[number], value)
 
     def prune(self, number: int) -> None:
-        """Record that a trial was stopped early because of its values."""
+        """Record that a trial was stopped early because its values were bad."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.PRUNED)
 
     def fail(self, number: int, *, again: bool = False) -> None:
-        """Record a trial without a value; with `again`, its parameters are tried again."""
+        """Record a trial that has no final value. With `again`, its parameters are tried again."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.FAIL)
         if again:
             self._again.append(self._params[number])
 
     def importances(self) -> dict[str, float]:
-        """Return the importance of each parameter, highest first; empty if it is too early."""
+        """Return the importance of each parameter, highest first.
+
+        The result is empty unless trials have at least two different values.
+        """
         done = self._study.get_trials(
             deepcopy=False, states=(self._optuna.trial.TrialState.COMPLETE,)
         )
         if len({trial.value for trial in done}) < 2:
             return {}
         with _quiet(self._optuna):
-            # The only evaluator that needs no other package.
+            # Only this evaluator works without other packages.
             evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
             importances = self._optuna.importance.get_param_importances(
                 self._study, evaluator=evaluator
@@ -126,7 +135,7 @@ class Study:
         return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
     def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return Optuna's own trials, by number."""
+        """Return the trials as Optuna represents them, ordered by number."""
         optuna_trials = self._study.get_trials(deepcopy=False)
         return [optuna_trials[trial.number] for trial in self._trials]
 
@@ -171,7 +180,7 @@ def load_optuna() -> Any:
 
 def _sampler(optuna: Any, settings: Settings) -> Any:
     if settings.method == "tpe":
-        # Running trials count as bad ones, so that parallel trials do not try the same values.
+        # With constant_liar, running trials count as bad, so parallel trials try different values.
         return optuna.samplers.TPESampler(seed=settings.seed, constant_liar=True)
     return optuna.samplers.RandomSampler(seed=settings.seed)
 
@@ -188,7 +197,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
     kinds = optuna.distributions
     made: BaseDistribution
     if isinstance(space, Choice):
-        # By index: an option may be any value, and Optuna considers True and 1 equal.
+        # Use the index of an option, because Optuna would treat the options True and 1 as equal.
         made = kinds.CategoricalDistribution(tuple(range(len(space.options))))
     elif isinstance(space, Randint):
         last = space.low + (space.high - space.low) // space.step * space.step
@@ -201,7 +210,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
 
 
 def _inner(space: Space, value: Any) -> Any:
-    """Return a value in Optuna's representation."""
+    """Convert a value to Optuna's representation. An option becomes its index."""
     if not isinstance(space, Choice):
         return value
     return [_text(option) for option in space.options].index(_text(value))
@@ -212,13 +221,13 @@ def _outer(space: Space, value: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    """Return the encoding by which two values are compared."""
+    """Encode a value, so that two values are equal exactly if their encodings are equal."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 @contextlib.contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Silence Optuna's log messages and warnings."""
+    """Hide the log messages and warnings of Optuna."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

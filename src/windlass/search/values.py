@@ -1,4 +1,4 @@
-"""The value of a trial: its last reported value, or the number that it returned."""
+"""Reads the value of a trial, which the trial has either reported or returned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from windlass.model.records import TrialState
 
 
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the number that a trial's function returned, alone or under the metric's name."""
+    """Return the number that the function of a trial returned, or None.
+
+    The function may also return a mapping that contains the number under the name of the metric.
+    """
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None
     value = trial.outcome().value
@@ -18,7 +21,7 @@ def returned_value(trial: Trial[Any], metric: str) -> float | None:
 
 
 def to_number(value: Any) -> float | None:
-    """Return a value as a float, or None; an array with one number is that number.
+    """Convert a value to a float, or return None. An array with a single number is converted.
 
     >>> to_number(3), to_number("3"), to_number(True), to_number([3])
     (3.0, None, None, None)
@@ -32,7 +35,10 @@ def to_number(value: Any) -> float | None:
 
 
 def last_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the value of a trial for a metric."""
+    """Return the last value that a trial reported for a metric.
+
+    If the trial reported no value, return the number that its function returned.
+    """
     summary = trial.record.metrics.get(metric)
     if summary is not None and summary.count:
         return summary.last

@@ -1,6 +1,8 @@
-"""The server: `web` (HTTP), `api` (routes), `operations`, `stores` and `db`.
+"""The server process, which stores all records and runs the controller.
 
-Runs as a process of its own (`python -m windlass.server`); no client imports it. It imports
-`model`, `engine`, `frameworks`, `machine`, `controller`, `runtimes`, `kube`, `worker` and the
-manifest of `packaging`, never `authoring`, and never unpickles anything that a user made.
+`web` is the HTTP layer, and `api` has the routes. `operations` does the work of larger requests.
+`stores` and `db` keep the data. The server runs as its own process (`python -m windlass.server`),
+and no client imports this package. The package may import `model`, `engine`, `frameworks`,
+`machine`, `controller`, `runtimes`, `kube`, `worker` and the manifest of `packaging`. It never
+imports `authoring`, and never unpickles data of a user.
 """

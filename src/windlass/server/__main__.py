@@ -1,7 +1,8 @@
 """The embedded server as a program: `python __main__.py HOME READY_FD PATH...`.
 
-The first client starts the server with its own import paths. These paths come last in `sys.path`,
-so that a `queue.py` in the user's project cannot shadow a module of the server.
+A client that finds no server starts this program with the client's own import paths. These paths
+come last in `sys.path`, so that a `queue.py` in the user's project cannot shadow a module of the
+server.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 
 def main() -> int:
-    """Serve a home until a signal stops the server."""
+    """Run the server of a home directory until a signal stops it."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != here]
     sys.path += [path for path in sys.argv[3:] if path not in sys.path]
     _load_own_package(os.path.dirname(here))
     from windlass.runtimes.local.warm_launchers import Launchers
 
-    # Start the launcher early: most trials use the same interpreter as this server.
+    # Start the process launcher early, because most trials use the same interpreter as this server.
     launchers = Launchers()
     launchers.prepare(sys.executable, os.environ)
     from windlass.server.startup import serve_home
@@ -28,7 +29,7 @@ def main() -> int:
 
 
 def _load_own_package(folder: str) -> None:
-    """Make `windlass` mean the package of this file, even if another one is importable."""
+    """Make `import windlass` load the package of this file, even if another copy is importable."""
     spec = spec_from_file_location(
         "windlass", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )

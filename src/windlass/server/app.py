@@ -1,4 +1,4 @@
-"""The ASGI application: the routes behind the guard, and their OpenAPI document."""
+"""The ASGI application, which authenticates requests, routes them, and documents its routes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK)
 
 
 class _App:
-    """Finds the route of a request and sends its answer or an error response."""
+    """Finds the route of a request, and sends the route's response or an error response."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -83,7 +83,10 @@ class _App:
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document of all routes. The documentation is made from it, too."""
+    """Return the OpenAPI document of all routes.
+
+    The HTTP reference of the docs uses this document, too.
+    """
     from windlass.server.web.openapi import build_document
 
     return build_document(

@@ -14,7 +14,7 @@ HOW_TO_FREE_SPACE = (
 
 
 class MissingBlobs(WindlassError):
-    """The server does not have these blobs: the client has to upload them first."""
+    """Raised when the server lacks blobs that a request refers to. The client then uploads them."""
 
     code = "missing_blobs"
 
@@ -24,7 +24,7 @@ class MissingBlobs(WindlassError):
 
 
 class NoSpace(WindlassError):
-    """The disk is full."""
+    """Raised when the disk has too little free space."""
 
     code = "no_space"
 
@@ -42,7 +42,7 @@ def is_read_only(error: BaseException) -> bool:
 def _is_caused_by(error: BaseException | None, *numbers: int) -> bool:
     """Return whether an exception or one of its causes has one of these error numbers."""
     while error is not None:
-        if getattr(error, "errno", None) in numbers:  # of the system or the database
+        if getattr(error, "errno", None) in numbers:  # an error of the system or the database
             return True
         error = error.__cause__
     return False

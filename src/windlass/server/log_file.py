@@ -1,4 +1,4 @@
-"""The log of the server, `server.log`: of bounded size, however often something fails."""
+"""The server's log file, `server.log`. Its size is limited, even if an error repeats forever."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-_LARGEST = 10 << 20  # bytes of the file, and of the older one beside it
-_OFTEN = 20  # entries of one kind that are written per period
+_LARGEST = 10 << 20  # bytes of the current file; the one older file has at most the same size
+_OFTEN = 20  # entries of one kind that are written per `_PERIOD`
 _PERIOD = 60.0
 _MOST_KINDS = 1000
 
 
 def open_log(path: Path, largest: int = _LARGEST) -> None:
-    """Send the log records of this process to a file."""
+    """Write the log records of this process to a file."""
     handler = _LogFile(path, maxBytes=largest, backupCount=1, encoding="utf-8")
     handler.addFilter(RepetitionFilter())
     logging.basicConfig(
@@ -27,8 +27,8 @@ def open_log(path: Path, largest: int = _LARGEST) -> None:
 class _LogFile(RotatingFileHandler):
     """A log file that is replaced when it is full.
 
-    If standard output and error are the file, they become the new file. A crash or a child process
-    writes to them.
+    If standard output or standard error is the old file, it is redirected to the new file. A crash
+    or a child process writes to these descriptors.
     """
 
     def doRollover(self) -> None:
@@ -40,7 +40,7 @@ class _LogFile(RotatingFileHandler):
 
 
 def _is_open_file(fd: int, path: str) -> bool:
-    """Return whether a descriptor is open for the file at a path."""
+    """Return whether a descriptor refers to the file at a path."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except OSError:
@@ -48,9 +48,10 @@ def _is_open_file(fd: int, path: str) -> bool:
 
 
 class RepetitionFilter(logging.Filter):
-    """Drops entries of a kind that is logged too often, and logs how many were dropped.
+    """Drops log entries that repeat too often, and logs how many were dropped.
 
-    A kind is a line of the source: the texts of its entries may differ.
+    Entries that come from the same line of source code count as repetitions, even if their texts
+    differ.
     """
 
     def __init__(self, often: int = _OFTEN, period: float = _PERIOD) -> None:

@@ -1,4 +1,4 @@
-"""The `Services` value: every part of the server that the API uses."""
+"""The `Services` object, which holds every part of the server that the API uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from windlass.server.web.notifications import Hub
 
 @dataclass
 class Services:
-    """The parts of a running server."""
+    """The stores, the controller and the other parts of a running server."""
 
     home: Home
     identity: HomeIdentity
@@ -63,18 +63,20 @@ class Services:
     hub: Hub
     leases: ExperimentLeases
     runtime: ServerRuntime
-    nudge_path: str  # the socket for nudges, named in `server.json`
+    nudge_path: str  # the socket for short notifications from trials; `server.json` has its path
     admission: AdmissionQueue
     controller: Controller
     capacity: Capacity
     started: float
     url: str = ""
-    urls: tuple[str, ...] = ()  # for other machines; empty if loopback only
+    # URLs for other machines; empty if the server listens on loopback only.
+    urls: tuple[str, ...] = ()
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # outlive their requests
+    # Tasks that go on after their requests.
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def refuse_in_copy(self) -> None:
-        """Raise if the home is a copy, whose trials belong to the original."""
+        """Raise Conflict if the home is a copy, because its trials belong to the original home."""
         if self.identity.original is not None:
             message, hint = describe_copy(str(self.home.path), self.identity.original)
             raise Conflict(message, hint=hint)

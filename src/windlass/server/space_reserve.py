@@ -1,8 +1,8 @@
-"""Disk space that a home reserves for deletions.
+"""A reserve of disk space that lets the server delete trials even on a full disk.
 
-A deletion needs space, too: its transaction is written before anything is deleted. On a full disk
-the server deletes the reserve and repeats the deletion. It makes the reserve again when there is
-enough space.
+A deletion needs disk space, because its database transaction is written before any file is deleted.
+On a full disk, the server first deletes the reserve and then repeats the deletion. The server
+recreates the reserve once there is enough space.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from pathlib import Path
 
 from windlass.worker.common.free_space import allocate, is_full
 
-_SIZE = 16 << 20  # bytes; of a small disk a twentieth
-_FILES = 16  # also for a file system that has no inodes left
+_SIZE = 16 << 20  # bytes; on a small disk, a twentieth of the disk
+_FILES = 16  # empty files; each one holds an inode for a file system that runs out of inodes
 _NEEDED = 1 << 20  # bytes that a server needs to start
 _log = logging.getLogger("windlass")
 
 
 class SpaceReserve:
-    """The folder `reserve` of a home: a file that takes space, and empty files that take inodes.
+    """The folder `reserve` of a home.
 
-    `WINDLASS_SPACE_RESERVE` sets the size in bytes; 0 turns the reserve off.
+    It holds one large file, which takes space, and empty files, which take inodes. The environment
+    variable `WINDLASS_SPACE_RESERVE` sets the size in bytes; 0 turns the reserve off.
     """
 
     def __init__(self, home: Path) -> None:
@@ -32,12 +33,12 @@ class SpaceReserve:
         self._folder = home / "reserve"
 
     def release_if_full(self) -> None:
-        """Release the reserve if a server could not start without it."""
+        """Release the reserve if the disk has too little space for the server to start."""
         if is_full(str(self._home), _NEEDED):
             self.release()
 
     def release(self) -> bool:
-        """Delete the reserve; return false if there is none."""
+        """Delete the reserve. Return False if there is none."""
         if not self._folder.is_dir():
             return False
         with contextlib.suppress(OSError):
@@ -46,7 +47,7 @@ class SpaceReserve:
         return True
 
     def refill(self) -> None:
-        """Make the reserve if it is missing and takes at most a third of the free space."""
+        """Create the reserve if it is missing and would take at most a third of the free space."""
         unfinished = self._folder.with_name(".reserve")
         try:
             size = 0 if self._folder.is_dir() else self._size()

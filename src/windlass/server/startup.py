@@ -1,4 +1,4 @@
-"""Start and stop of a server: lock, token, stores, controller and socket."""
+"""Start and shutdown of the server: lock, token, stores, controller and socket."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from windlass.model.records import TrialRecord
 from windlass.model.versions import API_LEVEL
 from windlass.runtimes.base import ServerContext
 from windlass.runtimes.by_backend import REMOTE_BACKENDS, Runtimes
+from windlass.runtimes.local.installation import describe_installation, has_code
 from windlass.runtimes.local.own_socket import OwnSocket
 from windlass.runtimes.local.runtime import LocalRuntime
 from windlass.runtimes.local.warm_launchers import Launchers
@@ -73,17 +74,19 @@ from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
 
 _LOCK_PATIENCE = 15
-_LINKED_LOCK_PATIENCE = 2  # the holder is probably the server of another home, which stays
+_LINKED_LOCK_PATIENCE = 2  # probably the server of another home holds the lock and will not exit
 _START_PATIENCE = 5.0
 _HOME_CHECK = 5.0
+_INSTALL = 3.0  # seconds that a new installation over the old one may take
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
 
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
-    """Serve a home until a signal stops the server; write "ready" or an error to `ready_fd`."""
+    """Run the server of a home until a signal stops it. Write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # Reconciling a job in another thread must not delay a response by the default interval of 5 ms.
+    # Threads switch more often than every 5 ms, the default. So a thread that reconciles a job does
+    # not delay a response.
     sys.setswitchinterval(0.0005)
     ready = _Ready(ready_fd)
     try:
@@ -115,7 +118,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
 
 
 class _Ready:
-    """The pipe to the process that started the server. It carries one message."""
+    """A pipe to the process that started the server. The pipe carries one message."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -133,7 +136,7 @@ class _Ready:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server whose streams end when the server shuts down."""
+    """A uvicorn server that ends all streams when it shuts down."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
@@ -142,13 +145,14 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            # uvicorn uses its backlog for two limits: the connections that wait in the kernel, and
-            # the connections that the event loop accepts at once. Only the second should be low.
+            # uvicorn has one `backlog` setting for two limits: how many connections wait in the
+            # kernel, and how many the event loop accepts at once. Only the second limit should be
+            # low.
             listener.listen(BACKLOG)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
-        # Do not call the method of uvicorn: it raises the signal again before the cleanup after
-        # `serve`.
+        # Do not call uvicorn's own method. It raises the signal again before the code after `serve`
+        # has cleaned up.
         self._hub.close()
         self.should_exit = True
 
@@ -176,7 +180,7 @@ async def _serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # clients connect directly
+        proxy_headers=False,  # because clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -189,7 +193,8 @@ async def _serve(
     _announce(home, services, own_socket)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    # Catch up only after the socket for nudges is announced, so that no report in between is lost.
+    # First announce the socket for notifications from trials, then read pending reports. So no
+    # report is lost in between.
     catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
     watching = [asyncio.create_task(_leave_when_homeless(server, home, services, own_socket, lock))]
     if not identity.is_copy:
@@ -213,16 +218,16 @@ async def _serve(
 
 
 def _protocol(open_connections: OpenConnections) -> type[asyncio.Protocol]:
-    # uvicorn calls it like a class.
+    # A function suffices, because uvicorn only calls the class.
     return cast("type[asyncio.Protocol]", partial(Connection, open_connections=open_connections))
 
 
 async def _leave_when_homeless(
     server: _Server, home: Home, services: Services, own_socket: OwnSocket, lock: int
 ) -> None:
-    """Shut down when the home is deleted or replaced; write a lost server file again.
+    """Shut down when the home directory is deleted or replaced. Restore a lost server file.
 
-    Without its socket, no client can find the server, and the next client starts another one.
+    If the socket is gone, clients cannot find this server, and the next client starts a new one.
     """
     while _is_held(home, lock, own_socket.path):
         try:
@@ -233,12 +238,25 @@ async def _leave_when_homeless(
             _log.warning("the server file cannot be checked: %s", error)
         await asyncio.sleep(_HOME_CHECK)
         await asyncio.to_thread(services.reserve.refill)
+        if not has_code() and not await _returns():
+            _log.warning(
+                "%s: exiting, so that the next client starts another server",
+                describe_installation(),
+            )
+            server.handle_exit(signal.SIGTERM, None)
+            return
     _log.warning("the home directory or its socket is gone, or has another server: exiting")
     server.handle_exit(signal.SIGTERM, None)
 
 
+async def _returns() -> bool:
+    """Return whether the code of this server comes back: it may be installed again just now."""
+    await asyncio.sleep(_INSTALL)
+    return has_code()
+
+
 def _is_held(home: Home, lock: int, own_socket: str) -> bool:
-    """Return whether the home still has the lock file that this process holds, and its socket."""
+    """Return whether the home still has its socket and the lock file that this process locked."""
     try:
         is_own = os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
         return is_own and exists(own_socket)
@@ -287,7 +305,7 @@ def _assemble(
         url=lambda: services.url,
         urls=lambda: services.urls,
     )
-    # The pods of a copied job belong to the original.
+    # A copied home gets no remote runtimes, because the pods belong to the original home.
     runtime = Runtimes(local, context, {} if identity.is_copy else REMOTE_BACKENDS)
     runtime.watch_trials(hub.publish)
     if not identity.is_copy:
@@ -343,7 +361,7 @@ def _assemble(
 
 
 def _publish_points(hub: Hub) -> Callable[[int, int], None]:
-    """Return a function that wakes the streams of a trial and of its experiment."""
+    """Return a function that notifies the streams of a trial and of its experiment."""
 
     def publish(trial_id: int, experiment_id: int) -> None:
         hub.publish(trial_id)
@@ -353,7 +371,7 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Finish the work of a killed server: read pending reports and write pending stop requests."""
+    """Finish the work of a killed server: read pending reports, and write pending stop requests."""
     if services.identity.is_copy:
         return
     try:
@@ -389,7 +407,7 @@ def _announce(home: Home, services: Services, own_socket: OwnSocket) -> None:
 
 
 def _describe_lock(home: Home) -> str:
-    """Return a message that names the process that holds the lock of the home."""
+    """Return an error message that names the process that holds the lock of the home."""
     holder = describe_process(find_holder(home.server_lock))
     if _is_hard_link(home.server_lock):
         return (
@@ -404,7 +422,7 @@ def _is_hard_link(path: Path) -> bool:
 
 
 def _lock(home: Home) -> int | None:
-    """Lock the home. Wait for an old server to exit, and return None if the server stays."""
+    """Lock the home. Wait for an old server to exit. Return None if it does not exit in time."""
     fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def give_up(*_: object) -> None:
@@ -424,7 +442,10 @@ def _lock(home: Home) -> int | None:
 
 
 def _allow_many_files() -> int:
-    """Raise the limit of open files, which may be low in the client's process, and return it."""
+    """Raise the limit of open files, which the client's process may have set low.
+
+    Return the new limit.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

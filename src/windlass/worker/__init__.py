@@ -1,8 +1,8 @@
-"""The worker: supervisor, bootstrap, log segments, and the functions of a program in a trial.
+"""The worker, which consists of supervisor, user process and agent on the machine of a replica.
 
-May import only this package, the standard library and cloudpickle: the worker must start in
-milliseconds, under any Python >= 3.9. The one exception is `common/errors.py`, which imports the
-public errors when it raises one. Except for the agent, the worker communicates with the server only
-through files and nudges. It decides nothing: it does what `launch.json` says and records the
-result.
+The worker must start in milliseconds, under any Python from 3.9. It may therefore import only this
+package, the standard library and cloudpickle. The one exception is `common/errors.py`, which
+imports the public errors when it raises one. The agent connects to the server over HTTP. All other
+parts communicate with the server only through files and nudges. The worker makes no decisions. It
+follows the instructions in `launch.json` and records the result.
 """

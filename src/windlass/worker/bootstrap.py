@@ -1,7 +1,8 @@
-"""The process of a function: `python bootstrap.py <attempt directory>`.
+"""The process of a trial's function, started as `python bootstrap.py <attempt directory>`.
 
-This file is compiled at every start and is the user's `__main__`. It therefore only locates the
-rest of the worker and leaves nothing behind: user code imports its own `windlass`.
+Python compiles this file at every start, and the file is the user's `__main__`. It therefore only
+finds the rest of the worker, and removes its own names afterwards. User code imports its own
+`windlass`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 def _load_room() -> Callable[[str], None]:
     folder = os.path.dirname(os.path.abspath(__file__))
-    # Python adds the folder of the script to the path. Its module names must not affect user code.
+    # Python adds the folder of the script to the path. User code must not import modules from there
+    # by accident.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
         del sys.path[0]
     package = type(sys)("windlass")

@@ -1,6 +1,7 @@
-"""The launcher as a program: `python launcher.py <descriptor>`, a warm interpreter that forks.
+"""Runs a launcher, a warm interpreter that forks: `python launcher.py <descriptor>`.
 
-This file is compiled at every start, so it only locates the rest, which is cached.
+Python compiles this file at every start. It therefore only finds the rest of the worker, whose
+compiled files are cached.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import sys
 
 
 def main() -> None:
-    """Serve requests on the socket whose descriptor is the first argument."""
+    """Serve requests on the socket whose file descriptor number is the first argument."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    # Python adds the folder of the script to the path. Its module names must not affect user code.
+    # Python adds the folder of the script to the path. User code must not import modules from there
+    # by accident.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
         del sys.path[0]
     package = type(sys)("windlass")

@@ -1,6 +1,7 @@
-"""The supervisor as a program: `python -I -S supervisor.py <attempt directory>`.
+"""Runs a supervisor: `python -I -S supervisor.py <attempt directory>`.
 
-This file is compiled at every start, so it only locates the rest, which is cached.
+Python compiles this file at every start. It therefore only finds the rest of the worker, whose
+compiled files are cached.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Supervise the attempt whose directory is the first argument."""
+    """Supervise the attempt in the directory that the first argument names."""
     _make_room_importable()
     from windlass.worker.supervise.attempt import supervise
 
@@ -18,7 +19,10 @@ def main() -> None:
 
 
 def _make_room_importable() -> None:
-    """Provide a stand-in package `windlass` with `worker` only, since site-packages is disabled."""
+    """Create a stand-in for the package `windlass` that contains only `worker`.
+
+    The interpreter option `-S` disables site-packages, so the real package cannot be imported.
+    """
     folder = os.path.dirname(os.path.abspath(__file__))
     package = type(sys)("windlass")
     package.__path__ = [os.path.dirname(folder)]

@@ -82,4 +82,4 @@ assert mine.wait().state == "SUCCEEDED"
     done = project.python("author.py")
     assert done.returncode == 0, done.stderr
     [trial] = wl.list_trials(name="of the fork")
-    assert "ended before that was done" in trial.message
+    assert "ended before the generator was done" in trial.message

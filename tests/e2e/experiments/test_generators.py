@@ -436,7 +436,7 @@ def test_a_killed_author_fails_the_trial_and_its_jobs_continue(
     author.send_signal(signal.SIGKILL)
     author.communicate()
     assert trial.wait(60).state == "FAILED"
-    assert "ended before that was done" in trial.message
+    assert "ended before the generator was done" in trial.message
     [child] = trial.children
     assert not child.is_finished
     gate.touch()

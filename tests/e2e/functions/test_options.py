@@ -162,6 +162,17 @@ def test_oversized_requests_are_refused_at_once_and_others_get_their_resources(
     assert seen() == "", "who asked for no accelerator sees none"
 
 
+@pytest.mark.finding("U9")
+def test_libraries_start_as_many_threads_as_the_function_requests_cpus(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    threads = wl.run(lambda: os.environ.get("OMP_NUM_THREADS"))
+    assert threads() is None, "as in plain Python, unless the author requests CPUs"
+    assert threads.options(cpus=1)() == "1"
+    assert threads.options(cpus=1, env={"OMP_NUM_THREADS": "3"})() == "3"
+
+
 def test_env_reaches_the_process_and_overrides_the_environment_of_the_caller(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

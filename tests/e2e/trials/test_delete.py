@@ -198,7 +198,7 @@ def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
     assert first == f"Checkpoint {one.id} {of_it} trial {forked.id} started from it"
     assert second == f"Checkpoint {two.id} {of_it} it is version 1 of the model 'net'"
     assert third == f"Checkpoint {others[0].id} {of_it} it is version 2 of the model 'net'"
-    assert rest == "Nor can 2 more of its checkpoints."
+    assert rest == "The trial has 2 more such checkpoints."
     with pytest.raises(wl.Conflict, match=f"^Checkpoint {two.id} .* of the model 'net'."):
         two.delete()
     # `rm` reports each trial and continues after one that it cannot delete.

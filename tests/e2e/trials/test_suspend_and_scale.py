@@ -189,7 +189,7 @@ def test_a_queued_job_may_shrink_and_a_larger_size_waits_for_capacity(
     until(stage, "worker-0.1")
     eventually(lambda: running(waits) == ["worker-0"], "the server knows that it runs")
     waits.scale(worker=2)
-    grows = "grows when there is room: needs 0.5 CPUs more, 0 free; 1st in queue"
+    grows = "cannot grow yet: needs 0.5 CPUs more, 0 free; 1st in queue"
     eventually(lambda: waits.refresh().message == grows, "it says what the growth waits for")
     assert running(waits) == ["worker-0"], "the rest goes on"
     message = r"needs 1\.5 CPUs for its 3 replicas; there is 1\.\n  Request fewer\.$"

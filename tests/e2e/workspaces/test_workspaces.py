@@ -71,7 +71,7 @@ def test_names_are_unique_within_their_scope(home: Path) -> None:
     lab, other = (wl.create_workspace(unique("lab")) for _ in range(2))
     with pytest.raises(wl.Conflict, match=rf"A workspace '{lab.name}' already exists") as caught:
         wl.create_workspace(lab.name)
-    assert caught.value.hint == "Use the existing one, exist_ok=True, or choose another name."
+    assert caught.value.hint == "Use the existing one with exist_ok=True, or choose another name."
     assert wl.create_workspace(lab.name, exist_ok=True).id == lab.id
     first, second = lab.create_project("vision"), other.create_project("vision")
     assert (first.place, second.place) == (f"{lab.name}/vision", f"{other.name}/vision")

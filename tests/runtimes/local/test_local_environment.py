@@ -163,7 +163,18 @@ def test_each_of_several_replicas_has_one_thread_per_cpu_by_default(world: World
         world, world.job(SHOWS, name="worker", replicas=2, private=private)
     )
     assert {environ["OMP_NUM_THREADS"] for environ in worker_environments.values()} == {"7"}
-    assert "OMP_NUM_THREADS" not in environs(world, world.job(SHOWS))["main-0"]
+
+
+@pytest.mark.finding("U9")
+def test_libraries_use_as_many_threads_as_the_author_requests_cpus(world: World) -> None:
+    requested = Resources(cpus=2.5, threads=2)
+    environ = environs(world, world.job(SHOWS, resources=requested))["main-0"]
+    assert environ["OMP_NUM_THREADS"] == "2"
+    inner = environs(world, world.job(SHOWS, private={"environ": environ}))["main-0"]
+    assert "OMP_NUM_THREADS" not in inner
+    author = {"environ": {"OMP_NUM_THREADS": "7"}}
+    environ = environs(world, world.job(SHOWS, resources=requested, private=author))["main-0"]
+    assert environ["OMP_NUM_THREADS"] == "7"
 
 
 def test_only_rank_0_returns_its_value(world: World) -> None:

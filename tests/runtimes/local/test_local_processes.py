@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local_runtime import FIRST, World, is_running
 
-from windlass.model.job import Assignment, Code, Volume
+from windlass.model.job import Assignment, Code, Python, Volume
 from windlass.model.status import Phase, ReplicaId
 
 
@@ -27,6 +29,28 @@ def test_an_exit_code_is_reported_unchanged(world: World) -> None:
     assert ended.started is not None and ended.ended is not None and ended.node
     ended = world.run(world.script("pass"))
     assert (ended.phase, ended.exit_code, ended.reason) == (Phase.SUCCEEDED, 0, "")
+
+
+@pytest.mark.finding("U4")
+def test_a_trial_fails_with_the_cause_if_no_interpreter_can_start_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = str(tmp_path / "gone/python")
+    monkeypatch.setattr(sys, "_base_executable", gone)
+    monkeypatch.setattr(sys, "executable", gone)
+    world = World(tmp_path / "home", start_patience=0.05)
+    try:
+        job = world.command("true", python=Python(executable=gone))
+        with pytest.raises(FileNotFoundError, match="interpreter was moved or deleted"):
+            world.start(job)
+        assert not world.runtime.list(job), "it is tried again"
+        time.sleep(0.1)
+        world.start(job)
+        [ended] = world.runtime.list(job)
+        assert (ended.phase, ended.reason) == (Phase.FAILED, "StartFailed")
+        assert gone in ended.message and "windlass server stop" in ended.message
+    finally:
+        world.close()
 
 
 def test_a_death_by_signal_is_reported_with_its_name(world: World) -> None:

@@ -1,1 +1,1 @@
-"""Checks of jobs and options before submission. Each error says how to fix the problem."""
+"""Checks of jobs and options before submission. Each error message says how to fix the problem."""

@@ -1,4 +1,4 @@
-"""Checkpoint retention: parses `keep_last=3, keep_best="2 min val_loss"`."""
+"""Parses and checks the options `keep_last` and `keep_best`, which delete old checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_METRIC = 400
 
 
 class Best(NamedTuple):
-    """The number of best checkpoints to keep, the metric, and whether higher is better."""
+    """The parsed `keep_best` option. `is_max` is True if a higher metric is better."""
 
     number: int
     is_max: bool
@@ -23,7 +23,7 @@ class Best(NamedTuple):
 
 
 def parse_best(text: Any) -> Best:
-    """Parse `keep_best`: a number (1), `min` or `max`, and the metric.
+    """Parse `keep_best`, which is an optional number, `min` or `max`, and the name of a metric.
 
     >>> parse_best("2 min val_loss")
     Best(number=2, is_max=False, metric='val_loss')
@@ -49,7 +49,7 @@ def parse_best(text: Any) -> Best:
 
 
 def check_retention(last: Any, best: Any) -> list[Problem]:
-    """Problems of `keep_last` and `keep_best`."""
+    """Return the problems of the options `keep_last` and `keep_best`."""
     return [
         *parse_problems("keep_last", last, _parse_last),
         *parse_problems("keep_best", best, parse_best),
@@ -57,7 +57,10 @@ def check_retention(last: Any, best: Any) -> list[Problem]:
 
 
 def retention_rule(last: int | None, best: str | None) -> Keep | None:
-    """Build the retention rule; none keeps all checkpoints."""
+    """Convert `keep_last` and `keep_best` to a retention rule.
+
+    Returns None if neither option is set. All checkpoints are then kept.
+    """
     if last is None and best is None:
         return None
     from windlass.model.job import Keep

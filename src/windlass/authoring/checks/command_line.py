@@ -1,4 +1,4 @@
-"""Converts arguments to a command line, and a command line to parameters."""
+"""Converts arguments to a command line, and reads parameters from a command line."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.AS
 _SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
 _OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
 _EXACT = 2**53  # JSON readers lose digits of larger numbers
-_LONGEST_EXACT = 17  # including the sign
+_LONGEST_EXACT = 17  # characters, including the sign
 _FLAG = re.compile(r"\w[\w.-]*")
 DEEPEST = 20  # levels of nested mappings
 _MOST_DIGITS = 1000
-_MOST_WORDS = 9_000  # the command's own words are added to them
+_MOST_WORDS = 9_000  # without the words of the command itself
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
-    """Convert arguments to words. A list is used as is, with numbers as text.
+    """Convert arguments to the words of a command line. In a list, only numbers are converted.
 
     >>> command_line(["--lr", 0.1, "data"])
     ['--lr', '0.1', 'data']
 
-    Each entry of a mapping is a flag, with its name as written. A truth value is a flag or its
-    `--no-` form, as in `argparse.BooleanOptionalAction`; a list repeats the flag; a nested mapping
-    joins the names with a dot; `None` omits the flag.
+    In a mapping, each entry becomes a flag with the name as written. A boolean becomes the flag or
+    its `--no-` form, as in `argparse.BooleanOptionalAction`. A list repeats the flag. A nested
+    mapping joins the names with a dot. `None` omits the flag.
 
     >>> command_line({"lr": 0.1, "amp": True, "cache": False, "tag": ["a", "b"], "seed": None})
     ['--lr=0.1', '--amp', '--no-cache', '--tag=a', '--tag=b']
     >>> command_line({"model": {"depth": 3}, "shift": -1})
     ['--model.depth=3', '--shift=-1']
 
-    Name and value are one word: as two words, `argparse` would take a value that starts with a dash
-    for the next flag. A `wl.Raw` adds its words, without the flag's name.
+    Name and value form one word, because `argparse` would mistake a separate value that starts with
+    a dash for the next flag. A `wl.Raw` adds only its own words, without the name of its entry.
 
     >>> command_line({"lr": 0.1, "more": Raw("-v 'two words'")})
     ['--lr=0.1', '-v', 'two words']
@@ -53,7 +53,7 @@ def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
 
 
 def dropped_names(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
-    """Names of arguments that the command line omits because their value is none.
+    """Return the names of arguments that the command line omits because their value is None.
 
     >>> dropped_names({"lr": None, "model": {"depth": None}, "seed": 1})
     ['lr', 'model.depth']
@@ -64,7 +64,10 @@ def dropped_names(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
 
 
 def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
-    """Problems of arguments that follow the words `own` of the command."""
+    """Return the problems of a program's arguments.
+
+    `own` contains the words that the command already has before these arguments.
+    """
     if arguments is None:
         return []
     if _is_deep(arguments):
@@ -79,7 +82,10 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 
 
 def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
-    """Problems of entries with the same flag, and of flags that the command already has.
+    """Return a problem for each flag that occurs twice in a command.
+
+    The flag may occur twice in `arguments`, or in `arguments` and in the words `own` of the
+    command.
 
     >>> clashes({"model": {"depth": 3}, "model.depth": 4})
     [(('args', 'model.depth'), 'args: model.depth is given twice')]
@@ -93,7 +99,7 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     seen: dict[str, str] = {}
     for name, value in _flat(arguments):
         if value is None or isinstance(value, Raw):
-            continue  # produces no flag
+            continue  # such a value produces no flag
         key = _flag_key(name)
         flaw = ""
         if key in there:
@@ -112,9 +118,9 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 
 
 def own_flags(words: Sequence[str]) -> list[str]:
-    """The flags of a command that belong to the program that receives the arguments.
+    """Return the flags in a command that belong to its program.
 
-    Flags before a script belong to its interpreter.
+    Flags before the name of a script belong to the interpreter, so they are left out.
 
     >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
     ['--lr', '-v']
@@ -125,7 +131,7 @@ def own_flags(words: Sequence[str]) -> list[str]:
 
 
 def _flag_key(name: str) -> str:
-    """The normalized spelling of a flag."""
+    """Normalize a flag, so that `--no-batch-size` and `batch_size` give the same text."""
     return name.lstrip("-").replace("-", "_").removeprefix("no_")
 
 
@@ -162,7 +168,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
 
 
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Return whether mappings are nested too deeply, as in a mapping that contains itself."""
+    """Return whether mappings are nested too deeply. A mapping that contains itself is too deep."""
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
     )
@@ -177,7 +183,7 @@ def _value_flaw(value: Any) -> str:
         return find_text_flaw(os.fsdecode(value))
     is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
     if is_number and isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
-        return f"has more than {_MOST_DIGITS} digits"  # Python limits the digits of such numbers
+        return f"has more than {_MOST_DIGITS} digits"  # Python refuses to print longer numbers
     return "" if is_number else "is neither a string nor a number"
 
 
@@ -216,7 +222,7 @@ def _raw_flaw(raw: Raw) -> str:
 
 
 def to_argument(value: Any) -> str:
-    """A value as one word of a command line."""
+    """Convert a value to one word of a command line."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(value.value if isinstance(value, Enum) else value)
@@ -227,7 +233,7 @@ def _is_list(value: Any) -> bool:
 
 
 def read_params(arguments: Sequence[str]) -> dict[str, Any]:
-    """Parse parameters from arguments, by common conventions of programs.
+    """Parse parameters from the arguments of a program, by common conventions for flags.
 
     >>> read_params(["--lr", "0.1", "--batch-size=32", "--shuffle", "--no-cache", "data"])
     {'lr': 0.1, 'batch_size': 32, 'shuffle': True, 'cache': False, 'args': ['data']}
@@ -265,13 +271,13 @@ def read_params(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """Parse a number or boolean; other text is returned unchanged.
+    """Parse a number or a boolean. Return any other text unchanged.
 
     >>> [read_value(text) for text in ("3", "-1e-3", "True", "007", "nan", "adam")]
     [3, -0.001, True, '007', 'nan', 'adam']
     """
     if _WHOLE.fullmatch(text):
-        number = int(text[:_LONGEST_EXACT])  # Python limits the digits of a number
+        number = int(text[:_LONGEST_EXACT])  # Python refuses to parse numbers with too many digits
         return number if len(text) <= _LONGEST_EXACT and abs(number) <= _EXACT else text
     if _DECIMAL.fullmatch(text):
         value = float(text)
@@ -280,7 +286,7 @@ def read_value(text: str) -> Any:
 
 
 def _add(params: dict[str, Any], name: str, value: Any) -> None:
-    """Add an option by its Python name. A repeated option becomes a list."""
+    """Add an option with dashes replaced by underscores. A repeated option becomes a list."""
     key = name.replace("-", "_")
     if key not in params:
         params[key] = value

@@ -1,4 +1,4 @@
-"""Finds all problems of a job or a group, with their locations."""
+"""Finds all problems of a job or a job group. Each problem names the field that it concerns."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ _MOST_ROLES = 64
 
 
 def check_job(job: JobBase) -> None:
-    """Raise one error with all problems of a job."""
+    """Raise one error that lists all problems of a job."""
     problems = job_problems(job)
     if problems:
         raise InvalidArgument.of([text for _, text in problems], where=_kind_of(job))
 
 
 def refuse_unsupported(job: JobBase) -> None:
-    """Raise one error for all options that no backend supports yet."""
+    """Raise one error that lists all options of a job that Windlass does not support yet."""
     refused = [
         f"{name}: {flaw}" if isinstance(job, JobGroup) else flaw
         for name, role in roles_of(job).items()
@@ -100,7 +100,7 @@ def _kind_of(job: JobBase) -> str:
 
 
 def job_problems(job: JobBase) -> list[Problem]:
-    """All problems of a job or a group, with their locations."""
+    """Return all problems of a job or a group, each with the key path of its field."""
     taken = [name for name in WHOLE if isinstance(getattr(job, name), JobBase)]
     problems: list[Problem] = [
         ((name,), f"{shown(name)} is the name of an option; choose another name for the role")
@@ -115,7 +115,10 @@ def job_problems(job: JobBase) -> list[Problem]:
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
-    """Build a group without checks, to find its problems later."""
+    """Build a job group without raising an error for an invalid group.
+
+    `job_problems` can then list all problems of the group.
+    """
     group = object.__new__(JobGroup)
     for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():
         object.__setattr__(group, name, value)
@@ -123,15 +126,18 @@ def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGr
 
 
 def roles_of(job: JobBase) -> dict[str, Job]:
-    """The roles by name. A single job has one role with its framework's default name."""
+    """Return the roles by name.
+
+    A single job has one role, named after its framework's default role.
+    """
     if isinstance(job, JobGroup):
         return dict(job.roles)
-    assert isinstance(job, Job)  # noqa: S101 -- there is no third kind
+    assert isinstance(job, Job)  # noqa: S101 -- a job is a Job or a JobGroup
     return {framework_of(job).default_role: job}
 
 
 def backend_of(job: JobBase) -> str:
-    """The backend of a job, from the executors of its roles."""
+    """Return the backend of a job, which follows from the executors of its roles."""
     named: dict[str, Any] = dict(roles_of(job))  # another check reports values that are not jobs
     roles = [role for role in named.values() if isinstance(role, Job)]
     backends = [backend_of_executor(role.executor) for role in roles]
@@ -146,7 +152,10 @@ def framework_of(job: JobBase) -> Framework:
 
 
 def is_service(name: str, role: Job, framework: Framework) -> bool:
-    """Return whether a role is a service, by its own setting or its framework's default."""
+    """Return whether a role is a service, which only serves the other roles.
+
+    If the role does not set `service`, the framework decides by the name of the role.
+    """
     return name in framework.services if role.service is None else role.service is True
 
 
@@ -163,6 +172,11 @@ def _whole_problems(job: JobBase) -> list[Problem]:
         *(_check_priority(job.priority, backend_of(job)) if job.priority is not None else ()),
         *check_retention(job.keep_last, job.keep_best),
         *check_type("suspend", job.suspend, bool, "True or False"),
+        *(
+            check_type("stop_on_repeat", job.stop_on_repeat, bool, "True or False")
+            if job.stop_on_repeat is not None
+            else ()
+        ),
         *check_name("name", job.name),
         *check_name("experiment", job.experiment),
         *check_name("template", job.template),
@@ -173,7 +187,7 @@ def _whole_problems(job: JobBase) -> list[Problem]:
 
 
 def _role_problems(role: Job, job: JobBase) -> list[Problem]:
-    """Problems of a role's fields. `job` is the job or group of the role."""
+    """Return the problems of a role's fields. `job` is the job or group that contains the role."""
     flaw = executable_flaw(
         role.executable,
         has_packages=job.packages is not None,
@@ -217,7 +231,7 @@ def _argument_problems(role: Job, *, is_sound: bool) -> list[Problem]:
 
 
 def _mixed_executors(job: JobBase) -> list[Problem]:
-    """Problems of roles with different executors or namespaces."""
+    """Return a problem if the roles of a job have different executors or namespaces."""
     named: dict[str, Any] = dict(roles_of(job))
     executors = {
         name: role.executor
@@ -264,7 +278,7 @@ def _group_problems(group: JobGroup) -> list[Problem]:
 
 
 def _group_flaws(name: Any, role: Any) -> list[str]:
-    """Flaws of a value as a role of a group."""
+    """Return the reasons why a job group cannot contain a role with this name and value."""
     if not isinstance(role, Job):
         return [_describe_non_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):
@@ -291,7 +305,7 @@ def _describe_non_job(name: Any, value: Any) -> str:
 
 
 def _misplaced_fields(role: Job) -> list[Problem]:
-    """Problems of group fields that are set on a role."""
+    """Return a problem for each field of a role that may only be set on the whole group."""
     return [
         ((name,), f"{name} is an option of the whole group; write wl.JobGroup(..., {name}=...)")
         for name in WHOLE
@@ -300,7 +314,10 @@ def _misplaced_fields(role: Job) -> list[Problem]:
 
 
 def _place_problems(job: JobBase) -> list[Problem]:
-    """Problems of roles whose files are outside the shared project snapshot."""
+    """Return a problem for each role whose script is outside the project of the job.
+
+    All roles of a job share one snapshot of the project.
+    """
     named: dict[str, Any] = dict(roles_of(job))
     sound = {
         name: role
@@ -326,7 +343,7 @@ def _place_problems(job: JobBase) -> list[Problem]:
 
 
 def _framework_problems(job: JobBase) -> list[Problem]:
-    """Problems that the framework reports for valid roles."""
+    """Return the problems that the job's framework finds, such as a missing role."""
     if check_framework(job.framework):
         return []
     named: dict[str, Any] = dict(roles_of(job))
@@ -353,7 +370,7 @@ def _framework_problems(job: JobBase) -> list[Problem]:
 
 
 def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
-    """The location of the field that a framework's problem names."""
+    """Return the key path of the field that a problem from the framework refers to."""
     if text.startswith("success_policy"):
         return ("success_policy",)
     matches = {role.name: re.search(rf"\b{re.escape(role.name)}\b", text) for role in roles}
@@ -377,5 +394,5 @@ def _check_priority(priority: Any, backend: str) -> list[Problem]:
 
 
 def is_zero(duration: Any) -> bool:
-    """Return whether a duration is zero, which most options reject."""
+    """Return whether a duration is zero. Most duration options reject zero."""
     return isinstance(duration, (int, float)) and duration == 0 and duration is not False

@@ -1,6 +1,6 @@
-"""Checks and conversion of Kubernetes options.
+"""Checks the options of `wl.Kubernetes`, and converts them to the options of a job.
 
-Imported only for jobs that run on Kubernetes.
+Only jobs that run on Kubernetes import this module.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
 def check_pods(executor: Kubernetes) -> list[Problem]:
-    """Problems of a Kubernetes executor's options, except its resources."""
+    """Return the problems of a `wl.Kubernetes` executor.
+
+    CPUs, memory and accelerators are checked elsewhere.
+    """
     return [
         *_check_name("namespace", executor.namespace, Namespace),
         *check_text("container_image", executor.container_image),
@@ -52,7 +55,7 @@ def check_pods(executor: Kubernetes) -> list[Problem]:
 
 
 def check_pod_volumes(volumes: Any) -> list[Problem]:
-    """Problems of a pod's volumes."""
+    """Return the problems of the volumes of a pod."""
     if volumes is None:
         return []
     if not isinstance(volumes, Mapping):
@@ -81,7 +84,8 @@ def build_options(
 ) -> KubernetesOptions:
     """Convert a checked executor to Kubernetes options.
 
-    `namespace` is the namespace of the other roles, `volumes` are the volumes of the job.
+    `namespace` is the namespace of the job's other roles. `volumes` are the volumes of the whole
+    job.
 
     >>> from windlass.authoring.public.executors import Kubernetes
     >>> options = build_options(Kubernetes(queue="team"), volumes={"/data": "claim:datasets"})
@@ -110,13 +114,13 @@ def build_options(
 
 
 def namespaces_of(executors: Iterable[Any]) -> list[str]:
-    """The namespaces of executors, without duplicates."""
+    """Return the distinct namespaces that executors name."""
     named = (getattr(executor, "namespace", None) for executor in executors)
     return list(dict.fromkeys(name for name in named if isinstance(name, str) and name))
 
 
 def _mounts(volumes: Mapping[str, Any] | None) -> dict[str, str]:
-    """The volumes by normalized mount path."""
+    """Return a mapping from the normalized mount path of each volume to its source."""
     return {mount_place(target): os.fspath(source) for target, source in (volumes or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Finds modules for `python -m` without importing them."""
+"""Checks that `python -m` can run a module, without importing the module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.errors import shown
 
 
 def module_flaw(name: Any) -> str:
-    """The reason why `python -m` cannot run a module; empty if it can.
+    """Return the reason why `python -m` cannot run a module, or "" if it can.
 
     >>> module_flaw("json.tool")
     ''
@@ -47,12 +47,12 @@ def module_flaw(name: Any) -> str:
 
 
 def _find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
-    """Find a module as an import would, without importing its parents."""
+    """Find a module as an import would, but without importing its parent packages."""
     if folders is None:
         spec = PathFinder.find_spec(name, [os.getcwd()])  # as python -m does
         if spec is not None:
             return spec
-    for finder in sys.meta_path:  # includes finders of editable installs
+    for finder in sys.meta_path:  # these include the finders of editable installs
         spec = finder.find_spec(name, folders, None)
         if spec is not None:
             return spec
@@ -65,7 +65,7 @@ def _describe_missing(parts: Sequence[str], wrong: int, folders: Sequence[str] |
     rest = parts[wrong + 1 :]
     meant = ".".join([*parts[:wrong], near, *rest]) if near else ""
     guess = ""
-    # Suggest a similar package only if it has the rest of the name.
+    # Suggest a similar package only if it contains the remaining parts of the name.
     if meant and not (rest and module_flaw(meant)):
         guess = f"\nDid you mean {meant!r}?"
     elif folders is None:

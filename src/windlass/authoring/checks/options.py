@@ -1,6 +1,7 @@
-"""Checks of options, with one rule per option for all interfaces.
+"""Checks of single options. Jobs, job files and `@wl.run` use the same checks.
 
-Imports little, like `prepare/options.py`: every trial imports it with the user's module.
+This module imports little, like `prepare/options.py`, because every trial imports both together
+with the user's module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from windlass.model.text.names import name_flaw, place_flaw
 
 T = TypeVar("T")
 
-# The location and the text of a problem: a path of keys, and a sentence that names the last key.
+# A problem of an option. The path of keys locates it, and the sentence names the last key.
 Problem = tuple[tuple[str, ...], str]
 
 # Option names of other tools and their names in Windlass.
@@ -36,22 +37,22 @@ ELSEWHERE = {
     "requirements": "packages",
 }
 OF_EXECUTOR = ("cpus", "memory", "accelerator")
-# A trial imports the module of its function. Files that are missing there may exist where it was
-# submitted.
+# True in a trial, which imports the module of its function. Files that are missing here may exist
+# on the machine where the trial was submitted.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
-# In a pod, the options of clusters are not checked again: the pod may lack the packages for it.
+# True in a pod. The pod does not check Kubernetes options again, because it may lack the packages.
 IS_AWAY = "WINDLASS_AWAY" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
-_LONGEST_TEXT = 128 * 1024 - 512  # limit of Linux for one argument or one variable with its name
+_LONGEST_TEXT = 128 * 1024 - 512  # the Linux limit for an argument, or a variable with its name
 _MOST_REPLICAS = 10_000
 _MOST_LABELS = 100
 _MOST_RESTARTS = 1_000_000
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The most similar of the names, ignoring case; None if no name is similar.
+    """Return the most similar name, ignoring case, or None if no name is similar.
 
     >>> nearest("onfailur", ["Never", "OnFailure"])
     'OnFailure'
@@ -64,7 +65,7 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 
 def callers_level() -> int:
-    """The stack level of the user's call, for warnings."""
+    """Return how many stack frames `warnings.warn` must skip to reach the user's code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
         level, frame = level + 1, frame.f_back
@@ -72,12 +73,12 @@ def callers_level() -> int:
 
 
 def format_key(name: Any) -> str:
-    """A name as part of a key path, even if it is not a string."""
+    """Convert a key of a mapping to text, even if the key is not a string."""
     return name if isinstance(name, str) else shown(name)
 
 
 def unknown_option(name: str, options: Sequence[str]) -> Problem:
-    """Build the problem of an unknown option, with a suggestion."""
+    """Describe the problem that an option does not exist, and suggest a similar option."""
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in options else nearest(name, options)
     guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(options)}"
@@ -90,9 +91,9 @@ def unknown_option(name: str, options: Sequence[str]) -> Problem:
 
 
 def suggest_fields(kind: type[T]) -> type[T]:
-    """Decorate a dataclass so that an unknown field raises an error with a suggestion."""
+    """Decorate a dataclass so that an unknown argument raises an error with a suggestion."""
     init: Any = kind.__init__
-    # Callers pass dataclasses, which no type can express.
+    # Callers pass only dataclasses, which Python's types cannot express.
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
 
     @functools.wraps(init)
@@ -102,13 +103,13 @@ def suggest_fields(kind: type[T]) -> type[T]:
             raise InvalidArgument.of(unknown, where=f"wl.{kind.__name__}")
         init(self, *args, **kwargs)
 
-    # For type checkers the signature stays that of the dataclass.
+    # Type checkers still see the signature of the dataclass.
     kind.__init__ = checked  # type: ignore[assignment]
     return kind
 
 
 def parse_problems(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
-    """The problem of a value that `parse` rejects."""
+    """Return a problem if the function `parse` raises an error for a value."""
     if value is None:
         return []
     try:
@@ -132,7 +133,7 @@ def check_cpus(cpus: Any) -> list[Problem]:
 
 
 def check_backend(backend: Any) -> list[Problem]:
-    if backend is None or backend in tuple(BACKENDS):  # the value may be unhashable
+    if backend is None or backend in tuple(BACKENDS):  # a value may be unhashable
         return []
     near = nearest(str(backend), BACKENDS)
     guess = (
@@ -161,7 +162,10 @@ def check_replicas(replicas: Any) -> list[Problem]:
 
 
 def check_framework(framework: Any) -> list[Problem]:
-    """Check that the framework exists. Trials skip this check: submission did it."""
+    """Return a problem if the framework does not exist. A trial skips this check.
+
+    The framework was checked when the trial was submitted.
+    """
     if framework is None or IS_TRIAL:
         return []
     if not isinstance(framework, str):
@@ -243,7 +247,7 @@ def check_secrets(secrets: Any) -> list[Problem]:
 
 
 def find_text_flaw(value: str) -> str:
-    """The flaw of a string as an environment variable or argument."""
+    """Return why a string cannot be an argument or an environment variable, or ""."""
     if "\x00" in value:
         return "contains a NUL character"
     if _SURROGATE.search(value):
@@ -259,7 +263,7 @@ def find_text_flaw(value: str) -> str:
 def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
     if volumes is None:
         return []
-    # Another check reports an unknown backend; its volumes are checked as local ones.
+    # Another check reports an unknown backend. Check its volumes like volumes of the local backend.
     if not BACKENDS.get(backend, BACKENDS[LOCAL]).runs_on_server:
         if IS_AWAY:
             return []
@@ -289,7 +293,7 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
 
 def check_packages(packages: Any) -> list[Problem]:
     if packages is None or (isinstance(packages, str) and packages.endswith(".txt")):
-        return []  # a requirements file is read at submission
+        return []  # the file is read when the job is submitted
     if isinstance(packages, str):
         hint = f"write a list, packages=[{shown(packages)}], or the path of a .txt file"
         return _one("packages", hint)

@@ -1,4 +1,4 @@
-"""Parses policies from text or enum members."""
+"""Parses the policies of a job, such as `restart_policy="ExitCode"`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ E = TypeVar("E", bound=Enum)
 
 
 def read_policy(kind: type[E], value: Any) -> E:
-    """Convert a string to a policy.
+    """Convert the name of a policy to a member of the enum `kind`.
+
+    A member of the enum is returned unchanged.
 
     >>> from windlass.model.job import RestartPolicy
     >>> read_policy(RestartPolicy, "ExitCode")

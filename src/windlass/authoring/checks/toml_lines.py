@@ -1,7 +1,7 @@
-"""Finds the line of each key in a TOML document.
+"""Finds the line number of each key in a TOML document.
 
-TOML parsers do not report lines. The document has been parsed before, so this module finds keys
-and skips values without checking them.
+TOML parsers do not report line numbers. A TOML parser has already accepted the document, so this
+module finds keys and skips values without checking them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[^,\n#\]}]+")
 
 
 def key_lines(text: str) -> dict[Keys, int]:
-    """Return the line of each key by its path; the path includes positions in arrays.
+    """Return the line number of each key path. In arrays, the path contains the position.
 
     >>> lines = key_lines("name = 'x'\\n[roles.chief]\\nargs = { lr = 1 }\\n[[more]]\\na.b = 2")
     >>> lines[("roles", "chief", "args", "lr")], lines[("more", "0", "a", "b")]
@@ -46,7 +46,7 @@ class _Scanner:
         self._at = 0
         self._breaks = [match.start() for match in re.finditer("\n", text)]
         self._lines: dict[Keys, int] = {}
-        self._tables: dict[Keys, int] = {}  # number of tables in each array of tables
+        self._tables: dict[Keys, int] = {}  # the number of tables so far in each array of tables
 
     def scan(self) -> dict[Keys, int]:
         table: Keys = ()
@@ -78,7 +78,7 @@ class _Scanner:
         return table
 
     def _newest(self, table: Keys) -> Keys:
-        """The path of the last table in an array of tables."""
+        """Return the path of a table. For an array of tables, return the path of its last table."""
         count = self._tables.get(table)
         return table if count is None else (*table, str(count - 1))
 
@@ -117,7 +117,7 @@ class _Scanner:
             self._skip(_PLAIN)
 
     def _members(self, closing: str, member: Any) -> None:
-        """Scan comma-separated members between brackets."""
+        """Scan the comma-separated members of an array or inline table."""
         self._at += 1
         index = 0
         self._skip(_BLANK)
@@ -135,7 +135,10 @@ class _Scanner:
         self._value(path)
 
     def _note(self, path: Keys, position: int, *, is_own: bool = False) -> None:
-        """Record the line of a key: its first use, or a table's own header."""
+        """Record the line of a key.
+
+        The first line counts, unless the key names a table with a header of its own.
+        """
         if is_own or path not in self._lines:
             self._lines[path] = bisect_right(self._breaks, position - 1) + 1
 

@@ -1,1 +1,1 @@
-"""Converts a job to a draft of its submission: options, code, arguments, overrides."""
+"""Converts a job to the request for a new trial, with its options, code and arguments."""

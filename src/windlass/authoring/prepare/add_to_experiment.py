@@ -1,4 +1,4 @@
-"""Adds jobs and generators to an experiment. An identity creates one trial."""
+"""Implements `exp.add`, which adds jobs and generators to an experiment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BATCH = 500  # trials in one request
 
 @dataclass(frozen=True)
 class AddOptions:
-    """The options of `exp.add` besides the job."""
+    """The arguments of `exp.add` other than the job."""
 
     args: Any = None
     env: Any = None
@@ -51,7 +51,7 @@ class AddOptions:
     identity: str | None = None
     auxiliary: bool = False
     parent_id: int | None = None
-    inherited: Mapping[str, Any] = field(default_factory=dict)  # parameters of the parent trial
+    inherited: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the parent trial
     search: SearchSuggestion | None = None
 
 
@@ -80,7 +80,10 @@ def add_options(
 
 
 def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
-    """Create a trial of an experiment, or return the earlier trial with its identity."""
+    """Add a trial to an experiment.
+
+    If the experiment already has a trial with the same `identity`, return that trial.
+    """
     if is_generator(what):
         from windlass.authoring.prepare.generators import add_generator
 
@@ -89,14 +92,14 @@ def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) 
 
 
 def is_generator(what: Any) -> bool:
-    """Return whether a value is a generator function rather than a job."""
+    """Return whether a value is a generator function that adds jobs, rather than a job."""
     return callable(what) and not isinstance(what, (Job, JobGroup, Function))
 
 
 def add_job(
     client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
 ) -> Trial[Any]:
-    """Create a trial of a job, a group or a `wl.run` function."""
+    """Submit a job, a group or a `wl.run` function as a trial of an experiment."""
     draft = _prepare(client, experiment, what, options).draft(client, _filing(experiment, options))
     if options.inherited:
         params = {**options.inherited, **draft.request.params}
@@ -159,7 +162,7 @@ def _prepare(
 
 
 def _warn_of_priority(experiment: ExperimentRecord) -> None:
-    """Warn that a cluster ignores the experiment's priority."""
+    """Warn that the experiment's priority has no effect on trials in a cluster."""
     warnings.warn(
         f"The experiment {shown(experiment.name)} has the priority {experiment.priority}, which "
         "has no effect on trials in pods: the cluster's scheduler lets these in. Name a priority "
@@ -169,7 +172,7 @@ def _warn_of_priority(experiment: ExperimentRecord) -> None:
 
 
 def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
-    """Warn if the earlier trial with this identity has other arguments."""
+    """Warn if an existing trial is returned although its arguments are different."""
     plain = msgspec.json.decode(msgspec.json.encode(params))
     if trial.params == plain:
         return
@@ -183,7 +186,10 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
 
 
 def idempotency_key(experiment: ExperimentRecord, identity: str) -> str:
-    """The stable idempotency key of an identity in an experiment."""
+    """Return the key with which the server recognizes a repeated request.
+
+    The key depends only on the experiment and the identity of the trial.
+    """
     return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
 
 
@@ -200,7 +206,7 @@ def _filing(experiment: ExperimentRecord, options: AddOptions) -> Filing:
 
 
 def as_job(what: Any) -> Job | JobGroup:
-    """Convert a job, group or `wl.run` function to a job."""
+    """Convert the argument of `exp.add` to a job."""
     if isinstance(what, (Job, JobGroup)):
         return what
     if isinstance(what, Function):
@@ -228,7 +234,7 @@ def _with_name(
 
 
 def check_add_options(options: AddOptions) -> list[Problem]:
-    """Problems of the options, for jobs and generators."""
+    """Return the problems of options that apply to both jobs and generators."""
     problems = [*check_name("name", options.name), *check_labels(options.labels)]
     flaw = "" if options.identity is None else _identity_flaw(options.identity)
     if flaw:

@@ -1,4 +1,4 @@
-"""The call site: the project's root, the working directory, the import paths."""
+"""Reads the project root, the working directory and the environment of the calling program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _last_environment: tuple[dict[Any, Any], dict[str, str]] | None = None
 
 
 class CallSite(msgspec.Struct, frozen=True):
-    """The project and folders of a call, which the trial reproduces."""
+    """The project root, working directory and import paths of a call. The trial reproduces them."""
 
     root: Root
     workdir: str
@@ -29,7 +29,10 @@ class CallSite(msgspec.Struct, frozen=True):
     extra_paths: tuple[str, ...]
 
     def code(self, tree: str | None) -> Code:
-        """The code part of a job."""
+        """Return the `code` field of a job's specification.
+
+        `tree` is the digest of the snapshot.
+        """
         return Code(
             tree=tree,
             root=str(self.root.path),
@@ -38,7 +41,10 @@ class CallSite(msgspec.Struct, frozen=True):
         )
 
     def python(self, packages: tuple[str, ...], lock: str | None, *, embedded: bool) -> Python:
-        """The interpreter part of a job: this interpreter, if the server is on this machine."""
+        """Return the `python` field of a job's specification.
+
+        If `embedded`, the server is on this machine, and the trial uses this interpreter.
+        """
         return Python(
             executable=sys.executable if embedded else "",
             version=f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -51,7 +57,7 @@ class CallSite(msgspec.Struct, frozen=True):
 def read_call_site(
     function: Callable[..., Any] | None = None, script: str | None = None, root: str | None = None
 ) -> CallSite:
-    """Read the call site of a function or script. `root` overrides the project's root."""
+    """Return the call site of a function or a script. `root` overrides the project root."""
     here = _here()
     if root is not None:
         return _read_call_site(explicit_root(Path(root), script), here, tuple(sys.path))
@@ -61,7 +67,10 @@ def read_call_site(
 
 @functools.lru_cache(maxsize=8)
 def _read_call_site(root: Root, here: str, paths: tuple[str, ...]) -> CallSite:
-    """Build a call site, cached: paths do not change while the process runs."""
+    """Build a call site, or return it from the cache.
+
+    The cache is safe, because import paths do not move while the process runs.
+    """
     base = os.path.realpath(root.path)
     inside: list[str] = []
     outside: list[str] = []
@@ -91,7 +100,7 @@ def _here() -> str:
 
 
 def _source_of(function: Callable[..., Any] | None) -> Path | None:
-    """The file that locates the project: the function's file, or else the program's."""
+    """Return the file that locates the project, either the function's file or the main program."""
     if function is None:
         return None  # for a command, the working directory locates the project
     code = getattr(function, "__code__", None)
@@ -108,14 +117,14 @@ def _workdir(base: str, here: str) -> str:
 
 
 def is_within(path: str, base: str) -> bool:
-    """Return whether a resolved path is the folder or inside it."""
+    """Return whether a resolved path is the folder `base` or a path inside this folder."""
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
 
 
 def own_environment() -> Mapping[str, str]:
-    """The environment variables sent to a server of this user on this machine."""
+    """Return this process's environment variables, which a server on this machine receives."""
     global _last_environment
-    # Cached, since decoding all variables for each of many trials is slow.
+    # The cache saves time, because decoding all variables for many trials is slow.
     raw = getattr(os.environ, "_data", None)
     if _last_environment is None or raw is None or raw != _last_environment[0]:
         variables = {
@@ -136,7 +145,7 @@ def _is_text(value: str) -> bool:
 
 
 def current_umask() -> int:
-    """The umask of this process.
+    """Return the umask of this process.
 
     >>> 0 <= current_umask() <= 0o777
     True
@@ -156,7 +165,7 @@ def current_umask() -> int:
 
 
 def open_file_limit() -> int | None:
-    """The limit of open files of a process, if there is one."""
+    """Return the soft limit on open files of this process, or None if there is no limit."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

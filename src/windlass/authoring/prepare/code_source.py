@@ -1,4 +1,4 @@
-"""The source code of a submission: its snapshot and provenance."""
+"""Takes the snapshot of the code for a submission, and collects its provenance."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A snapshot of a project's code. Later edits are not included."""
+    """A snapshot of a project's code, with the git state and the installed packages.
+
+    Edits after the snapshot have no effect on the trial.
+    """
 
     def __init__(self, client: Client, call_site: CallSite) -> None:
         self.call_site = call_site
         self._cache = cache_of(client)
-        status = GitStatus(str(call_site.root.path))  # git runs while the tree is read
+        status = GitStatus(str(call_site.root.path))  # runs while the files are read
         self.snapshot = take_snapshot(call_site.root, self._cache, status=status)
         self.packages = installed_packages(self._cache)
         self.provenance = collect(
@@ -34,11 +37,14 @@ class Source:
 
     @property
     def code(self) -> Code:
-        """The code part of a job."""
+        """The `code` field of a job's specification."""
         return self.call_site.code(self.snapshot.tree)
 
     def retake(self) -> Snapshot:
-        """Take the snapshot again with its content in memory, if files change during upload."""
+        """Take the snapshot again and hold all content in memory.
+
+        This is necessary if files change during the upload.
+        """
         self.snapshot = take_snapshot(self.call_site.root, self._cache, hold=True)
         self.provenance = msgspec.structs.replace(
             self.provenance, tree_files=self.snapshot.files, tree_size=self.snapshot.size
@@ -47,5 +53,5 @@ class Source:
 
 
 def cache_of(client: Client) -> Path:
-    """The folder of the client's cache."""
+    """Return the folder where a client caches snapshots and package lists."""
     return (client.transport.endpoint.home or Home.find()).cache

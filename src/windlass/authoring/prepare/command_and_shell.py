@@ -1,4 +1,4 @@
-"""Drafts of commands and shells, in the code of a trial, of this project or in none."""
+"""Builds the requests for the trials of commands and interactive shells."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """The options of a command or a shell, as the user wrote them."""
+    """The options of a command or an interactive shell, as the user wrote them."""
 
-    trial: Any = None  # source of code and environment: an id, or the trial
-    experiment: Any = None  # use its newest trial: an id, a name, or the experiment
-    code: bool = False  # whether to use a snapshot of this project
+    trial: Any = None  # the trial with the code and environment, or its id
+    experiment: Any = None  # if set, its newest trial is used; may be an id or a name
+    code: bool = False  # if True, a new snapshot of this project is used
     role: str | None = None
     cpus: float | None = None
     memory: str | int | None = None
@@ -61,7 +61,7 @@ class CommandOptions:
 def draft_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions, *, where: str = ""
 ) -> Draft:
-    """Build the draft of a command. A string runs in a shell."""
+    """Build the request for the trial of a command. A string runs in `/bin/sh`."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = _words(command, where)
@@ -80,7 +80,7 @@ def draft_shell(
     size: tuple[int, int],
     where: str = "",
 ) -> Draft:
-    """Build the draft of a shell."""
+    """Build the request for the trial of an interactive shell."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = () if command is None else _words(command, where)
@@ -107,7 +107,7 @@ def _words(command: Any, where: str) -> tuple[str, ...]:
 
 
 def _term() -> str:
-    """The terminal type of the user, or a default."""
+    """Return the type of the user's terminal, or a default type."""
     term = os.environ.get("TERM", "")
     return term if term not in ("", "dumb", "unknown") else "xterm-256color"
 
@@ -180,7 +180,7 @@ def _check(options: CommandOptions, where: str) -> None:
 
 
 def _resources(options: CommandOptions) -> Resources:
-    """The reserved resources: none by default, so that the command does not queue."""
+    """Return the resources to reserve. The default is none, so that the command need not queue."""
     return replace(
         build_resources(options.cpus, options.memory, options.accelerator),
         cpus=0.0 if options.cpus is None else float(options.cpus),
@@ -188,7 +188,7 @@ def _resources(options: CommandOptions) -> Resources:
 
 
 def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
-    """The trial whose code and environment the command uses."""
+    """Return the trial whose code and environment the command uses, or None."""
     from windlass.client.resources.experiment.experiment import Experiment
     from windlass.client.resources.trial.trial import Trial
 
@@ -231,7 +231,7 @@ def _is_generated(record: TrialRecord) -> bool:
 
 
 def _apply_origin(origin: TrialRecord, options: CommandOptions, spec: JobSpec) -> JobSpec:
-    """Add the code, interpreter, variables and volumes of a trial to the spec."""
+    """Copy code, interpreter, environment variables and volumes of the trial `origin` to `spec`."""
     roles = {role.name: role for role in origin.spec.roles}
     if options.role is not None and options.role not in roles:
         raise InvalidArgument(
@@ -256,7 +256,10 @@ def _own_python(client: Client) -> Python:
 
 
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
-    """The secrets of the options, and those of the trial that this environment has."""
+    """Return the values of the secrets that the options or the trial `origin` name.
+
+    Secrets of the trial that this environment does not contain are left out.
+    """
     names = origin.spec.secret_names if origin else ()
     own = {name: os.environ[name] for name in names if name in os.environ}
     return {**own, **secret_values(options.secrets)}

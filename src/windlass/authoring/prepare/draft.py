@@ -1,4 +1,4 @@
-"""Builds drafts of trials from checked jobs."""
+"""Builds the request for a new trial from a checked job."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
     from windlass.client.client import Client
 
-# Placeholder for the executables of an outline.
+# A placeholder for the executables of a job specification that are not known yet.
 TO_COME = ProcessCall(argv=("",))
 
 
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment, labels and recipe of a new trial."""
+    """The experiment, the labels and other data under which a new trial is recorded."""
 
     experiment: str
-    experiment_id: int | None = None  # none: the newest experiment with the name
-    key: str = ""  # idempotency key; empty: always a new trial
+    experiment_id: int | None = None  # None: the newest experiment with this name
+    key: str = ""  # the idempotency key, or "" to create a new trial in any case
     labels: tuple[str, ...] = ()
     auxiliary: bool = False
     parent_id: int | None = None
@@ -57,11 +57,11 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """A job without its programs. One plan creates many drafts.
+    """A job without its programs. `Plan.draft` builds the request for a trial from a plan.
 
-    The outline is the job without code, interpreter and executables. The constructor takes the
-    snapshot of the call site's code, which all roles share except packaged ones. If all roles are
-    packaged, there is no call site.
+    `outline` is the spec of the job without code, interpreter and executables. The constructor
+    takes one snapshot of the project. All roles use this snapshot, except roles whose code was
+    uploaded earlier with `wl.package`. `call_site` is None if all roles were packaged.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Plan:
         if not isinstance(program, Call):
             return program
         whose = packaged or self._source
-        assert whose is not None  # noqa: S101 -- set unless packaged
+        assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
         call = pack_call(function, program.args, program.kwargs, root, self._large_values)
         if call.size > LARGE_CALL:
@@ -144,13 +144,16 @@ class Plan:
         return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
 
     def _python(self, draft: Draft) -> Python:
-        """The interpreter, with import paths outside of all code trees."""
+        """Return the `python` field of the job's specification.
+
+        Its import paths leave out folders inside the snapshots.
+        """
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
         call_sites = [
             source.call_site for source in (self._source, *self._packaged.values()) if source
         ]
-        # A pod has neither this interpreter nor folders of this machine.
+        # A pod has neither this interpreter nor the folders on this machine.
         is_here = self._is_embedded and self._outline.capabilities.runs_on_server
         python = call_sites[0].python(packages, lock, embedded=is_here)
         if len(call_sites) == 1 or not is_here:
@@ -190,9 +193,10 @@ def _check_filing(secrets: Mapping[str, str], filing: Filing) -> None:
 
 
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
-    """Build the private data of a trial, which no record contains.
+    """Build the private data of a trial, such as secrets, which no record contains.
 
-    Only a server of this user on this machine receives the environment.
+    If `embedded`, the server runs as this user on this machine, and receives all environment
+    variables.
     """
     if not embedded:
         return Private(secrets=dict(secrets))
@@ -205,7 +209,7 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
 
 
 def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
-    """Build the plan of a function, script or command with options."""
+    """Build a plan from `@wl.run` options, for a function, a script or a command."""
     if options.template is not None:
         from windlass.authoring.public.templates import plan_with_template
 
@@ -224,7 +228,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
 def _resolve(
     packages: Sequence[str] | str | None, client: Client
 ) -> tuple[tuple[str, ...], str | None]:
-    """Resolve the requested packages to requirements and a lock."""
+    """Return the requested packages, and the text of a lock file that fixes all versions."""
     if not packages:
         return (), None
     import sys
@@ -236,6 +240,6 @@ def _resolve(
 
 
 def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
-    """Remove the arguments from a recipe if they contain a secret."""
+    """Remove the arguments from the record of a submission if they contain a secret."""
     masked = mask(recipe.arguments, secrets)
     return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

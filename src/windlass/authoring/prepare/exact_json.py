@@ -1,4 +1,4 @@
-"""Lossless JSON for arguments, so that a rerun can reproduce them."""
+"""Converts arguments to JSON and back without loss, so that a rerun can reproduce them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from windlass.authoring.public.executables import Raw
 from windlass.model.errors import shown
 
 _EXACT = 2**53  # JSON readers lose digits of larger numbers
-_LARGEST = 1 << 20  # characters; a number counts as eight
+_LARGEST = 1 << 20  # characters, where a number counts as eight
 
 RAW = "wl.Raw"
 
 
 class NotExact(ValueError):
-    """A value that JSON cannot represent exactly, with its location and reason."""
+    """Raised for a value that JSON cannot represent exactly.
+
+    The message names the value and its location.
+    """
 
 
 def words_as_json(arguments: Any) -> Any:
@@ -39,7 +42,7 @@ def words_as_json(arguments: Any) -> Any:
 
 
 def words_from_json(recorded: Any) -> Any:
-    """Convert JSON of `words_as_json` back to program arguments.
+    """Convert JSON from `words_as_json` back to the arguments of a program.
 
     >>> words_from_json({"lr": 0.1, "x": {"wl.Raw": "-v"}})
     {'lr': 0.1, 'x': Raw(text='-v')}
@@ -52,7 +55,9 @@ def words_from_json(recorded: Any) -> Any:
 
 
 def exact_json(value: Any) -> Any:
-    """Convert a value to JSON without loss. Paths and tuples become strings and lists.
+    """Convert a value to JSON. Paths become strings and tuples become lists.
+
+    Values that JSON cannot represent, such as functions, raise `NotExact`.
 
     >>> exact_json({"lr": 0.1, "shape": (2, 3)})
     {'lr': 0.1, 'shape': [2, 3]}
@@ -65,7 +70,9 @@ def exact_json(value: Any) -> Any:
 
 
 def call_as_json(arguments: Any) -> Any:
-    """Convert function arguments to JSON; None if they are too large or not exact.
+    """Convert function arguments to JSON.
+
+    Returns None if JSON would change the arguments, or if they are too large.
 
     >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
     ({'lr': 0.1}, None)
@@ -77,7 +84,7 @@ def call_as_json(arguments: Any) -> Any:
 
 
 class _JsonWriter:
-    """Converts one value to JSON, with limits on depth and size.
+    """Converts a value to JSON, up to a maximum depth and size.
 
     A strict writer rejects values that JSON would change, such as paths and tuples.
     """
@@ -100,7 +107,7 @@ class _JsonWriter:
             }
         if kind is list or (kind is tuple and not self._is_strict):
             return [self.json(item, f"{at}[{n}]", depth - 1) for n, item in enumerate(value)]
-        is_simple = kind in (int, float, str)  # nan or a huge number, which has no inner value
+        is_simple = kind in (int, float, str)  # for example nan, or a huge number
         plain = None if self._is_strict or is_simple else _unwrap(value)
         if plain is None:
             raise NotExact(f"{at or 'it'} is {shown(value)}")
@@ -125,7 +132,7 @@ def _key(name: Any, at: str) -> str:
 
 
 def _unwrap(value: Any) -> Any:
-    """The plain number or text of a numpy value or enum member."""
+    """Return the plain number or text inside a path, a numpy value or an enum member."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     item = getattr(value, "item", None)

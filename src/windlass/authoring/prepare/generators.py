@@ -1,8 +1,8 @@
-"""Generators: functions of this process that add jobs to a trial one by one.
+"""Generators, which are functions that add jobs to an experiment one by one.
 
-A generator runs in this process, not on the server, so it may close over any value and a debugger
-stops in it. Its trial is on the server from the start and keeps its child trials if this process
-ends.
+A generator runs in the user's process, not on the server. It can therefore use any local variable,
+and a debugger can stop in it. The server records a trial for the generator from the start. This
+trial and its child trials remain if the user's process ends.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ from windlass.packaging.provenance import collect
 def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], options: AddOptions
 ) -> Trial[Any]:
-    """Start a generator and return its trial, or the earlier trial with its identity."""
+    """Start a generator in the background, and return its trial.
+
+    If a trial with the same identity exists, return that trial.
+    """
     arguments, params = check_generator(generator, options)
-    # Hold the experiment before the trial exists, so that the trial always has an author.
+    # Take the lease on the experiment first, so that the trial never lacks a lease holder.
     building = hold(client.transport, experiment)
     try:
         request = build_request(experiment, generator, params, options, building.holder)
@@ -50,7 +53,7 @@ def add_generator(
         building.release()
         raise
     start = building.start_async if _is_async(generator) else building.start
-    # A copy, since another thread refreshes it.
+    # The generator's thread refreshes the trial, so it gets a copy of its own.
     start(Trial(client.transport, record), generator, arguments)
     return trial
 
@@ -74,9 +77,9 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
 def check_generator(
     generator: Callable[..., Any], options: AddOptions
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Check a generator's arguments. Returns them as passed, and with defaults as recorded.
+    """Check the arguments of a generator. One error reports all problems.
 
-    One error reports all problems before anything is created.
+    Returns the arguments for the call, and the arguments to record, which include the defaults.
     """
     problems = [text for _, text in check_add_options(options)]
     args = options.args if options.args is not None else {}
@@ -115,7 +118,7 @@ def check_generator(
 
 
 def _generator_hint(generator: Callable[..., Any]) -> str:
-    """A hint that the function is used as a generator, and how to run it as a trial."""
+    """Return the hint for a function that cannot be called as a generator."""
     name = name_of(generator)
     return (
         "Windlass calls a plain function as a generator, with its trial as the first "
@@ -132,7 +135,7 @@ def build_request(
     options: AddOptions,
     holder: str,
 ) -> CreateTrial:
-    """The request for the trial of a generator."""
+    """Build the request for the trial of a generator."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = options.identity or ""
@@ -151,13 +154,13 @@ def build_request(
 
 
 def _is_new(building: ExperimentBuilder, record: TrialRecord) -> bool:
-    """Return whether the trial is new, so that its generator must start."""
+    """Return whether this call created the generator's trial. The generator must then start."""
     executable = record.spec.roles[0].executable
     is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
     return is_ours and not building.is_started(record.id)
 
 
 def _is_async(generator: Callable[..., Any]) -> bool:
-    plain = getattr(generator, "func", generator)  # of a functools.partial
+    plain = getattr(generator, "func", generator)  # a functools.partial has func
     call = getattr(plain, "__call__", None)  # noqa: B004 -- of an object that is called
     return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(call)

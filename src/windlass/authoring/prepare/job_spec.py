@@ -1,4 +1,4 @@
-"""Prepares a job for submission: outline, programs and draft."""
+"""Prepares a job for submission. It builds the job's spec, its programs and the request."""
 
 from __future__ import annotations
 
@@ -71,23 +71,23 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A checked job with everything that packaging and submission need."""
+    """A checked job, with all the data that its submission needs."""
 
     name: str
     experiment: str
     outline: JobSpec
-    call_site: CallSite | None  # none: all executables are packaged
+    call_site: CallSite | None  # None if all executables are packaged
     packaged: Mapping[str, Packaged]  # packaged executables, by role
     programs: Sequence[Call | ProcessCall]
     params: Mapping[str, Any]
-    arguments: Mapping[str, Any]  # by role, if JSON represents them exactly
+    arguments: Mapping[str, Any]  # by role, only where JSON represents them exactly
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
     template: str = ""  # name of the template
     labels: tuple[str, ...] = ()  # labels of the template and of the options
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
-        """Package the code and build the draft for `client.submit`."""
+        """Package the code, and build the request that `client.submit` sends."""
         filing = self.filing(filing)
         return self.plan(client, filing).draft(self.programs, self.params)
 
@@ -169,7 +169,7 @@ def prepare_job(
 
 
 def build_outline(job: JobBase) -> JobSpec:
-    """Build the spec of a checked job without code, interpreter and executables."""
+    """Build the specification of a checked job, still without code and executables."""
     framework = framework_of(job)
     named = roles_of(job)
     is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
@@ -198,6 +198,7 @@ def build_outline(job: JobBase) -> JobSpec:
         framework=job.framework or "",
         restart_scope=_policy(RestartScope, job.restart_scope, framework.restart_scope),
         backoff_limit=_BACKOFF_LIMIT if limit is None else limit,
+        stop_on_repeat=_stops_on_repeat(job),
         active_deadline=_seconds(job.active_deadline),
         ttl_after_finished=_seconds(job.ttl_after_finished),
         clean_policy=_policy(CleanPolicy, job.clean_policy, CleanPolicy.RUNNING),
@@ -206,6 +207,17 @@ def build_outline(job: JobBase) -> JobSpec:
         priority=job.priority or 0,
         keep=retention_rule(job.keep_last, job.keep_best),
     )
+
+
+def _stops_on_repeat(job: JobBase) -> bool:
+    """Return whether a job fails as soon as a replica repeats an early failure.
+
+    This is the default for jobs that set neither `restart_policy` nor `backoff_limit`.
+    """
+    if job.stop_on_repeat is not None:
+        return job.stop_on_repeat
+    policies = [role.restart_policy for role in roles_of(job).values()]
+    return job.backoff_limit is None and policies == [None] * len(policies)
 
 
 def _replicas(role: Job) -> int:
@@ -218,7 +230,10 @@ def _resources_of(executor: Executor | None) -> Resources:
 
 
 def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
-    """The Kubernetes options of each role. A role without options uses the others' namespace."""
+    """Return the Kubernetes options of each role.
+
+    A role without options gets the namespace of the other roles.
+    """
     from windlass.authoring.checks.kubernetes import build_options, namespaces_of
 
     executors = {
@@ -243,7 +258,10 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """The default name: the executable of the first role that is not a service."""
+    """Return the default name of a job, which is the program of its first role.
+
+    Roles that are services do not count.
+    """
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])
@@ -251,9 +269,10 @@ def _default_name(job: JobBase) -> str:
 
 
 def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]:
-    """The recorded parameters: by role, unless all non-service roles have the same.
+    """Return the parameters to record for the trial.
 
-    Parameters of services are then omitted.
+    If all roles that are not services have the same parameters, these are the parameters of the
+    trial. Otherwise, the parameters are recorded by role.
     """
     by_role = {
         name: describe_params(record_params(unwrap(role.executable), role.args or ()))
@@ -265,7 +284,9 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
 
 
 def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
-    """Join the parameters of roles to those of the trial.
+    """Join the parameters of all roles to the parameters of the trial.
+
+    If all roles except `services` have the same parameters, these are the parameters of the trial.
 
     >>> join_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
     {'lr': 0.1}
@@ -277,13 +298,16 @@ def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) 
 
 
 def _record_arguments(roles: Mapping[str, Job]) -> dict[str, Any]:
-    """The arguments by role, for roles whose arguments JSON represents exactly."""
+    """Return the arguments to record for each role.
+
+    A role is left out if JSON cannot represent its arguments exactly.
+    """
     by_role = {}
     for name, role in roles.items():
         is_function = isinstance(unwrap(role.executable), PythonFunction)
         arguments = (call_as_json if is_function else words_as_json)(role.args or {})
         if arguments is not None:
-            # Empty arguments, too: a missing entry means that they were not recorded.
+            # Record empty arguments, too. A missing entry would mean "not recorded".
             by_role[name] = arguments
     return by_role
 

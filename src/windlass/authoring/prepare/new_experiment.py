@@ -50,7 +50,7 @@ def new_experiment(
 
 
 def read_config(config: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """Convert a configuration to JSON, and return its problems."""
+    """Return a configuration as JSON, and the problems of the configuration."""
     if config is None:
         return {}, []
     if not isinstance(config, Mapping):

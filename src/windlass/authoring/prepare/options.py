@@ -1,7 +1,7 @@
-"""The options of `@wl.run`, checked together before packaging.
+"""The options of `@wl.run`, with checks of single options and of their combination.
 
-A trial imports the module of its function and so decorates it again. Imports that only a submission
-needs are inside functions.
+A trial imports the user's module, which applies the decorator `@wl.run` again. To keep this import
+fast, modules that only a submission needs are imported inside functions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a function or command, as the user wrote them."""
+    """The options of a `wl.run` function or a command, as the user wrote them."""
 
     accelerator: str | None = None
     cpus: float | None = None
@@ -71,7 +71,7 @@ class Options:
     executor: Executor | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
-        """Copy the options with checked changes."""
+        """Return a copy of the options with some changes, and check the result."""
         names = [field.name for field in fields(self)]
         chosen = replace(self, **{name: changes[name] for name in changes if name in names})
         unknown = [
@@ -82,7 +82,7 @@ class Options:
         return chosen.check(where, unknown)
 
     def check(self, where: str, problems: Sequence[Problem] = ()) -> Options:
-        """Raise one error with `problems` and all problems of the options."""
+        """Raise one error that lists the given `problems` and all problems of the options."""
         texts = [text for _, text in (*problems, *self._problems())]
         refused = self._unsupported()
         if texts:
@@ -101,11 +101,11 @@ class Options:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the backend; of the local one if there is no such backend."""
+        """The capabilities of the backend, or of the local backend if the backend is unknown."""
         return BACKENDS.get(str(self.backend_name), BACKENDS[LOCAL])
 
     def outline(self) -> JobSpec:
-        """The spec of the job without code, interpreter and executable."""
+        """Build the specification of the job, still without code and executable."""
         from windlass.authoring.prepare.draft import TO_COME
         from windlass.model.job import JobSpec, RestartPolicy, RestartScope, Role
 
@@ -140,7 +140,7 @@ class Options:
         )
 
     def job(self, function: Any) -> Job:
-        """The job of a function with these options."""
+        """Return the `wl.Job` of a function with these options."""
         from windlass.authoring.public.executables import PythonFunction
         from windlass.authoring.public.jobs import Job
 
@@ -179,15 +179,18 @@ class Options:
         from windlass.authoring.public.executors import Kubernetes
 
         chosen = self._executor()
-        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- it is neither here nor refused
+        assert isinstance(chosen, Kubernetes)  # noqa: S101 -- the only other backend
         return build_options(chosen, volumes=self.volumes)
 
     def secret_values(self) -> dict[str, str]:
-        """The secrets by name, with missing values from this environment."""
+        """Return the secrets by name.
+
+        If only names are set, this environment supplies the values.
+        """
         return secret_values(self.secrets)
 
     def without_secret_values(self) -> Options:
-        """The options without values of secrets."""
+        """Return the options with the names of secrets, but without their values."""
         return replace(self, secrets=tuple(self.secrets)) if self.secrets else self
 
     # -- what can be wrong with them --------------------------------------------------
@@ -216,7 +219,7 @@ class Options:
         ]
 
     def _beside_executor(self) -> list[Problem]:
-        """Problems of options that the executor also sets."""
+        """Return the problem of each option that must be set on the executor instead."""
         if self.executor is None:
             return []
         names = ("backend", "accelerator", "cpus", "memory", "container_image")
@@ -236,7 +239,7 @@ class Options:
         ]
 
     def _no_priority(self) -> Problem:
-        """The problem of `priority`, which functions do not have, with the alternative."""
+        """Return the problem that functions have no option `priority`."""
         flaw = "there is no option 'priority'"
         if self.capabilities.has_priority:
             return ("priority",), (
@@ -268,7 +271,7 @@ class Options:
 
 
 def backend_of_executor(executor: Any) -> str:
-    """The backend of an executor; the local one for values that no server can run on.
+    """Return the backend of an executor, or "local" for an unsupported executor.
 
     >>> from windlass.authoring.public.executors import Kubernetes
     >>> backend_of_executor(Kubernetes(queue="team-a"))
@@ -279,7 +282,7 @@ def backend_of_executor(executor: Any) -> str:
 
 
 def check_executor(executor: Any) -> list[Problem]:
-    """Problems of an executor."""
+    """Return the problems of an executor."""
     if executor is None:
         return []
     from windlass.authoring.public.executors import EXECUTORS, Executor, Kubernetes, Local
@@ -298,7 +301,7 @@ def check_executor(executor: Any) -> list[Problem]:
 
 
 def unsupported_executor(executor: Any) -> list[str]:
-    """Reasons why no backend supports an executor yet."""
+    """Return the reason why Windlass cannot run jobs on an executor, or [] if it can."""
     kind = type(executor)
     if getattr(kind, "backend", LOCAL) in BACKENDS:
         return []
@@ -309,7 +312,7 @@ def unsupported_executor(executor: Any) -> list[str]:
 
 
 def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
-    """Problems of the resources of one replica."""
+    """Return the problems of the options `cpus`, `memory` and `accelerator`."""
     return [
         *parse_problems("accelerator", accelerator, parse_accelerator),
         *check_cpus(cpus),
@@ -320,19 +323,23 @@ def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
 def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
-    """Build the resources of one replica."""
+    """Build the resources of a replica.
+
+    Numeric libraries use as many threads as `cpus`, but only if `cpus` is set.
+    """
     from windlass.model.hardware.resources import Accelerator, Resources
 
     kind, count = parse_accelerator(accelerator) or ("", 0)
     return Resources(
         cpus=float(cpus) if cpus is not None else 1.0,
+        threads=max(int(cpus), 1) if cpus is not None else 0,
         memory=parse_size(memory) if memory is not None else 0,
         accelerator=Accelerator(kind=kind, count=count) if count else None,
     )
 
 
 def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple[Volume, ...]:
-    """Build the volumes, with absolute sources."""
+    """Convert the volumes of a job to structs, with absolute source paths."""
     from windlass.model.job import Volume
 
     return tuple(
@@ -342,7 +349,7 @@ def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple
 
 
 def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """The secrets by name, with missing values from this environment."""
+    """Return the secrets by name. If only names are given, this environment supplies the values."""
     if secrets is None:
         return {}
     if isinstance(secrets, Mapping):
@@ -362,7 +369,7 @@ def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str
 def refuse_recorded_secrets(
     secrets: Mapping[str, str], recorded: Iterable[str], where: str
 ) -> None:
-    """Raise an error if a recorded text contains a secret."""
+    """Raise an error if a text that will be recorded contains a secret."""
     from windlass.packaging.draft import SHORTEST_SECRET
 
     texts = list(recorded) if secrets else []

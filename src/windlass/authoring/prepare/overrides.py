@@ -1,4 +1,4 @@
-"""Overrides of a job's arguments and environment."""
+"""Changes the arguments and environment variables of a job."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ J = TypeVar("J", bound=JobBase)
 
 
 def replace_fields(job: J, **changes: Any) -> J:
-    """Copy a job with other fields. Preparation checks them later."""
+    """Return a copy of a job with some fields replaced. The copy is checked later."""
     new = object.__new__(type(job))
     new.__dict__.update(job.__dict__, **changes)
     return new
 
 
 def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
-    """Override arguments of a job. Returns the job and the problems.
+    """Change arguments of a job. Return the new job, and the problems of the change.
 
-    For a group, arguments are by role: `{"learner": {"lr": 0.1}}`.
+    For a group, `args` contains the arguments of each role: `{"learner": {"lr": 0.1}}`.
     """
     return _apply_by_role(
         job,
@@ -37,15 +37,16 @@ def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
 
 
 def with_env(job: J, env: Any) -> tuple[J, list[Problem]]:
-    """Override environment variables of a job by name; for a group, by role."""
+    """Change environment variables of a job. For a group, `env` has a mapping for each role."""
     return _apply_by_role(job, env, "env", lambda role, changes: _merge_env(role.env, changes))
 
 
 def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
-    """Merge arguments of one executable with changes.
+    """Apply `changes` to the arguments `own` of an executable.
 
-    A mapping changes a mapping by name, including nested mappings. A list replaces a list. Words of
-    the other kind are appended. For a function, each argument is replaced as a whole.
+    Two mappings are merged by name, including nested mappings. A new list replaces an old list. A
+    mapping and a list are joined to one list, in which the mapping becomes flags. For a function,
+    each changed argument is replaced as a whole.
 
     >>> merge_arguments(None, {"lr": 1, "model": {"depth": 3, "width": 8}}, {"model": {"depth": 4}})
     {'lr': 1, 'model': {'depth': 4, 'width': 8}}
@@ -61,7 +62,7 @@ def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
         return _merge_nested(own, changes) if isinstance(own, Mapping) else changes
     flags = own if isinstance(own, Mapping) else changes
     if check_arguments(flags):
-        return flags  # the job check reports the problem
+        return flags  # the check of the job then reports the problem
     words = command_line(flags)
     return [*words, *changes] if flags is own else [*own, *words]
 
@@ -73,7 +74,7 @@ def _apply_by_role(
         return job, []
     if isinstance(job, Job):
         return replace_fields(job, **{option: apply(job, overrides)}), []
-    assert isinstance(job, JobGroup)  # noqa: S101 -- there is no third kind
+    assert isinstance(job, JobGroup)  # noqa: S101 -- a job is a Job or a JobGroup
     role_names = ", ".join(job.roles)
     if not isinstance(overrides, Mapping):
         flaw = f"a group takes them by role ({role_names}), not as {shown(overrides)}"
@@ -99,7 +100,7 @@ def _merge_env(own: Any, changes: Any) -> Any:
 def _merge_nested(
     own: Mapping[str, Any], changes: Mapping[str, Any], left: int = DEEPEST
 ) -> dict[str, Any]:
-    """Merge nested mappings. The job check later rejects mappings that contain themselves."""
+    """Merge nested mappings down to a maximum depth, because a mapping may contain itself."""
     both = dict(own)
     for name, value in changes.items():
         before = both.get(name)
@@ -111,7 +112,7 @@ def _merge_nested(
 
 
 def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
-    """Merge function arguments. Positional arguments get the names of parameters."""
+    """Merge two sets of arguments of a function. Each set may be a list or a mapping."""
     if isinstance(own, Mapping) is not isinstance(changes, Mapping):
         own, changes = _by_name(function, own), _by_name(function, changes)
     if isinstance(own, Mapping) and isinstance(changes, Mapping):
@@ -120,7 +121,10 @@ def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
 
 
 def _by_name(function: Callable[..., Any], arguments: Any) -> Any:
-    """Convert positional arguments to a mapping. Binding reports wrong arguments later."""
+    """Convert positional arguments to a mapping.
+
+    Arguments that the function does not accept are returned unchanged.
+    """
     if isinstance(arguments, Mapping):
         return arguments
     try:

@@ -1,4 +1,4 @@
-"""Packages executables: uploads one snapshot per project, without files that the server has."""
+"""Implements `wl.package`, which uploads the code of executables in one snapshot per project."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 def package(client: Client, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-    """Package executables with their current code, in order.
+    """Upload the current code of executables, and return packaged executables in the same order.
 
-    Executables of one project share a snapshot. Packaged executables are returned unchanged.
+    Executables of the same project share a snapshot. Executables that are already packaged are
+    returned unchanged.
     """
     _check(executables)
     endpoint = client.transport.endpoint
@@ -39,7 +40,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
     ]
     for executable, call_site in zip(executables, call_sites, strict=True):
         if isinstance(executable, PythonFunction) and call_site is not None:
-            # Pickling errors are raised now, not at the first job.
+            # Raise pickling errors now rather than when the first job is submitted.
             pack_call(plain_function(executable.function), (), {}, call_site.root.path)
     sources: dict[Root, tuple[Source, str]] = {}
     packages = []
@@ -48,7 +49,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
             executable.check_server(endpoint)
             packages.append(executable)
             continue
-        assert call_site is not None  # noqa: S101 -- only packaged executables have none
+        assert call_site is not None  # noqa: S101 -- set unless packaged
         tree = _tree_of(call_site.root)
         if tree not in sources:
             source = Source(client, call_site)
@@ -72,12 +73,15 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
 
 
 def _tree_of(root: Root) -> Root:
-    """The root without its script, unless the snapshot depends on the script."""
+    """Return the root that identifies a snapshot, so that scripts of a project share a snapshot.
+
+    The script is part of the result only if the snapshot depends on the script.
+    """
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
 
 
 def _send(client: Client, source: Source) -> str:
-    """Upload a source to the server. Returns the digest of its package list."""
+    """Upload a snapshot to the server. Return the digest of the list of installed packages."""
     import hashlib
 
     listed = hashlib.sha256(source.packages).hexdigest()
@@ -95,7 +99,7 @@ def _check(executables: Any) -> None:
         f"{number}: {flaw}" if len(executables) > 1 else flaw
         for number, executable in enumerate(executables)
         if (
-            # The backend is unknown here; submission checks again.
+            # The backend is not known yet. Submission checks the executable again.
             flaw := executable_flaw(executable, has_packages=True, is_elsewhere=True)
             or _place_flaw(executable)
         )

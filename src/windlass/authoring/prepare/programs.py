@@ -1,4 +1,4 @@
-"""Flaws, names and programs of executables."""
+"""Checks executables such as `wl.PythonScript`, and converts them to command lines."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _LONGEST_NAME = 200
 def executable_flaw(
     executable: Any, *, has_packages: bool = False, is_elsewhere: bool = False
 ) -> str:
-    """The flaw of an executable, with a hint on further lines; empty if there is none.
+    """Return the reason why an executable cannot run, or "" if it can.
 
-    Modules of packages that are not installed yet, and files of images, are not checked.
+    Further lines of the result are a hint. Modules from packages that are not installed yet, and
+    files inside images, are not checked.
     """
     match executable:
         case Packaged():  # packaging checked the rest
@@ -59,7 +60,7 @@ def executable_flaw(
 
 
 def executable_name(executable: Executable | Packaged) -> str:
-    """The default name of a job with this executable."""
+    """Return the default name of a job that runs this executable."""
     match executable:
         case Packaged():
             return executable.name
@@ -76,7 +77,10 @@ def executable_name(executable: Executable | Packaged) -> str:
 
 
 def find_call_site(executables: Iterable[Executable]) -> CallSite:
-    """The call site of the first executable with a project file, or else of this process."""
+    """Return the call site of the first executable that belongs to a project.
+
+    If no executable does, return the call site of this process.
+    """
     for executable in executables:
         match executable:
             case PythonScript(path, root):
@@ -92,7 +96,7 @@ def find_call_site(executables: Iterable[Executable]) -> CallSite:
 def build_program(
     executable: Executable | Packaged, arguments: Arguments, call_site: CallSite | None
 ) -> Call | ProcessCall:
-    """Build the program of a replica, with paths as in the trial."""
+    """Build the command or the function call that a replica runs. Paths are valid in the trial."""
     what = unwrap(executable)
     if isinstance(what, PythonFunction):
         args, kwargs = _call_arguments(arguments)
@@ -102,11 +106,11 @@ def build_program(
 
 
 def command_words(executable: Executable, call_site: CallSite | None) -> tuple[str, ...]:
-    """The command line of a program without arguments, with paths as in the trial.
+    """Return the command line of an executable, without arguments.
 
-    A function has no words. An executable outside a project needs no call site.
+    Paths are valid in the trial. A function has no command line.
     """
-    assert call_site is not None  # noqa: S101 -- only packaged programs contain their own position
+    assert call_site is not None  # noqa: S101 -- packaged programs have argv
     match executable:
         case PythonScript(path):
             return ("python", path_in_trial(path, call_site))
@@ -118,33 +122,36 @@ def command_words(executable: Executable, call_site: CallSite | None) -> tuple[s
 
 
 def unwrap(executable: Executable | Packaged) -> Executable:
-    """The executable inside a packaged one."""
+    """Return the executable inside a packaged executable. Return any other executable unchanged."""
     return executable.executable if isinstance(executable, Packaged) else executable
 
 
 def record_params(executable: Executable, arguments: Arguments) -> dict[str, Any]:
-    """The recorded parameters of an executable."""
+    """Return the parameters to record for an executable and its arguments."""
     if isinstance(executable, PythonFunction):
         return bind(plain_function(executable.function), *_call_arguments(arguments))
     return program_params(own_arguments(executable), arguments)
 
 
 def program_params(own: Sequence[str], arguments: Arguments) -> dict[str, Any]:
-    """The recorded parameters of a program: the command's own arguments, then the others."""
+    """Return the parameters to record for a program.
+
+    They come from the command itself (`own`), and from the arguments of the job.
+    """
     if isinstance(arguments, Mapping):
         return {**read_params(own), **_without_raw(arguments)}
     return read_params([*own, *command_line(arguments)])
 
 
 def _without_raw(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace raw words with their text, as recorded."""
+    """Replace each `wl.Raw` with its text, because parameters are recorded as plain values."""
     return {
         name: value.text if isinstance(value, Raw) else value for name, value in arguments.items()
     }
 
 
 def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
-    """The reason why a function does not accept the arguments; empty if it does."""
+    """Return the reason why a function does not accept the arguments, or "" if it does."""
     try:
         bind(plain_function(executable.function), *_call_arguments(arguments))
     except TypeError as error:
@@ -156,7 +163,7 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 
 
 def script_flaw(path: Any) -> str:
-    """The flaw of a script's path, with a suggestion; empty if there is none."""
+    """Return why a path is not a Python script, with a suggestion, or "" if it is."""
     if not isinstance(path, (str, os.PathLike)):
         return f"{shown(path)} is not a path of a script"
     if os.path.isfile(path):
@@ -168,7 +175,7 @@ def script_flaw(path: Any) -> str:
 
 
 def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
-    """The flaw of a folder as the root of a script's project; empty if there is none."""
+    """Return why a folder cannot be the project of a script, or "" if it can."""
     if root is None:
         return ""
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
@@ -179,7 +186,7 @@ def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
 
 
 def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
-    """The path of a project file in the trial."""
+    """Return the path that a project file has inside the trial."""
     root, real = os.path.realpath(call_site.root.path), os.path.realpath(path)
     name = shown(os.fspath(path))
     if not is_within(real, root):
@@ -199,7 +206,7 @@ def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
 
 
 def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
-    """The reason why the trial lacks the file of an executable; empty if it has the file."""
+    """Return why a trial would not contain the script of an executable, or "" if it would."""
     if not isinstance(executable, PythonScript):
         return ""
     try:
@@ -210,14 +217,14 @@ def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
 
 
 def stem(path: str | os.PathLike[str]) -> str:
-    """The name of a file without its extension."""
+    """Return the name of a file without its extension."""
     name = os.path.splitext(os.path.basename(path))[0]
     printable = "".join(c if c.isprintable() else "?" for c in name).strip()
     return printable[:_LONGEST_NAME] or "run"
 
 
 def describe_missing_file(path: str | os.PathLike[str]) -> str:
-    """Describe a missing file and the folder of the search.
+    """Describe a missing file and the folder where Windlass expected the file.
 
     >>> describe_missing_file("/home/ada/train.py")
     "'train.py' in /home/ada"
@@ -230,14 +237,14 @@ def describe_missing_file(path: str | os.PathLike[str]) -> str:
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:
-    """Suggest a similar file; empty if there is none."""
+    """Return a suggestion of a similar file, or "" if no file is similar."""
     folder, name = os.path.split(path)
     try:
         names = os.listdir(folder or ".")
     except (OSError, ValueError):
         return f"There is no folder {shown(folder)} either."
     there = [file for file in names if os.path.isfile(os.path.join(folder, file))]
-    near = nearest(name, there, cutoff=0.7)  # high cutoff, since all names share .py
+    near = nearest(name, there, cutoff=0.7)  # a high cutoff, because all names end in .py
     if near is None and not name.endswith(".py") and f"{name}.py" in there:
         near = f"{name}.py"
     return f"Did you mean {os.path.join(folder, near)!r}?" if near else ""
@@ -247,7 +254,7 @@ def nearest_file(path: str | os.PathLike[str]) -> str:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """The name of a command: the module or script of Python, or else the program.
+    """Return a name for a command: its Python module, its script, or else its program.
 
     >>> command_name(["python", "-u", "-m", "pkg.train", "--lr", "1"])
     'pkg.train'
@@ -262,7 +269,11 @@ def command_name(words: Sequence[str]) -> str:
 
 
 def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
-    """The position of the module or script in a Python command, and whether it is a module."""
+    """Return the position of the module or script in a command that runs Python.
+
+    The boolean is True for a module. Returns None if the command runs neither a module nor a
+    script.
+    """
     if not os.path.basename(words[0]).startswith("python"):
         return None
     position = 1
@@ -279,19 +290,22 @@ def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
 
 
 def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
-    """Return whether the trial finds the program, beside its interpreter or on the PATH."""
+    """Return whether a program can be found on the PATH, or beside the Python interpreter.
+
+    `is_elsewhere` is True if the trial runs on another machine, whose programs are unknown.
+    """
     if os.sep in name:
         return is_elsewhere and os.path.isabs(name) and not os.path.exists(name)
     if is_elsewhere and not os.path.isfile(name):
         return True
     if name in PYTHONS or os.environ.get("WINDLASS_SERVER"):
-        return True  # programs of another machine are not checked
+        return True  # programs on another machine are not checked
     folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     return shutil.which(name, path=os.pathsep.join(folders)) is not None
 
 
 def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
-    """The reason why a word is not a program; empty if it is."""
+    """Return why the first word of a command is not a program, or "" if it is."""
     if is_command(name, is_elsewhere=is_elsewhere):
         return ""
     if not os.path.isfile(name):
@@ -317,9 +331,9 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
 
 
 def _program_in_trial(name: str, call_site: CallSite) -> str:
-    """The path of a program in the trial: in the snapshot for project files."""
+    """Return the path that a program has in the trial. Project files are in the snapshot."""
     if is_command(name) or not os.path.isfile(name):
-        return name  # the latter is elsewhere
+        return name  # the file may exist on another machine
     if is_within(os.path.realpath(name), os.path.realpath(call_site.root.path)):
         return os.path.join(".", path_in_trial(name, call_site))
     return os.path.abspath(name)
@@ -332,14 +346,14 @@ def _is_file_of_project(name: str) -> bool:
 
 
 def own_arguments(executable: Executable) -> Sequence[str]:
-    """The arguments inside a command."""
+    """Return the arguments that a `wl.Command` already contains."""
     if not isinstance(executable, Command):
         return ()
     return arguments_among(executable.words)
 
 
 def arguments_among(words: Sequence[str]) -> Sequence[str]:
-    """The words of a command after its program, or after the script that Python runs.
+    """Return the words of a command after its program, or after its Python script.
 
     >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
     ['--lr', '1']
@@ -374,7 +388,7 @@ def _function_flaw(function: Any) -> str:
 
 
 def plain_function(function: Any) -> Any:
-    """The plain function of a `wl.run` function."""
+    """Return the undecorated function. A function without `wl.run` is returned unchanged."""
     return function.__wrapped__ if isinstance(function, Function) else function
 
 
@@ -384,7 +398,7 @@ def _call_arguments(arguments: Arguments) -> tuple[Sequence[Any], Mapping[str, A
 
 
 def _suggest_executable(value: Any) -> str:
-    """Suggest an executable for a value of another type."""
+    """Suggest an executable for a value that is not an executable."""
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return (

@@ -1,1 +1,1 @@
-"""The public names of authoring: `@wl.run`, jobs, executables, executors, job files."""
+"""The part of `authoring` that users call, such as `@wl.run`, `wl.Job` and executors."""

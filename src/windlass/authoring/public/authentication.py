@@ -1,7 +1,7 @@
 """Configures the server's login to a Kubernetes cluster from a script.
 
-A kubeconfig file or the account of a pod works without this module. A login from here is tested at
-once, and stored in the home for all later jobs: `kube/api/stored_login.py`.
+This module is unnecessary if Windlass uses a kubeconfig file, or runs in a pod with an account. A
+login is tested at once, and `kube/api/stored_login.py` stores it in the home for all later jobs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class TokenAuthentication:
     auth = wl.TokenAuthentication(token="sha256~Qx7…", server="https://api.lab.example:6443")
     ```
 
-    After `auth.login()`, all jobs run there until `auth.logout()`. The token is stored in a file of
-    the home that only you can read.
+    After `auth.login()`, all jobs run in that cluster until `auth.logout()`. The token is stored in
+    the Windlass home, in a file that only you can read.
 
     Args:
-        token: the token, as `oc whoami -t` or `kubectl create token` print one.
-        server: the address of the cluster's API: `"https://api.lab.example:6443"`.
-        skip_tls: whether to accept any certificate: only for experiments.
-        ca_cert_path: a file with the certificate of the authority that the cluster's own is
-            signed by, if machines do not know it anyway.
+        token: the token, as printed by `oc whoami -t` or `kubectl create token`.
+        server: the address of the cluster's API, such as `"https://api.lab.example:6443"`.
+        skip_tls: whether to accept any certificate. Use this only for tests.
+        ca_cert_path: a file with the certificate of the authority that signed the cluster's
+            certificate. Unnecessary if this machine already trusts the authority.
     """
 
     token: str = field(repr=False)
@@ -46,14 +46,14 @@ class TokenAuthentication:
 
     @users_call("TokenAuthentication.login")
     def login(self) -> str:
-        """Use this login for all jobs from now on, if it works.
+        """Test this login, and use it for all jobs from now on.
 
         ```python
         auth.login()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        An address that does not respond, an untrusted certificate and a refused token raise
-        `wl.KubernetesError`; then nothing changes.
+        If the address does not respond, the certificate is not trusted or the token is refused, the
+        call raises `wl.KubernetesError` and changes nothing.
         """
         from windlass.kube.api.stored_login import TokenLogin
 
@@ -72,7 +72,7 @@ class TokenAuthentication:
 
     @users_call("TokenAuthentication.logout")
     def logout(self) -> str:
-        """Forget the token. Jobs then use the kubeconfig file, if there is one.
+        """Delete the stored token. Jobs then use the kubeconfig file, if there is one.
 
         ```python
         auth.logout()  # 'Logged out of https://api.lab.example:6443.'
@@ -118,7 +118,7 @@ class KubeConfigFileAuthentication:
     auth = wl.KubeConfigFileAuthentication("lab/kubeconfig")
     ```
 
-    After `auth.load_config()`, all jobs use it until `auth.logout()`.
+    After `auth.load_config()`, all jobs use the file until `auth.logout()`.
 
     Args:
         path: the path of the file. It is read again whenever the server connects.
@@ -128,14 +128,14 @@ class KubeConfigFileAuthentication:
 
     @users_call("KubeConfigFileAuthentication.load_config")
     def load_config(self) -> str:
-        """Use the file for all jobs from now on, if it works.
+        """Test the kubeconfig file, and use it for all jobs from now on.
 
         ```python
         auth.load_config()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        An invalid file, an unreachable cluster and refused credentials raise `wl.KubernetesError`;
-        then nothing changes.
+        If the file is invalid, the cluster is unreachable or the credentials are refused, the call
+        raises `wl.KubernetesError` and changes nothing.
         """
         from windlass.kube.api.stored_login import ConfigFileLogin
 
@@ -144,7 +144,7 @@ class KubeConfigFileAuthentication:
 
     @users_call("KubeConfigFileAuthentication.logout")
     def logout(self) -> str:
-        """Stop using the file, which stays unchanged.
+        """Stop using the kubeconfig file. The file itself stays unchanged.
 
         ```python
         auth.logout()  # 'lab/kubeconfig is no longer used.'

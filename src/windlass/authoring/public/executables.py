@@ -1,4 +1,7 @@
-"""Executables of roles. Plain values: a trial that imports them loads nothing more."""
+"""The kinds of programs that a job can run.
+
+These classes import almost nothing, so that a trial that imports them starts fast.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class PythonScript:
-    """A Python script of the project: `python train.py`, with this interpreter.
+    """A Python script of the project, which runs as `python train.py` with this interpreter.
 
-    The path is relative to the working directory; in a job file, to the file. The project is the
-    folder around it with `.git`, else with `pyproject.toml`, else its own folder; or `root`.
+    The path is relative to the working directory, or to the job file that contains the path. The
+    project is the folder `root`. By default, it is the nearest parent folder with `.git`, or else
+    with `pyproject.toml`, or else the folder of the script.
 
     ```python
     wl.PythonScript("train.py")
@@ -31,7 +35,7 @@ class PythonScript:
 
 @dataclass(frozen=True)
 class PythonModule:
-    """A module of the project or of the environment: `python -m pkg.train`.
+    """A module of the project or of an installed package, which runs as `python -m pkg.train`.
 
     ```python
     wl.PythonModule("pkg.train")
@@ -43,10 +47,10 @@ class PythonModule:
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function: every replica calls it, and the value of rank 0 is the trial's.
+    """A function that every replica calls. The value of rank 0 becomes the value of the trial.
 
-    It may be a plain function or one decorated with `wl.run`. The job determines how it runs, not
-    the options of the decorator.
+    The function may be decorated with `wl.run`. The options of the job apply, not the options of
+    the decorator.
 
     ```python
     def train(lr):
@@ -62,9 +66,9 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class Command:
-    """Any command line: a program on the `PATH`, or an executable file of the project.
+    """A command line. Its program is on the `PATH`, or is an executable file of the project.
 
-    If the first word is `python`, this interpreter is used.
+    The word `python` stands for the interpreter of this process.
 
     ```python
     wl.Command(["torchrun", "train.py"])
@@ -76,10 +80,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Container:
-    """A container image, and a command if it is not the image's own.
+    """A container image, with an optional command that replaces the image's own command.
 
-    No executor supports this yet, and such a job is refused. Every other executable runs in an
-    image, with the code, on `wl.Kubernetes(container_image=...)`.
+    No executor supports `wl.Container` yet, so such a job is refused. To run code in an image, use
+    any other executable with `wl.Kubernetes(container_image=...)`.
 
     ```python
     wl.Container("python:3.11", command=["python", "-m", "json.tool", "--help"])
@@ -92,9 +96,9 @@ class Container:
 
 @dataclass(frozen=True)
 class Raw:
-    """Words of a command line as one would type them in a shell; nothing is expanded.
+    """Text that is split into words as a shell would split it, without expanding variables.
 
-    In arguments, the words keep their position, without the flag's name.
+    In the arguments of a job, the words stay in their position. The name of the entry is omitted.
 
     ```python
     echo = wl.Command(["echo"])

@@ -1,8 +1,8 @@
-"""Executors: the backend and resources of a job's replicas.
+"""Executors, which name the backend and the resources of a job's replicas.
 
-Executors are plain values with the same field names, so changing the executor moves a script to
-another backend. Submission refuses executors that no server supports yet. All roles of a job run on
-the same backend.
+Executors are plain values whose fields have the same names, so that a script can move to another
+backend with another executor. A job is refused if no server supports its executor yet. All roles of
+a job run on the same backend.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass.model.backends import KUBERNETES, LOCAL
 @suggest_fields
 @dataclass(frozen=True)
 class Local:
-    """This machine, or the server's: plain processes, with capacity reserved for each replica.
+    """Runs replicas as plain processes on the server's machine, which is usually this machine.
 
     ```python
     wl.Local(cpus=2, memory="4GB")
@@ -27,7 +27,7 @@ class Local:
     ```
 
     Args:
-        cpus: the CPUs to reserve for a replica (1).
+        cpus: the CPUs to reserve for a replica (default: 1).
         memory: the memory to reserve for a replica: `"16GB"`.
         accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
     """
@@ -41,7 +41,7 @@ class Local:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Kubernetes:
-    """A Kubernetes cluster: a pod for each replica. Nothing needs installing there.
+    """Runs each replica as a pod of a Kubernetes cluster. Nothing must be installed in the cluster.
 
     ```python
     wl.Kubernetes(namespace="research", accelerator="a100x8", container_image="lab/train:7")
@@ -49,22 +49,22 @@ class Kubernetes:
     ```
 
     Args:
-        namespace: the namespace of the pods (the server's own). All roles of a job share it.
-        cpus: the CPUs that a replica requests (1).
+        namespace: the namespace of the pods, which all roles share (default: the server's own).
+        cpus: the CPUs that a replica requests (default: 1).
         memory: the memory that a replica requests: `"16GB"`.
         accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        container_image: the image it runs in, with a Python in it (a small Python image).
-        node_selector: labels that its node must have.
-        tolerations: taints of nodes that it tolerates, in the form of the Kubernetes API.
-        service_account: the account that its pod runs as.
-        queue: its queue, if Kueue queues jobs.
-        priority_class: the priority class of its pod.
-        volumes: volumes to mount, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
+        container_image: the image of the pods, which must contain Python (default: a small image).
+        node_selector: labels that the node of a pod must have.
+        tolerations: taints of nodes that the pods tolerate, as in the Kubernetes API.
+        service_account: the Kubernetes service account of the pods.
+        queue: the local queue of the job, if the cluster uses Kueue.
+        priority_class: the priority class of the pods.
+        volumes: sources to mount, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
             `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`.
             A source that ends in `:ro` is read-only.
-        image_pull_secrets: the names of the secrets for the image's registry.
-        pod_patch: a patch of the pod's specification, as a last resort. Lists of named objects
-            are merged by name; `None` removes a field.
+        image_pull_secrets: the names of the secrets that allow pulling the image.
+        pod_patch: a patch of the pod's specification, for fields without an option here.
+            Lists of named objects are merged by name. `None` removes a field.
     """
 
     backend: ClassVar = KUBERNETES
@@ -86,7 +86,7 @@ class Kubernetes:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Ray:
-    """A Ray cluster: an actor for each replica. No server supports it yet: jobs are refused.
+    """A Ray cluster that would run each replica as an actor. No server supports Ray yet.
 
     ```python
     wl.Ray(cluster="ray://head:10001", cpus=4)
@@ -94,7 +94,7 @@ class Ray:
 
     Args:
         cluster: the address of the cluster.
-        cpus: the CPUs that a replica requests (1).
+        cpus: the CPUs that a replica requests (default: 1).
         memory: the memory that a replica requests: `"16GB"`.
         accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
     """

@@ -1,4 +1,4 @@
-"""Job files: the fields of `wl.Job` and `wl.JobGroup` in TOML."""
+"""Reads job files, which are TOML files with the fields of `wl.Job` or `wl.JobGroup`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _SHOWN_KEYS = 8
-_LARGEST = 1_000_000  # bytes; a pipe or device may be endless
+_LARGEST = 1_000_000  # in bytes; a pipe or a device may be endless
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
-    """Read the job that a file describes. One error reports all problems with their lines.
+    """Read a job from a TOML file. One error reports all problems with their line numbers.
 
-    A single job has its fields at the top; one with roles has a table for each:
+    A job with a single role has all fields at the top level. A job with several roles has a table
+    per role:
 
     ```toml
     framework = "tensorflow"
@@ -53,10 +54,10 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     executor = { cpus = 2, memory = "4GB" }
     ```
 
-    The executable is one of `script`, `module`, `command` (a list of words) and `function`
-    (`"pkg.module:name"`). Paths are relative to the file; modules are searched from the working
-    directory, and functions from both. `executor = { backend = "kubernetes", ... }` has the fields
-    of `wl.Kubernetes`.
+    Each role sets exactly one of `script`, `module`, `command` (a list of words) and `function`
+    (`"pkg.module:name"`). Paths are relative to the file. Modules are searched from the working
+    directory, and functions from the working directory and the folder of the file. `executor = {
+    backend = "kubernetes", ... }` accepts the fields of `wl.Kubernetes`.
     """
     file = os.fspath(path)
     text = _read(file)
@@ -76,7 +77,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
 
 
 class _Reader:
-    """Builds a job from a document and collects its problems."""
+    """Builds a job from a parsed TOML document, and collects the problems."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -160,7 +161,7 @@ class _Reader:
         return PythonModule(value) if kind == "module" else self._function(value, where)
 
     def _words(self, words: Any) -> Any:
-        """The words of a command, with a program path relative to the job file."""
+        """Return the words of a command. The path of its program is relative to the job file."""
         if not isinstance(words, list) or not words or not isinstance(words[0], str):
             return words
         program, *others = words
@@ -176,7 +177,7 @@ class _Reader:
                 at, f"function: {shown(text)} does not name a function; write 'pkg.module:name'"
             )
             return None
-        # The paths stay, since the trial imports the function from them.
+        # The paths stay in sys.path, because the trial also imports the function from them.
         for folder in (os.path.abspath(self._folder), os.getcwd()):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
@@ -208,7 +209,7 @@ class _Reader:
 
     def _is_table(self, value: Any, at: Keys, form: str) -> bool:
         if not isinstance(value, dict):
-            what = "" if len(at) == 2 else f"{at[-1]}: "  # the error names the role anyway
+            what = "" if len(at) == 2 else f"{at[-1]}: "  # `_note` adds the name of the role
             self._note(at, f"{what}{shown(value)} is not a table; write {form}")
         return isinstance(value, dict)
 
@@ -218,7 +219,7 @@ class _Reader:
 
 
 def _guess(name: str, value: Any, allowed: tuple[str, ...], at: Keys) -> str:
-    """Suggest a key in place of an unknown one."""
+    """Return a suggestion of a key to use instead of an unknown key."""
     if not at and _is_role(value):
         return f"write [roles.{name}]"
     meant = ELSEWHERE.get(name, name)
@@ -239,17 +240,20 @@ def _guess(name: str, value: Any, allowed: tuple[str, ...], at: Keys) -> str:
 
 
 def _is_path(target: str, source: Any) -> bool:
-    """Whether a volume's source is a path of this machine. Pod volumes have absolute targets."""
+    """Return whether the source of a volume is a path on this machine.
+
+    Only volumes of pods have absolute targets, and their sources are not paths on this machine.
+    """
     return isinstance(source, str) and not target.startswith("/")
 
 
 def _is_role(value: Any) -> bool:
-    """Return whether a value is the table of a role."""
+    """Return whether a value is the table of a role, recognized by its executable."""
     return isinstance(value, dict) and any(kind in value for kind in EXECUTABLES)
 
 
 def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
-    """Problems of the job that the reader has not reported."""
+    """Return the problems of the job that were not found while reading the file."""
     reported = {keys for keys, _ in earlier}
     has_no_role = isinstance(job, JobGroup) and not job.roles and bool(reported)
     return [
@@ -261,7 +265,10 @@ def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
 
 
 def _is_without(job: Job | JobGroup, keys: Keys) -> bool:
-    """Return whether the executable is missing, which the reader has reported."""
+    """Return whether the job or role at a key path has no executable.
+
+    The reader has already reported this problem.
+    """
     role = job.roles[keys[1]] if isinstance(job, JobGroup) else job
     return role.executable is None
 
@@ -294,7 +301,7 @@ def _format_problems(file: str, text: str, problems: list[Problem]) -> list[str]
 
 
 def _line_of(keys: Keys, lines: Mapping[Keys, int]) -> int:
-    """The line of a key path, or of its nearest parent."""
+    """Return the line number of a key path, or of the nearest parent with a line number."""
     if keys[-1:] == ("executable",):
         kinds = ((*keys[:-1], kind) for kind in EXECUTABLES)
         keys = next((candidate for candidate in kinds if candidate in lines), keys)

@@ -1,4 +1,4 @@
-"""Jobs and job groups: plain values that users build and submit."""
+"""Jobs and job groups, which describe what to run. Users create and submit them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JobBase:
-    """The fields that a job has once, however many roles it has."""
+    """The fields that apply to a whole job, not to one of its roles."""
 
     framework: str | None = None
     restart_scope: str | None = None
     backoff_limit: int | None = None
+    stop_on_repeat: bool | None = None
     active_deadline: str | float | None = None
     ttl_after_finished: str | float | None = None
     clean_policy: str | None = None
@@ -43,8 +44,8 @@ class JobBase:
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
         """Start the job as a trial and return the trial at once. One error reports all problems.
 
-        With `dry_run` nothing starts, not even the server: it prints the commands, environment,
-        resources and code of the job, and refuses invalid jobs.
+        With `dry_run`, nothing starts, not even the server. The call prints the commands,
+        environment, resources and code of the job, and raises an error if the job is invalid.
 
         ```python
         wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
@@ -64,7 +65,7 @@ class JobBase:
         raise failure
 
     def run(self) -> Trial[Any]:
-        """Run the job as a trial, show the output, and return the trial at its end.
+        """Run the job as a trial, show its output, and return the trial when the trial has ended.
 
         ```python
         job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
@@ -105,7 +106,7 @@ class JobBase:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the fields without the values of secrets."""
+        """Return the fields to pickle. Secrets are pickled without their values."""
         return {**self.__dict__, "secrets": tuple(self.secrets) if self.secrets else self.secrets}
 
 
@@ -124,52 +125,55 @@ class Job(JobBase):
         backoff_limit=3,
         active_deadline="2h",
     )
-    trial = job.run()  # shows its output, and returns when it is done
+    trial = job.run()  # shows the output, and returns when the job has ended
     trial = job.submit()  # returns at once
     trial.wait()
     ```
 
-    Creating a job starts nothing. One error reports all its problems when it is submitted, or when
-    it becomes a role of a `wl.JobGroup`.
+    Creating a job starts nothing. The job is checked when it is submitted, or when it becomes a
+    role of a `wl.JobGroup`. One error then reports all problems.
 
     Args:
-        executable: the program of every replica: a `wl.PythonScript`, `wl.PythonModule`,
-            `wl.PythonFunction` or `wl.Command`, or a packaged executable (`wl.package`).
-        args: a mapping of flags (`{"lr": 0.1, "amp": True, "cache": False}` is
-            `--lr=0.1 --amp --no-cache`; lists repeat a flag, mappings join names with dots, a
-            `wl.Raw` is split into words as in a shell), or a list of words. For a function: its
-            keyword or positional arguments.
+        executable: the program that every replica runs. Use a `wl.PythonScript`, `wl.PythonModule`,
+            `wl.PythonFunction` or `wl.Command`, or the result of `wl.package`.
+        args: a list of words, or a mapping of flags. `{"lr": 0.1, "amp": True, "cache": False}`
+            becomes `--lr=0.1 --amp --no-cache`. A list repeats its flag. A nested mapping joins
+            the names with dots. A `wl.Raw` is split into words as in a shell. For a function,
+            `args` contains the keyword or positional arguments.
         env: environment variables.
-        executor: the backend and the resources of each replica: `wl.Local(cpus=2)`.
-        replicas: the number of replicas that run at the same time (1).
+        executor: the backend and the resources of each replica, such as `wl.Local(cpus=2)`.
+        replicas: the number of replicas that run at the same time (default: 1).
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
         restart_policy: when to restart a replica that ended: `"Never"`, `"OnFailure"`, `"Always"`
-            or `"ExitCode"` (exit codes from 128 on, as after signals). `"Never"` for one replica
-            without a framework, else `"OnFailure"`.
-        restart_scope: the replicas to restart when one restarts: `"replica"`, only this one, or
-            `"job"`, all of them (`"job"` for torch and jax).
-        backoff_limit: the maximum number of restarts of the whole job (6).
-        active_deadline: the longest time that the job may run: `"2h"`.
-        ttl_after_finished: how long remaining replicas stay after the end of the job: `"10m"`.
-        clean_policy: the replicas to stop at the end: `"Running"`, `"All"` or `"None"`
-            (`"Running"`).
-        success_policy: `"AllWorkers"` for tensorflow: the job succeeds when all workers are done,
-            not when worker 0 is done.
-        priority: jobs with a higher priority start first (0).
-        suspend: create the job suspended; it starts when it is resumed.
-        service: the role only serves the other roles, and stops when they are done.
-        name: the name of the trial (the script, module, function or program).
-        experiment: the experiment it belongs to (the same).
-        packages: packages to install besides this environment: `["scikit-learn", "pandas==2.2"]`,
-            or the path of a requirements file.
-        secrets: names of environment variables to copy from here, or a mapping of names to values.
-            They are never recorded, and masked in the log.
-        volumes: files and folders besides the code, by path: `{"data": "/path/to/data"}`.
-        template: the name of a template (`wl.create_template`) that supplies the fields which are
-            not set here.
-        keep_last: the number of newest checkpoints to keep (all; with `keep_best`, 1).
-        keep_best: the checkpoints to keep besides, the best by a metric: `"min val_loss"`,
-            `"3 max accuracy"`.
+            or `"ExitCode"`, which means exit codes of 128 and above. The default is `"Never"` for
+            a single replica without a framework, and `"OnFailure"` otherwise.
+        restart_scope: which replicas restart when one replica restarts: only this `"replica"`, or
+            all replicas of the `"job"` (default for torch and jax).
+        backoff_limit: the maximum number of restarts of the whole job (default: 6).
+        stop_on_repeat: whether the job fails, without another restart, when an attempt fails within
+            10 s with the Python exception of the attempt before. By default, it does if neither
+            `restart_policy` nor `backoff_limit` is set.
+        active_deadline: the longest time that the job may run, such as `"2h"`.
+        ttl_after_finished: how long remaining replicas stay after the job has ended: `"10m"`.
+        clean_policy: the replicas to stop when the job ends: `"Running"` (default), `"All"` or
+            `"None"`.
+        success_policy: only for tensorflow. With `"AllWorkers"`, the job succeeds when all workers
+            are done. By default, the job succeeds when worker 0 is done.
+        priority: jobs with a higher priority start first (default: 0).
+        suspend: create the job in the suspended state. It starts when it is resumed.
+        service: True if the role only serves other roles. It is stopped when they are done.
+        name: the name of the trial (default: the name of the script, module, function or program).
+        experiment: the experiment that gets the trial (default: the name of the trial).
+        packages: packages to install in addition to the packages of this environment, such as
+            `["scikit-learn", "pandas==2.2"]`, or the path of a requirements file.
+        secrets: names of environment variables to copy from this process, or a mapping of names to
+            values. Values are never recorded, and are masked in the log.
+        volumes: other files and folders, by their path in the trial: `{"data": "/path/to/data"}`.
+        template: the name of a template (`wl.create_template`) that supplies fields that this job
+            does not set.
+        keep_last: the number of newest checkpoints to keep (default: all, or 1 with `keep_best`).
+        keep_best: how many of the best checkpoints to keep in addition, and the metric that ranks
+            them: `"min val_loss"`, `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
@@ -183,7 +187,7 @@ class Job(JobBase):
 
 @dataclass(frozen=True, init=False, repr=False)
 class JobGroup(JobBase):
-    """Several roles that are one job: admitted, run, ended and recorded together.
+    """A job with several roles, which are admitted, run, ended and recorded together.
 
     ```python
     half = wl.Local(cpus=0.5)
@@ -196,14 +200,14 @@ class JobGroup(JobBase):
     group.submit().wait()
     ```
 
-    The job of a role sets its executable, replicas, resources and restart policy; the group sets
-    everything else. All roles share one interpreter, and one snapshot of the code except packaged
-    roles, which run their own. One error reports all problems of the group and its roles when the
-    group is created.
+    The `wl.Job` of a role sets its executable, replicas, resources and restart policy. The group
+    sets everything else. All roles share one interpreter. They also share one snapshot of the code,
+    except that a packaged role runs its own code. When the group is created, one error reports all
+    problems of the group and its roles.
 
     Args:
-        roles: the roles by name, for names that are not Python identifiers; else write them as
-            keywords: `worker=wl.Job(...)`.
+        roles: a mapping of names to roles, for names that are not Python identifiers. Write other
+            roles as keyword arguments: `worker=wl.Job(...)`.
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
 
     The other arguments are the same as in `wl.Job`.
@@ -219,6 +223,7 @@ class JobGroup(JobBase):
         framework: str | None = None,
         restart_scope: str | None = None,
         backoff_limit: int | None = None,
+        stop_on_repeat: bool | None = None,
         active_deadline: str | float | None = None,
         ttl_after_finished: str | float | None = None,
         clean_policy: str | None = None,
@@ -241,7 +246,7 @@ class JobGroup(JobBase):
         failure = None
         try:
             object.__setattr__(self, "roles", _merged(roles, role_jobs))
-            if not IS_TRIAL:  # a trial imports this module on a machine that may lack the files
+            if not IS_TRIAL:  # inside a trial, the files that the check needs may be missing
                 from windlass.authoring.checks.job import check_job
 
                 check_job(self)
@@ -262,7 +267,7 @@ def _client(*, dry_run: bool) -> Client:
 
 
 def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the roles of a group from a mapping and from keywords."""
+    """Merge the roles that were passed as a mapping and as keyword arguments."""
     if roles is not None and not isinstance(roles, Mapping):
         raise InvalidArgument(
             f"wl.JobGroup: {shown(roles)} is not a mapping of roles.",

@@ -1,4 +1,4 @@
-"""Packaged executables: executables with a snapshot of their code on a server."""
+"""Packaged executables, whose code `wl.package` has uploaded to a server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Packaged:
-    """An executable whose code was uploaded: put it in a `wl.Job` like any other.
+    """An executable whose code was uploaded. Use it in a `wl.Job` like any other executable.
 
-    `wl.package` and `Experiment.package` create it. Later edits of the files are not part of it,
-    and adding a job of it takes no snapshot. `tree` is the hash of the code: it is the same for the
-    same files, on any machine and at any time.
+    `wl.package` and `Experiment.package` create it. Later edits of the files have no effect on it.
+    A job with a packaged executable takes no new snapshot. `tree` is the hash of the code. The same
+    files have the same hash on every machine.
 
     ```python
     [echo] = wl.package([wl.Command(["echo", "hello"])])
@@ -34,20 +34,20 @@ class Packaged:
     tree: str
     files: int
     size: int
-    server: str  # home of an embedded server, or else the address
-    name: str  # default name of jobs
-    argv: tuple[str, ...]  # paths as in the trial; empty for a function
+    server: str  # the home of a local server, or else the server's address
+    name: str  # the default name of jobs
+    argv: tuple[str, ...]  # with paths valid in the trial, () for a function
     call_site: CallSite
     provenance: Provenance
-    flaw: str = ""  # flaw of a module that only packages= can provide
+    flaw: str = ""  # the problem of a module that only packages= can provide
 
     @property
     def code(self) -> Code:
-        """The code part of a job."""
+        """The `code` field of a job's specification."""
         return self.call_site.code(self.tree)
 
     def check_server(self, endpoint: Endpoint) -> None:
-        """Raise an error if the code was uploaded to another server."""
+        """Raise an error if the code was uploaded to a different server."""
         if server_of(endpoint) == self.server:
             return
         raise InvalidArgument(
@@ -64,5 +64,5 @@ class Packaged:
 
 
 def server_of(endpoint: Endpoint) -> str:
-    """The identity of a server, independent of its port."""
+    """Return a text that identifies a server even if its port changes."""
     return str(endpoint.home.path) if endpoint.home is not None else endpoint.url.rstrip("/")

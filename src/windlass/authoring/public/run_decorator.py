@@ -1,4 +1,4 @@
-"""`@wl.run`: a function that runs as a recorded trial."""
+"""Implements `@wl.run`, which makes a function run as a recorded trial."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ R = TypeVar("R")
 
 
 class Function(Generic[P, R]):
-    """A function that runs as a trial and returns the value of the trial.
+    """A function that runs as a trial, and returns the value of the trial. `wl.run` creates it.
 
-    `wl.run` creates it. Inside a trial, a call runs the function directly, and `map` calls it for
-    one item after the other, without further trials.
+    Inside a trial, no further trial is created. A call then runs the function directly, and `map`
+    runs it for one item after the other.
     """
 
     __wrapped__: Callable[P, R]
@@ -51,7 +51,7 @@ class Function(Generic[P, R]):
         return value
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
-        """Start a trial and return it at once. The trial continues if this process ends."""
+        """Start a trial and return it at once. The trial continues even if this process ends."""
         bound = self._bind(args, kwargs)
         try:
             client, plan = self._plan()
@@ -73,11 +73,12 @@ class Function(Generic[P, R]):
         raise failure
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
-        """Run one trial per item, as many at once as there is capacity; yield the values in order.
+        """Run one trial per item, and yield the values in the order of the items.
 
-        All trials are submitted now; each value is awaited when it is taken. If a trial fails, its
-        error is raised and the unfinished trials are stopped; with `return_exceptions=True`, errors
-        are returned among the values, and the other trials continue.
+        All trials are submitted now. As many trials run at the same time as there is capacity for.
+        The iterator waits for each value. If a trial fails, the iterator raises the error of this
+        trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
+        the error, and the other trials continue.
         """
         if _is_inside_a_trial():
             calls = ((item,) for item in items)
@@ -87,7 +88,10 @@ class Function(Generic[P, R]):
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
-        """Like `map`, with items as argument lists: `train.starmap([(0.1, 3), (0.01, 5)])`."""
+        """Like `map`, but each item is a list of arguments.
+
+        For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
+        """
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
         return self._sweep(items, tuple, return_exceptions)
@@ -97,11 +101,11 @@ class Function(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def options(self, **changes: Any) -> Function[P, R]:
-        """Return the function with other options: `train.options(cpus=4)(0.1)`."""
+        """Return a copy of the function with changed options: `train.options(cpus=4)(0.1)`."""
         return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
 
     def job(self) -> Job:
-        """Return the job of its trials with the current options, for `Experiment.add`.
+        """Return the `wl.Job` that runs this function with its options. Use it in `Experiment.add`.
 
         ```python
         @wl.run(cpus=2)
@@ -140,7 +144,7 @@ class Function(Generic[P, R]):
     def _run_and_watch(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
     ) -> Outcome:
-        """Run the trial and return its outcome. Errors have no internal frames."""
+        """Run the trial and return its outcome. Errors have no internal stack frames."""
         from windlass.client.resources.trial.outcome import Outcome
         from windlass.client.terminal.watch_trial import run_and_watch
 
@@ -172,7 +176,7 @@ class Function(Generic[P, R]):
         return client, build_plan(client, self._options, self._name, call_site)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the function without the values of secrets."""
+        """Return the state to pickle. Secrets are pickled without their values."""
         return {**self.__dict__, "_options": self._options.without_secret_values()}
 
     def __repr__(self) -> str:
@@ -219,40 +223,41 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return 1 - lr
 
 
-    train(0.1)  # blocks, shows the log, returns the value
-    train.submit(0.1)  # a Trial, at once
-    train.map([0.1, 0.01])  # one trial each, values in order
-    train.local(0.1)  # here, in this process
+    train(0.1)  # blocks, shows the log, and returns the value
+    train.submit(0.1)  # returns a Trial at once
+    train.map([0.1, 0.01])  # runs one trial per item, and yields the values in order
+    train.local(0.1)  # runs in this process
     train.dry_run(0.1)  # shows what would run, and starts nothing
     ```
 
     Args:
-        accelerator: the accelerators it needs: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        cpus: the CPUs to reserve for it (1).
-        memory: the memory to reserve for it: `"16GB"`.
+        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs to reserve for a replica (default: 1).
+        memory: the memory to reserve for a replica: `"16GB"`.
         backend: the backend: `"local"` or `"kubernetes"`.
-        container_image: the image it runs in, on backends that have containers.
+        container_image: the container image to run in, on backends with containers.
         env: environment variables.
-        secrets: names of environment variables to copy from here, or a mapping of names to values.
-            They are never recorded, and masked in the log.
-        packages: packages to install besides this environment: `["scikit-learn", "pandas==2.2"]`,
-            or the path of a requirements file.
-        retries: the number of restarts after failures (0).
-        timeout: the longest time that it may run: `"4h"`.
-        name: the name of its trials (the function's name).
-        experiment: the experiment they belong to (the function's name).
+        secrets: names of environment variables to copy from this process, or a mapping of names to
+            values. Values are never recorded, and are masked in the log.
+        packages: packages to install in addition to the packages of this environment, such as
+            `["scikit-learn", "pandas==2.2"]`, or the path of a requirements file.
+        retries: the number of restarts after failures (default: 0).
+        timeout: the longest time that the trial may run, such as `"4h"`.
+        name: the name of the trials (default: the function's name).
+        experiment: the experiment that gets the trials (default: the function's name).
         cluster: the cluster to run on, on backends that have several.
-        volumes: files and folders besides the code, by path: `{"data": "/path/to/data"}`.
-        spot: allow machines that the provider may take away.
-        replicas: the number of processes that run it at the same time, each with the resources
-            above (1). All get the same arguments; the trial returns the value of rank 0.
+        volumes: other files and folders, by their path in the trial: `{"data": "/path/to/data"}`.
+        spot: whether the trial may run on a machine that the provider can reclaim at any time.
+        replicas: the number of processes that run the function at the same time (default: 1). Each
+            process gets the resources above and the same arguments. The trial returns the value
+            of rank 0.
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
-        template: the name of a template (`wl.create_template`) that supplies the fields which are
-            not set here.
-        keep_last: the number of newest checkpoints to keep (all; with `keep_best`, 1).
-        keep_best: the checkpoints to keep besides, the best by a metric: `"min val_loss"`,
-            `"3 max accuracy"`.
-        executor: the backend with all its options, in place of `backend` and the resources:
+        template: the name of a template (`wl.create_template`) that supplies options that are not
+            set here.
+        keep_last: the number of newest checkpoints to keep (default: all, or 1 with `keep_best`).
+        keep_best: how many of the best checkpoints to keep in addition, and the metric that ranks
+            them: `"min val_loss"`, `"3 max accuracy"`.
+        executor: the backend with all options, which replaces `backend` and the resources:
             `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
     """
     chosen = Options().changed(options, "wl.run")
@@ -272,7 +277,7 @@ def _decorate(function: Any, options: Options) -> Function[Any, Any]:
 
 
 def check_function(function: Any, wanted: str) -> None:
-    """Raise an error for a callable that cannot run as a trial."""
+    """Raise an error if a callable cannot run as a trial. The error starts with `wanted`."""
     name = getattr(function, "__qualname__", None) or shown(function)
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
     if is_method and not inspect.isclass(function):
@@ -301,8 +306,8 @@ def check_function(function: Any, wanted: str) -> None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function's trials."""
-    plain = getattr(function, "func", function)  # of a functools.partial
+    """Return the default name of the trials that run a function."""
+    plain = getattr(function, "func", function)  # a functools.partial has func
     name: str = getattr(plain, "__name__", type(plain).__name__)
     return "lambda" if name == "<lambda>" else name
 
@@ -310,7 +315,7 @@ def name_of(function: Callable[..., Any]) -> str:
 def bind(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Bind arguments to parameter names. Wrong arguments raise an error before submission."""
+    """Bind arguments to the parameters of a function. Wrong arguments raise a `TypeError`."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # some C functions have no signature
@@ -325,7 +330,10 @@ def bind(
 
 
 def _unknown_names(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> str:
-    """The unknown names among keyword arguments, which Python omits if an argument is missing."""
+    """Return a text that names the unknown keyword arguments, or "".
+
+    Python's own error does not name them if another argument is missing.
+    """
     parameters = signature.parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return ""
@@ -351,18 +359,19 @@ def _is_method(function: Any) -> bool:
 
 
 def _is_inside_a_trial() -> bool:
-    # An external trial has no capacity of its own, so its calls create trials.
+    # Calls inside an external trial do create trials. Windlass did not start such a trial, and
+    # reserves nothing for it.
     return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
 
 
 def _local_values(
     function: Callable[..., Any], items: Iterable[Sequence[Any]], return_exceptions: bool
 ) -> Iterator[Any]:
-    """Call the function for each item in this process, for a sweep inside a trial."""
+    """Call the function for each item in this process, as `map` does inside a trial."""
     for item in items:
         try:
             yield function(*item)
-        except Exception as error:  # the user's own error, returned with return_exceptions
+        except Exception as error:  # an error of the user's function
             if not return_exceptions:
                 raise
             yield error

@@ -1,7 +1,7 @@
-"""Templates: checked fields that fill unset fields of a job.
+"""Templates, which supply fields that a job does not set.
 
-A job merges `env`, `volumes`, `secrets` and `labels` with its template. Other fields of the
-template apply only if the job does not set them.
+The fields of a template are checked when the template is created. `env`, `volumes`, `secrets` and
+`labels` of a job and its template are merged. For every other field, the job's own value wins.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from windlass.authoring.prepare.options import Options
     from windlass.client.client import Client
 
-# Fields that belong to one job only.
+# Fields of a job that no template may set.
 _OWN = ("executable", "args", "executor", "service", "suspend", "name", "experiment", "template")
 _OF_JOB = tuple(name for name in (*WHOLE, *ROLE) if name not in _OWN)
-_OF_ROLE = ("env", "restart_policy")  # applied to each role of a group; roles keep their replicas
+_OF_ROLE = ("env", "restart_policy")  # these fields are set on each role of a group
 FIELDS = (*OF_EXECUTOR, *_OF_JOB, "retries", "timeout", "labels")
 _STAND_IN = Command(["true"])
 
 
 @dataclass(frozen=True)
 class TemplateUse:
-    """A job with the fields of its template."""
+    """A job after its template has filled its unset fields, with the template's name and labels."""
 
     job: Any
     name: str = ""
@@ -71,10 +71,10 @@ def check_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
-    """Fill unset fields of a job from its template."""
+    """Return a job with its unset fields filled from its template."""
     if job.template is None:
         return TemplateUse(job)
-    check_job(job)  # report problems before contacting a server
+    check_job(job)  # report problems of the job before contacting the server
     template = client().get_template(job.template)
     fields = template.fields
     return TemplateUse(_fill_job(job, fields), template.name, tuple(fields.get("labels", ())))
@@ -83,7 +83,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
 def plan_with_template(
     client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
-    """Build the plan of a function with options and a template."""
+    """Build the plan of a `wl.run` function whose options name a template."""
     from windlass.authoring.prepare.draft import Filing, Plan
     from windlass.authoring.prepare.job_spec import build_outline
     from windlass.authoring.prepare.options import secret_values
@@ -112,7 +112,7 @@ def plan_with_template(
 
 
 def _fill_job(job: Any, fields: Mapping[str, Any]) -> Any:
-    """Fill unset fields of a job."""
+    """Return a job with its unset fields filled from `fields`."""
     job_fields = _as_job_fields(fields)
     if isinstance(job, JobGroup):
         own = {
@@ -147,7 +147,7 @@ def _fill_fields(job: Any, fields: Mapping[str, Any]) -> Any:
             changes[name] = {**value, **own}
         elif name == "secrets":
             changes[name] = _joined_secrets(own, value)
-    # Both control restarts: a job that sets one sets both.
+    # Both fields control restarts. If the job sets one of them, the template sets neither.
     if isinstance(job, Job) and job.restart_policy is not None:
         changes.pop("backoff_limit", None)
     if job.backoff_limit is not None:
@@ -156,7 +156,10 @@ def _fill_fields(job: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
-    """Join the secrets of a job and of its template."""
+    """Return the names of the secrets that a job or its template has.
+
+    If the job sets values of secrets, the result is a mapping with values.
+    """
     added = [name for name in more if name not in own]
     if not isinstance(own, Mapping):
         return [*own, *added]
@@ -166,7 +169,10 @@ def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
 
 
 def _as_job_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert template fields to fields of `wl.Job`. Other fields are omitted."""
+    """Convert the fields of a template to fields of `wl.Job`.
+
+    Fields without a counterpart in `wl.Job` are left out.
+    """
     job_fields = {name: value for name, value in fields.items() if name in (*OF_EXECUTOR, *_OF_JOB)}
     retries = fields.get("retries")
     if retries is not None:
@@ -190,7 +196,7 @@ def _contradictions(fields: Mapping[str, Any]) -> list[Problem]:
 
 
 def _reword(problems: Sequence[Problem], fields: Mapping[str, Any]) -> list[Problem]:
-    """Replace job field names in problems with the template's names."""
+    """Replace names of `wl.Job` fields in problems with the names that the user wrote."""
     reworded = []
     for keys, text in problems:
         text = text.removeprefix("executor: ")
@@ -203,7 +209,7 @@ def _reword(problems: Sequence[Problem], fields: Mapping[str, Any]) -> list[Prob
 
 
 def _absolute(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Make paths absolute and read requirements files, so that fields mean the same everywhere."""
+    """Make paths absolute and read requirements files, so that a template works in any folder."""
     kept = dict(fields)
     if isinstance(kept.get("volumes"), Mapping):
         kept["volumes"] = {

@@ -1,1 +1,1 @@
-"""Reruns of trials, unchanged or with changes."""
+"""Runs recorded trials again, either unchanged or with changes."""

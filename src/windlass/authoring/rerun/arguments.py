@@ -1,4 +1,4 @@
-"""The arguments of a rerun: recorded arguments with changes."""
+"""Builds the arguments of a rerun from the recorded arguments and the user's changes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from windlass.packaging.pickling import pack_arguments
 
 
 class RoleCall(NamedTuple):
-    """The executable, arguments and parameters of a role."""
+    """The executable, arguments and parameters with which a rerun starts a role."""
 
     executable: Executable
-    arguments: Any  # arguments for a later rerun; none if JSON cannot represent them
+    arguments: Any  # recorded for a later rerun; None if JSON cannot represent them
     params: dict[str, Any]
 
 
 class Blobs(NamedTuple):
-    """Functions that read and write pickled arguments."""
+    """Functions that download pickled arguments from the server, and add new ones to a request."""
 
     fetch: Callable[[str], bytes]
     attach: Callable[[bytes], str]
 
 
 def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
-    """The call of a role with its recorded arguments."""
+    """Return the executable and the arguments of a role, unchanged."""
     recorded = record.recipe.arguments.get(role.name)
     if len(record.spec.roles) == 1:
         return RoleCall(role.executable, recorded, record.params)
@@ -49,10 +49,10 @@ def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
 
 
 def change_arguments(record: TrialRecord, role: Role, changes: Any, blobs: Blobs) -> RoleCall:
-    """The call of a role with changed arguments."""
+    """Return the executable and the arguments of a role, with changes."""
     if isinstance(role.executable, FunctionCall):
         return _change_call(record, role, role.executable, changes, blobs)
-    assert isinstance(role.executable, ProcessCall)  # noqa: S101 -- generators are refused before
+    assert isinstance(role.executable, ProcessCall)  # noqa: S101 -- generators were refused
     return _change_words(record, role, role.executable, changes)
 
 
@@ -89,9 +89,10 @@ def _change_words(record: TrialRecord, role: Role, call: ProcessCall, changes: A
 
 
 def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | None:
-    """Split a command into its own words and its arguments.
+    """Split a command line into the command itself and its arguments.
 
-    Without recorded arguments, all words after a script or module are arguments.
+    If no arguments were recorded, all words after a script or module count as arguments. Returns
+    None if the command line cannot be split.
     """
     if recorded is not None:
         arguments = words_from_json(recorded)
@@ -105,7 +106,7 @@ def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | 
 
 
 def merge_flags(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge flags with changes, keeping the recorded order and spelling.
+    """Apply changes to recorded flags. Keep the recorded order and spelling of the flags.
 
     >>> merge_flags({"model": {"depth": 3}, "batch-size": 8}, {"model.depth": 4, "batch_size": 16})
     {'model': {'depth': 4}, 'batch-size': 16}
@@ -147,7 +148,10 @@ def _spelling(path: Sequence[str]) -> str:
 def _check_new(
     record: TrialRecord, role: Role, old: Sequence[str], changes: Mapping[str, Any]
 ) -> None:
-    """Raise an error for a flag in the recorded words, since the end of its value is unknown."""
+    """Raise an error if a flag to change is already among recorded words of a command line.
+
+    Windlass cannot replace such a flag, because it does not know where the flag's value ends.
+    """
     words = command_line(old)
     problems = clashes(changes, words)
     if not problems:
@@ -164,7 +168,10 @@ def _check_new(
 
 
 def _replace_flags(words: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
-    """Guess the words with changed values of flags, by common conventions."""
+    """Return a command line with changed flags, as a suggestion for the user.
+
+    The function guesses where the value of a flag ends.
+    """
     new = list(words)
     for path, value in _leaves(changes):
         flags = [n for n, word in enumerate(new) if _is_flag(word, path)]
@@ -201,7 +208,7 @@ def _change_call(
     code = role.code or record.spec.code
     packed = pack_arguments(changes, Path(code.root or "/"))
     before = blobs.fetch(call.changes) if call.changes else b""
-    digest = blobs.attach(before + packed)  # pickled changes, applied in sequence
+    digest = blobs.attach(before + packed)  # the trial applies these changes in order
     old = record.recipe.arguments.get(role.name)
     arguments = call_as_json({**old, **changes}) if isinstance(old, dict) else None
     return RoleCall(replace(call, changes=digest), arguments, _merge_params(params, changes))
@@ -218,7 +225,10 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
 
 
 def _merge_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge parameters with changes, also inside recorded `**options`."""
+    """Apply changes to recorded parameters.
+
+    A parameter may be recorded inside `**options` of the function.
+    """
     new = dict(params)
     for name, value in describe_params(changes).items():
         rest = next((key for key, param in params.items() if _has(param, name)), None)
@@ -238,7 +248,7 @@ def _has(value: Any, name: str) -> bool:
 
 
 def _params_of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
-    """The recorded parameters of one role."""
+    """Return the recorded parameters of one role."""
     roles = [recorded.name for recorded in record.spec.roles]
     by_role = all(name in roles and isinstance(own, dict) for name, own in record.params.items())
     if len(roles) == 1 or not by_role:

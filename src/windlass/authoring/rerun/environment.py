@@ -1,4 +1,4 @@
-"""The interpreter and packages of a rerun: current or as recorded."""
+"""Chooses the interpreter of a rerun, with the current or the recorded packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORDED = "recorded"
 
 
 class Environment(NamedTuple):
-    """The interpreter of a rerun, its provenance, and notes for the user."""
+    """The interpreter of a rerun, its provenance, and notes to show to the user."""
 
     python: Python
     provenance: Provenance
@@ -38,7 +38,7 @@ class Environment(NamedTuple):
 
 
 def check_environment(environment: object) -> None:
-    """Raise an error for an unknown `environment`."""
+    """Raise an error if the option `environment` has an unknown value."""
     if environment is None or environment == RECORDED:
         return
     near = nearest(str(environment), [RECORDED])
@@ -53,7 +53,7 @@ def check_environment(environment: object) -> None:
 def prepare_environment(
     client: Client, record: TrialRecord, environment: str | None, blobs: Blobs
 ) -> Environment:
-    """Prepare the environment: the trial's interpreter with current or recorded packages."""
+    """Prepare the trial's interpreter, with the current or the recorded packages."""
     was, python_spec = record.provenance, record.spec.python
     listed = blobs.fetch(was.packages) if was.packages else b""
     lock = blobs.fetch(python_spec.lock) if python_spec.lock else b""
@@ -92,7 +92,11 @@ def prepare_environment(
 def _interpreter(
     client: Client, record: TrialRecord, environment: str | None
 ) -> tuple[Interpreter, list[str]]:
-    """Find the trial's interpreter, or another one if the packages are rebuilt."""
+    """Return the interpreter for a rerun, and notes to show to the user.
+
+    This is the interpreter of the original trial. If it no longer works, and the packages are
+    rebuilt anyway, it is the interpreter of this process.
+    """
     cache, wanted = cache_of(client), record.spec.python
     if not wanted.executable or not client.transport.endpoint.is_embedded:
         return look_at(sys.executable, cache), []

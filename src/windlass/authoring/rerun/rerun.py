@@ -1,6 +1,6 @@
-"""Reruns a trial from its record, with changes.
+"""Runs a trial again from its record, with changes.
 
-The working directory has no effect: the record contains everything.
+The record contains everything that the rerun needs, so the working directory has no effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a rerun. Fields that are none stay as recorded."""
+    """The changes that a user wants in a rerun. A field that is None stays as recorded."""
 
     args: Any = None
     env: Any = None
@@ -54,19 +54,19 @@ class Changes:
     labels: Sequence[str] | None = None
     environment: str | None = None
     secrets: Any = None
-    checkpoint: str | None = None  # uid of the start checkpoint; empty: none
+    checkpoint: str | None = None  # the uid of the start checkpoint, or "" for none
     is_fork: bool | None = None
 
 
 class PreparedRerun(NamedTuple):
-    """The draft of a rerun, and notes for the user."""
+    """The request for a rerun, and notes to show to the user."""
 
     draft: Draft
     notes: tuple[str, ...]
 
 
 def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> PreparedRerun:
-    """Build the draft of a rerun. One error reports all problems."""
+    """Build the request for a rerun. One error reports all problems."""
     refuse_unrepeatable(record)
     check_environment(changes.environment)
     roles = record.spec.roles
@@ -103,7 +103,7 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Prep
         ),
         python=around.python,
         secret_names=tuple(secrets),
-        suspend=False,  # a suspended trial's rerun starts at once
+        suspend=False,  # the rerun of a suspended trial starts at once
     )
     _keep_secrets(secrets, draft.request, spec.roles)
     arguments = {name: call.arguments for name, call in calls.items() if call.arguments is not None}
@@ -120,7 +120,10 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Prep
 
 
 def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
-    """The recipe of the rerun. A plain rerun starts from the same checkpoint."""
+    """Return the record of how the rerun was submitted.
+
+    Without changes, the rerun starts from the same checkpoint as the original.
+    """
     had = record.recipe
     return Recipe(
         arguments=arguments,
@@ -132,7 +135,7 @@ def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) ->
 
 
 def refuse_unrepeatable(record: TrialRecord) -> None:
-    """Raise an error for a trial that cannot be rerun."""
+    """Raise an error if a trial cannot be run again, such as a shell."""
     if record.kind is TrialKind.SHELL:
         raise Unsupported(
             f"{_label(record)} is a shell, which cannot be repeated.",
@@ -151,10 +154,11 @@ def refuse_unrepeatable(record: TrialRecord) -> None:
 
 
 def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
-    """Build the request, with experiment, labels and name.
+    """Build the request for the rerun, with experiment, labels and name.
 
-    The rerun does not belong to the search or generator of the original, which has its result. An
-    auxiliary trial stays auxiliary. Labels are not copied: "best" describes the original only.
+    A rerun of an auxiliary trial is auxiliary, too. A rerun never belongs to a search or a
+    generator, because these already have the result of the original trial. Labels are not copied,
+    because a label such as "best" describes only the original.
     """
     named = record.experiment or record.kind.value  # a command may have no experiment
     where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
@@ -182,12 +186,17 @@ def _role(role: Role, call: RoleCall, env: Mapping[str, str], executor: Local | 
             for name in ("cpus", "memory", "accelerator")
             if getattr(executor, name) is not None
         }
+        if executor.cpus is not None:
+            settings["threads"] = requested.threads
         resources = replace(resources, **settings)
     return replace(role, executable=call.executable, env={**role.env, **env}, resources=resources)
 
 
 def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) -> dict[str, Any]:
-    """The recorded parameters, including the parent's for a generator's child."""
+    """Return the parameters to record for the rerun.
+
+    If a generator created the original trial, they include the generator's parameters.
+    """
     services = [role.name for role in record.spec.roles if role.service]
     own = join_params({name: call.params for name, call in calls.items()}, services)
     if record.parent_id is None:
@@ -197,7 +206,7 @@ def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) 
 
 
 def _secrets(record: TrialRecord, secrets: Any) -> dict[str, str]:
-    """The recorded secrets from this environment, and the secrets of the changes."""
+    """Return the values of the secrets that the original trial or the changes name."""
     values = dict(secrets) if isinstance(secrets, Mapping) else {}
     names = dict.fromkeys((*record.spec.secret_names, *(secrets or ())))
     missing = [name for name in names if name not in values and name not in os.environ]
@@ -226,7 +235,7 @@ def _keep_secrets(secrets: Mapping[str, str], request: CreateTrial, roles: Seque
 def _by_role(
     record: TrialRecord, option: str, changes: Any, problems: list[Problem]
 ) -> dict[str, Any]:
-    """Split a change by role. A single role takes the value itself."""
+    """Split a change by role. If the trial has only one role, the whole change belongs to it."""
     if changes is None or (isinstance(changes, Mapping) and not changes):
         return {}
     roles = [role.name for role in record.spec.roles]
@@ -281,7 +290,7 @@ def _volume_problems(client: Client, record: TrialRecord) -> list[Problem]:
 
 
 def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
-    """Import paths outside the code that no longer exist."""
+    """Return a note for each import path of the original trial that no longer exists."""
     if not client.transport.endpoint.is_embedded:
         return []
     gone = [path for path in record.spec.python.extra_paths if not os.path.exists(path)]

@@ -1,5 +1,5 @@
-"""The commands of `windlass`, one module each, loaded when the command is called.
+"""The commands of `windlass`. Each command is a module that is loaded only when it runs.
 
-Each folder has the commands below one heading of `windlass --help`, as `FOLDERS` of `cli/root.py`
-lists them. A command imports `options` and `output`, and seldom another command.
+Each folder contains the commands under one heading of `windlass --help`. `FOLDERS` in `cli/root.py`
+lists the folders. A command imports `options` and `output`, and rarely another command.
 """

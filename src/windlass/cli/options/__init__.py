@@ -1,1 +1,1 @@
-"""Options and arguments of commands: their types, their groups, and jobs made from them."""
+"""The options and arguments of commands, their types, and jobs that are built from options."""

@@ -1,4 +1,4 @@
-"""Findings about the cluster, for `windlass kubernetes check` and `windlass doctor`."""
+"""Checks the cluster for `windlass kubernetes check` and `windlass doctor`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from windlass.home import Home
 from windlass.model.check_results import ERROR, OK, WARNING, Finding
 from windlass.model.errors import WindlassError
 
-_AT_A_GLANCE = 2.0  # seconds that a cluster has to answer in
+_AT_A_GLANCE = 2.0  # seconds to wait for the answer of a cluster
 
 
 def check_cluster_findings(
     home: Home, context: str | None, namespace: str | None
 ) -> Iterator[Finding]:
-    """Check everything that jobs need on the cluster. `context` is a context of this shell."""
+    """Check everything that jobs need on the cluster, and yield the findings.
+
+    `context` is a context in the KUBECONFIG of this shell.
+    """
     try:
         check = check_cluster(home, context, namespace)
     except WindlassError as error:
@@ -30,7 +33,7 @@ def check_cluster_findings(
 
 
 def summarize_cluster(home: Home) -> Iterator[Finding]:
-    """Summarize the cluster's state in one finding. Yields nothing if no cluster is configured."""
+    """Summarize the state of the cluster in one finding. Yield nothing if there is no cluster."""
     try:
         check = check_cluster(home, None, None, _AT_A_GLANCE)
     except WindlassError as error:
@@ -40,7 +43,7 @@ def summarize_cluster(home: Home) -> Iterator[Finding]:
     if not seen.is_configured:
         return
     if not seen.server:  # no Kubernetes client, or no usable kubeconfig
-        assert wrong is not None  # noqa: S101 -- that is why there is none
+        assert wrong is not None  # noqa: S101 -- an error is the reason
         yield Finding("kubernetes", WARNING, wrong.text, wrong.remedy)
         return
     where = f"{seen.server} ({seen.source}), namespace {seen.namespace}"

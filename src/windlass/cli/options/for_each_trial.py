@@ -1,4 +1,4 @@
-"""Change several trials in sequence. A failed change does not stop the next one."""
+"""Changes several trials one after another. After a failed change, the next trial follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def change_trials(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str]) -> int:
-    """Call `change` for each trial, print its results, and return the exit code of the command."""
+    """Call `change` for each trial, and print the results and errors.
+
+    Returns the exit code of the command, which is 1 if a change failed.
+    """
     from windlass.cli.output.text import print_error
     from windlass.client.client import default_client
     from windlass.model.errors import Conflict, InvalidArgument, NotFound
@@ -29,12 +32,12 @@ def change_trials(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str])
 
 
 def trial_label(trial: Trial[Any]) -> str:
-    """A trial's id and name, as output and errors show them."""
+    """Return the id and name of a trial, as messages show them."""
     return f"Trial {trial.id} ({trial.name})"
 
 
 def state_words(trial: Trial[Any]) -> str:
-    """A trial's state and message, to follow "it is"."""
+    """Return the state and message of a trial, for a sentence that starts with "it is"."""
     from windlass.cli.output.text import clean
 
     state = trial.state.lower()

@@ -1,4 +1,4 @@
-"""Help in sections for commands with many options, and examples for every command."""
+"""Formats the help of commands, with sections of options and with examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SectionedOption(click.Option):
-    """An option with the help section that lists it. Only `--help-all` lists a `rare` option."""
+    """An option that belongs to a section of the help. Only `--help-all` lists a `rare` option."""
 
     def __init__(self, *names: Any, section: str, rare: bool = False, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -22,7 +22,7 @@ class SectionedOption(click.Option):
         self.is_rare = rare
 
 
-# Options of other tools and their names in Windlass.
+# Options of other tools, and their names in Windlass.
 _ELSEWHERE = {
     "--gpu": "--accelerator",
     "--gpus": "--accelerator",
@@ -32,10 +32,13 @@ _ELSEWHERE = {
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists options by section, in the order of their definition."""
+    """A command whose help lists its options in sections, in the order of their definition."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments. The error for an option of another tool names the Windlass option."""
+        """Parse the arguments of the command.
+
+        The error for an option of another tool suggests the option of Windlass.
+        """
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -46,7 +49,10 @@ class SectionedCommand(click.Command):
             raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section, or the common options in one list if some are rare."""
+        """Write the options in sections.
+
+        If some options are rare, write only the common options.
+        """
         sections: dict[str, list[tuple[str, str]]] = {}
         has_rare = any(getattr(param, "is_rare", False) for param in self.get_params(ctx))
         is_short = has_rare and not ctx.meta.get(SHOWS_ALL)
@@ -63,12 +69,12 @@ class SectionedCommand(click.Command):
 
 
 def section_options(section: str) -> Callable[..., Callable[[F], F]]:
-    """`click.option` for the options of a section."""
+    """Return a function like `click.option` that adds its options to a section of the help."""
     return partial(click.option, cls=SectionedOption, section=section)
 
 
 def help_all_option(function: F) -> F:
-    """Add `--help-all`, the option of a command with rare options."""
+    """Add `--help-all`, the option that lists rare options, too."""
     return click.option(
         "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=print_full_help,
         help="Show all options and exit.",
@@ -76,7 +82,7 @@ def help_all_option(function: F) -> F:
 
 
 def examples(*lines: str) -> str:
-    r"""The epilog of a command: example command lines, which click does not wrap.
+    r"""Return the examples at the end of the help of a command, which click must not wrap.
 
     >>> print(examples("windlass ls", "windlass ls -e rates").replace("\b", "").strip())
     Examples:

@@ -25,20 +25,21 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
 
 WHERE = "windlass run"
-# Options allowed with --file: they name the trial or change how it is submitted.
+# Options that work with --file, because they name the trial or change its submission.
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
 _OF_JOB = (
-    "framework", "restart_policy", "restart_scope", "backoff_limit", "ttl_after_finished",
-    "clean_policy", "success_policy", "name", "experiment", "template", "keep_last", "keep_best",
+    "framework", "restart_policy", "restart_scope", "backoff_limit", "stop_on_repeat",
+    "ttl_after_finished", "clean_policy", "success_policy", "name", "experiment", "template",
+    "keep_last", "keep_best",
 )  # fmt: skip
 
 
 def compose_job(
     words: Sequence[str], options: Mapping[str, Any], *, dry_run: bool = False
 ) -> PreparedJob:
-    """Build the job of a script or command with options. One error reports all problems.
+    """Build the job that runs a script or command. One error reports all problems.
 
-    `options` maps parameter names to their values.
+    `options` maps the names of command-line options to their values.
     """
     is_elsewhere = not _capabilities(options).runs_on_server
     executable, arguments, flaw = _executable(words, is_elsewhere=is_elsewhere)
@@ -80,12 +81,15 @@ def compose_job(
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to those of the job's template."""
+    """Add labels to the labels of the job, which may come from a template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 
 def _capabilities(options: Mapping[str, Any]) -> Capabilities:
-    """The capabilities of the backend; those of the local backend if the name is unknown."""
+    """Return the capabilities of the backend.
+
+    For an unknown backend, return the capabilities of the local backend.
+    """
     return BACKENDS.get(options["backend"], BACKENDS[LOCAL])
 
 
@@ -98,17 +102,20 @@ def _executor(options: Mapping[str, Any]) -> Executor:
 def _executable(
     words: Sequence[str], *, is_elsewhere: bool
 ) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
-    """Find the executable that the words name. An error is returned, to report it with others."""
+    """Find the script or command that the words name, and its arguments.
+
+    An error is returned instead of raised, so that it can be reported together with other errors.
+    """
     try:
         return *find_executable(words, is_elsewhere=is_elsewhere), None
     except InvalidArgument as error:
-        return Command(["true"]), (), error  # a stand-in, so that the other options can be checked
+        return Command(["true"]), (), error  # a placeholder to check the options
 
 
 def read_file(
     ctx: click.Context, path: str, words: Sequence[str], *, dry_run: bool = False
 ) -> PreparedJob:
-    """Read the job from a file. Raises an error for options that could contradict the file."""
+    """Read the job from a file. Raise an error for options that could contradict the file."""
     from windlass.authoring.public.job_file import read_job
 
     unfit = [
@@ -134,7 +141,10 @@ def read_file(
 
 
 def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
-    """The client that reads templates. A dry run starts no server."""
+    """Return a function that creates the client for reading templates, or None for the default.
+
+    The client of a dry run starts no server.
+    """
     if not dry_run:
         return None
     from windlass.client.dry_run.client import DryClient
@@ -143,7 +153,7 @@ def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
 
 
 def _contradictions(options: Mapping[str, Any]) -> list[Problem]:
-    """Problems of options that exclude each other or belong to another backend."""
+    """Return problems of options that exclude each other or belong to another backend."""
     return [*_retry_problems(options), *_other_backend_problems(options)]
 
 

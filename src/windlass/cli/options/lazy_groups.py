@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-_PROGRAMS = ("ls",)  # names of both Windlass commands and common programs
+_PROGRAMS = ("ls",)  # names that are both Windlass commands and common programs
 _WORDS = "windlass.group-words"
-SHOWS_ALL = "windlass.help-all"  # key in the `meta` of a context
+SHOWS_ALL = "windlass.help-all"  # the key in the `meta` of a click context
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
 class Group(click.Group):
-    """A group that suggests a command when the name is unknown.
+    """A group of commands that suggests a similar command for an unknown name.
 
     `elsewhere` maps command names of other tools to the Windlass commands.
     """
@@ -28,13 +28,13 @@ class Group(click.Group):
         self.elsewhere = elsewhere or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
-        """The command names, in the order of their definition."""
+        """Return the command names in the order of their definition."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names."""
+        """Find the command that the first argument names."""
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
             return super().resolve_command(ctx, args)
@@ -50,14 +50,14 @@ class Group(click.Group):
 
 
 class DefaultGroup(Group):
-    """A group with a default command: `windlass shell 7` is `shell open 7`."""
+    """A group with a default command. For example, `windlass shell 7` means `shell open 7`."""
 
     def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the name of the default command if the first word names no command."""
+        """Insert the name of the default command if the first argument names no command."""
         is_help = any(word in ctx.help_option_names for word in args[:1])
         if not is_help and not (args and args[0] in self.commands):
             args = [self._default, *args]
@@ -65,7 +65,10 @@ class DefaultGroup(Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. The error for an unknown option may suggest a program after `--`."""
+        """Run the command.
+
+        If an option is unknown and the first word is a common program, the error suggests `--`.
+        """
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -78,12 +81,13 @@ class DefaultGroup(Group):
 
 
 class LazyGroup(Group):
-    """A group whose commands are modules.
+    """A group whose commands are modules that are imported on demand.
 
-    `sections` maps headings to commands, and command names to one-line descriptions. Help and
-    completion use these tables and import no command. `folders` maps headings to the packages in
-    `package` that have the modules. Help fits one screen: it describes the commands of the first
-    section and lists the others by name. `--help-all` describes all.
+    `sections` maps each heading of the help to a table of command names and one-line descriptions.
+    The help and the completion use these tables, and import no command. `folders` maps each heading
+    to the package in `package` that contains the modules. To fit on one screen, the help describes
+    only the commands of the first section, and lists the others by name. `--help-all` describes all
+    commands.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class LazyGroup(Group):
         }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
-        """The command names, in the order of the table."""
+        """Return the command names in the order of the table."""
         return list(self._table)
 
     def get_command(
@@ -112,11 +116,11 @@ class LazyGroup(Group):
         ctx: click.Context,  # noqa: ARG002 -- click's signature
         cmd_name: str,
     ) -> click.Command | None:
-        """Import the module of a command."""
+        """Import the module of a command, and return the command."""
         if cmd_name not in self._modules:
             return None
         command = import_module(self._modules[cmd_name]).command
-        assert isinstance(command, click.Command)  # noqa: S101 -- each module of the table has one
+        assert isinstance(command, click.Command)  # noqa: S101 -- each module in the table has a command
         return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -136,7 +140,7 @@ class LazyGroup(Group):
                     formatter.write_text(", ".join(table))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The command names that start with `incomplete`."""
+        """Return the completions of a command name that starts with `incomplete`."""
         from click.shell_completion import CompletionItem
 
         commands = [
@@ -148,7 +152,7 @@ class LazyGroup(Group):
 
 
 def print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Print the help with all commands or options, for the flag `--help-all`."""
+    """Print the help with all commands and options. The option `--help-all` calls this function."""
     if not value or ctx.resilient_parsing:
         return
     ctx.meta[SHOWS_ALL] = True

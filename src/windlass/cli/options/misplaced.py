@@ -1,4 +1,4 @@
-"""Detects Windlass options after the script name, which the script receives."""
+"""Detects options of Windlass that follow the name of a script, which gets them as arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import click
 
 
 def note_misplaced(command: click.Command, words: Sequence[str]) -> str:
-    """A note on misplaced options. Empty if there are none or the script's text mentions them.
+    """Return a note about options of Windlass that follow the name of a script.
 
-    Short options are not checked: many scripts define -f.
+    The note is empty if there are no such options, or if the text of the script mentions them.
+
+    Short options are not checked, because many scripts define options such as -f.
     """
     script = words[0]
     if not script.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, with their completion."""
+"""Options and arguments that several commands share, with their shell completion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrialIdType(IntType):
-    """A trial's number."""
+    """The click type of a trial id."""
 
     name = "ID"
 
@@ -37,7 +37,7 @@ class TrialIdType(IntType):
         param: click.Parameter,  # noqa: ARG002 -- click's signature
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Complete ids of recent trials if a server runs. Completion starts no server."""
+        """Complete the ids of recent trials if a server runs. Completion starts no server."""
         from click.shell_completion import CompletionItem
 
         from windlass.cli.options.server_probe import recent_trials
@@ -50,7 +50,7 @@ class TrialIdType(IntType):
 
 
 class NumberType(FloatType):
-    """A number of CPUs, which may be a fraction."""
+    """The click type of a number of CPUs, which may be a fraction."""
 
     name = "N"
 
@@ -65,7 +65,7 @@ class NumberType(FloatType):
 
 
 class TimeType(FloatType):
-    """A duration in seconds, or none."""
+    """The click type of a duration, such as 90 or 10m, which it converts to seconds."""
 
     name = "TIME"
 
@@ -75,7 +75,7 @@ class TimeType(FloatType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The time in seconds."""
+        """Convert the text to seconds."""
         from windlass.model.text.quantities import format_duration, parse_duration
 
         if str(value).strip() in ("0", "0s", "0.0"):
@@ -91,7 +91,7 @@ class TimeType(FloatType):
 
 
 class StateType(TextType):
-    """The state of a trial, in upper or lower case."""
+    """The click type of a trial state, in upper or lower case."""
 
     name = "STATE"
 
@@ -115,7 +115,7 @@ class StateType(TextType):
         param: click.Parameter,  # noqa: ARG002 -- click's signature
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Complete names of states."""
+        """Complete the names of states."""
         from click.shell_completion import CompletionItem
 
         names = [name.lower() for name in _state_names()]
@@ -123,7 +123,7 @@ class StateType(TextType):
 
 
 class TrialOrExperimentType(TextType):
-    """A trial's number, or an experiment's name."""
+    """The click type of an argument that is a trial id or the name of an experiment."""
 
     name = "ID"
 
@@ -137,7 +137,7 @@ class TrialOrExperimentType(TextType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete recent trials, or experiments after the first letter."""
+        """Complete the ids of recent trials, or after a letter the names of experiments."""
         if incomplete and not incomplete.isdecimal():
             return complete_experiments(ctx, param, incomplete)
         return TRIAL_ID.shell_complete(ctx, param, incomplete)
@@ -148,7 +148,7 @@ def complete_experiments(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete names of the experiments of recent trials."""
+    """Complete the names of the experiments of recent trials."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -162,7 +162,7 @@ def complete_accelerators(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete names of accelerators."""
+    """Complete the names of accelerators."""
     from click.shell_completion import CompletionItem
 
     from windlass.model.hardware.accelerators import KINDS
@@ -179,7 +179,7 @@ def complete_files(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Let the shell complete files."""
+    """Let the shell complete the names of files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -190,7 +190,7 @@ def complete_roles(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete `ROLE=` for the roles of the trial named earlier on the command line."""
+    """Complete `ROLE=` for the roles of the trial that is named earlier on the command line."""
     return [item for item in _roles(ctx, "=") if str(item.value).startswith(incomplete)]
 
 
@@ -199,14 +199,14 @@ def complete_role_names(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete role names of the trial named earlier on the command line."""
+    """Complete the role names of the trial that is named earlier on the command line."""
     return [item for item in _roles(ctx) if str(item.value).startswith(incomplete)]
 
 
 def complete_trials_and_metrics(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete recent trials, and metrics of the trials named earlier on the command line."""
+    """Complete recent trials, and metrics of the trials that are named earlier on the line."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -224,7 +224,10 @@ def complete_checkpoints(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete recent checkpoints, limited to the trial named earlier on the command line."""
+    """Complete recent checkpoints.
+
+    If the command line names a trial before, complete only the checkpoints of this trial.
+    """
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_checkpoints
@@ -249,7 +252,7 @@ def complete_frameworks(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete names of frameworks."""
+    """Complete the names of frameworks."""
     from click.shell_completion import CompletionItem
 
     from windlass.frameworks import framework_names
@@ -258,7 +261,7 @@ def complete_frameworks(
 
 
 def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
-    """Complete one of a few words, ignoring case."""
+    """Complete an option that accepts only a few words. The case does not matter."""
 
     def complete(
         ctx: click.Context,  # noqa: ARG001 -- click's signature
@@ -274,7 +277,7 @@ def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
 
 
 class WholeNumber(click.IntRange):
-    """An integer within bounds, called a whole number in errors."""
+    """The click type of an integer within bounds. Errors call it a whole number."""
 
     name = "whole number"
 
@@ -286,7 +289,7 @@ STATE = StateType()
 
 
 def name_or_id(text: str) -> str | int:
-    """An experiment's id as an integer, or its name.
+    """Convert a reference to an experiment to an integer id or a name.
 
     >>> name_or_id("cifar10"), name_or_id("7")
     ('cifar10', 7)
@@ -309,20 +312,20 @@ def to_option(help_text: str) -> Callable[[F], F]:
 
 
 def folder_argument(function: F) -> F:
-    """Accept the folder as a hidden argument without `--to`, for compatibility."""
+    """Add a hidden argument for the folder, so that older command lines without `--to` work."""
     argument = click.argument("place", required=False, metavar="", shell_complete=complete_files)
     return argument(function)
 
 
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
-    """The download folder: from `--to`, the hidden argument or the default."""
+    """Return the folder that `--to` or the hidden argument names, or else the default folder."""
     if folder is not None and place is not None:
         raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default
 
 
 def json_option(function: F) -> F:
-    """Add `--json`, the option of every command that reads."""
+    """Add `--json`, the option of every command that prints records."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
         function
     )

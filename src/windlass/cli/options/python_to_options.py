@@ -1,4 +1,4 @@
-"""Translates Python arguments in errors and advice to command-line options."""
+"""Replaces names of Python arguments in messages by command-line options."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PLAIN = (
     "accelerator", "backend", "backoff_limit", "clean_policy", "cluster", "container_image", "cpus",
     "env", "environment", "experiment", "framework", "keep_best", "keep_last", "memory", "name",
     "namespace", "priority", "priority_class", "queue", "replicas", "restart_policy",
-    "restart_scope", "retries", "service_account", "spot", "success_policy", "suspend", "timeout",
-    "ttl_after_finished",
+    "restart_scope", "retries", "service_account", "spot", "stop_on_repeat", "success_policy",
+    "suspend", "timeout", "ttl_after_finished",
 )  # fmt: skip
 _NAME = "|".join(sorted((*_CALLED, *_PLAIN), key=len, reverse=True))
 _LIST = re.compile(r"\b(packages|secrets)=\[([^\]]*)\]")
@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 
 
 def as_options(text: str) -> str:
-    """Replace Python arguments in a text with options of `windlass run`.
+    """Replace Python arguments in a message by the options of `windlass run`.
 
     >>> as_options('Tip: install it for the trial: packages=["scikit-learn"]')
     'Tip: install it for the trial: --package scikit-learn'
@@ -61,6 +61,7 @@ def as_options(text: str) -> str:
     text = _EXECUTOR.sub(r"\1", text)
     text = _OF_CLUSTER.sub(r"\1=", text)
     text = _METHOD.sub("", text)
+    text = text.replace("stop_on_repeat=False", "--no-stop-on-repeat")
     text = _FLAG.sub(r"--\1", text)
     text = _LIST.sub(_repeat_option, text)
     text = _VOLUMES.sub(r"--volume \1=\2", text)
@@ -73,7 +74,7 @@ def as_options(text: str) -> str:
 
 @contextmanager
 def errors_as_options() -> Iterator[None]:
-    """Translate the errors raised in the block to command-line options."""
+    """Replace Python arguments by command-line options in errors that the `with` block raises."""
     try:
         yield
     except WindlassError as error:

@@ -1,4 +1,4 @@
-"""Options, subcommands and output shared by workspaces, projects, models and templates."""
+"""Shared parts of the commands for workspaces, projects, models and templates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def archived_option(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """Add `--yes`, the option of every command that deletes."""
+    """Add `--yes`, which skips the confirmation of a deletion."""
     return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 
@@ -37,7 +37,10 @@ def metadata_option(function: F) -> F:
 
 @contextmanager
 def suggest_on_conflict(show_command: str) -> Iterator[None]:
-    """Add a hint to a name conflict: the command that shows the existing resource."""
+    """Add a hint to the error for a name conflict.
+
+    The hint is the command that shows the existing resource.
+    """
     from windlass.model.errors import Conflict
 
     try:
@@ -58,7 +61,7 @@ def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
     try:
         if click.confirm(f"Delete {what}?"):
             return True
-    except click.Abort:  # Ctrl-C or Ctrl-D: the cursor is still behind the question
+    except click.Abort:  # after Ctrl-C or Ctrl-D, the cursor is still behind the question
         print("\nNothing is deleted.")
         raise
     print("Nothing is deleted.")
@@ -66,7 +69,7 @@ def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
 
 
 def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) -> None:
-    """Add `rename`, `archive` and `unarchive` to a group.
+    """Add the commands `rename`, `archive` and `unarchive` to a group.
 
     `renamed` and `archived` are the help texts of `rename` and `archive`.
     """
@@ -112,7 +115,7 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
 
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
-    """Add `rm` for resources that must be empty before deletion."""
+    """Add the command `rm` to a group. Its resources must be empty before deletion."""
 
     @group.command(
         name="rm",
@@ -135,7 +138,7 @@ def add_removal(group: click.Group, noun: str, *, about: str) -> None:
 
 
 def resource_label(resource: Any) -> str:
-    """The name of a resource; for a project, with its workspace."""
+    """Return the name of a resource. The name of a project includes its workspace."""
     name: str = getattr(resource, "place", None) or resource.name
     return name
 
@@ -166,7 +169,7 @@ def print_list(
 
 
 def complete_names(noun: str) -> Callable[..., list[Any]]:
-    """Complete names of resources if a server runs. Completion starts no server."""
+    """Complete the names of resources if a server runs. Completion starts no server."""
 
     def complete(
         ctx: click.Context,  # noqa: ARG001 -- click's signature

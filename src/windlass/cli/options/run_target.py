@@ -1,4 +1,4 @@
-"""Finds the executable of `windlass run`: a script of the project, or any command."""
+"""Finds the script or command that `windlass run` executes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def find_executable(
 ) -> tuple[PythonScript | Command, Sequence[str]]:
     """Find the script or command that the words name, and its arguments.
 
-    If the job runs elsewhere, in an image, commands are not checked.
+    If the job runs in a container image, commands are not checked, because they need not exist
+    here.
     """
     for word in words:
         _check_encoding(word)
@@ -33,7 +34,7 @@ def find_executable(
             raise _refusal(flaw)
         return PythonScript(first), arguments
     if is_command(first, is_elsewhere=is_elsewhere):
-        flags = arguments_among(words)  # a rerun can change these
+        flags = arguments_among(words)  # a rerun can change these arguments
         return Command(words[: len(words) - len(flags)]), flags
     if not os.path.isfile(first):
         what = "program" if os.sep in first else "script and no command"
@@ -48,7 +49,7 @@ def find_executable(
 
 
 def _refusal(flaw: str) -> InvalidArgument:
-    """Build the error for a flaw, with a hint."""
+    """Build the error for an invalid script or command, with a hint."""
     what, _, hint = flaw.partition("\n")
     return InvalidArgument(f"{what[0].upper()}{what[1:]}.", hint=hint or _WAYS)
 

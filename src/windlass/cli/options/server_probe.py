@@ -24,17 +24,17 @@ _PATIENCE = 5.0  # seconds; a healthy server responds in milliseconds
 
 
 class ServerProbe(NamedTuple):
-    """The state of a server: its server file, its process and its response."""
+    """The state of a server, read from its server file, its process and its response."""
 
     home: Home
-    described: dict[str, Any] | None  # none: no server started, or the last one was stopped
+    described: dict[str, Any] | None  # None without a server file
     is_running: bool
-    info: ServerInfo | None  # none: the server does not respond
-    problem: str = ""  # why the server does not respond
+    info: ServerInfo | None  # None if the server does not respond
+    problem: str = ""  # the reason why the server does not respond
 
     @property
     def pid(self) -> int:
-        """The id of the server's current or last process."""
+        """The process id of the current or last server, or 0."""
         return int((self.described or {}).get("pid") or 0)
 
 
@@ -57,7 +57,7 @@ def probe_server(home: Home) -> ServerProbe:
 
 
 def fetch_server_info(endpoint: Endpoint) -> ServerInfo:
-    """Fetch a server's description, with a short timeout."""
+    """Fetch the version, capacity and load of a server, with a short timeout."""
     from windlass.client.connection.transport import Transport
     from windlass.model.requests import ServerInfo
 
@@ -65,7 +65,7 @@ def fetch_server_info(endpoint: Endpoint) -> ServerInfo:
 
 
 def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
-    """The newest trials, for completion. Empty if no server responds."""
+    """Return the newest trials for shell completion, or () if no server responds."""
     from windlass.model.requests import TrialPage
 
     page = _newest("/trials", TrialPage, limit=limit)
@@ -73,7 +73,7 @@ def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
 
 
 def recent_checkpoints(trial_id: int | None = None) -> Sequence[CheckpointRecord]:
-    """The newest checkpoints of one trial or of all trials, for completion."""
+    """Return the newest checkpoints of one trial or of all trials, for shell completion."""
     from windlass.model.requests import CheckpointPage
 
     page = _newest("/checkpoints", CheckpointPage, limit=50, trial_id=trial_id)
@@ -81,7 +81,7 @@ def recent_checkpoints(trial_id: int | None = None) -> Sequence[CheckpointRecord
 
 
 def recent_names(nouns: str) -> Sequence[str]:
-    """Names of workspaces, projects, models or templates, for completion."""
+    """Return the names of workspaces, projects, models or templates, for shell completion."""
     from windlass.model.text.names import join_place
 
     page = _newest(f"/{nouns}", dict[str, Any], limit=200)
@@ -90,7 +90,7 @@ def recent_names(nouns: str) -> Sequence[str]:
 
 
 def _newest(path: str, kind: type[T], **query: Any) -> T | None:
-    """The first page of a list, newest first; None if no server responds."""
+    """Return the first page of a list, newest first, or None if no server responds."""
     from windlass.client.connection.transport import Transport
 
     try:

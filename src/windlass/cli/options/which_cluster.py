@@ -1,6 +1,7 @@
-"""Selects the cluster to check: the cluster of the server, which runs the jobs.
+"""Selects and checks the Kubernetes cluster on which jobs run.
 
-Without a running server, or with a context given by name, the settings of this shell select it.
+A running server selects the cluster, because the server runs the jobs. If no server runs, or if the
+user names a context, the settings of this shell select the cluster.
 """
 
 from __future__ import annotations
@@ -27,27 +28,30 @@ from windlass.model.check_results import (
 )
 from windlass.model.errors import KubernetesError, WindlassError
 
-_ANSWER = 60.0  # seconds: more than the server's own check takes
-_LONG = 50.0  # seconds that a cluster has to answer in
+_ANSWER = 60.0  # seconds; longer than the check by the server takes
+_LONG = 50.0  # seconds to wait for the answer of a cluster
 _LOOPBACK = "http://127.0.0.1"
 
 
 class ClusterCheckResult(NamedTuple):
-    """The result of a cluster check, and the server that ran it; none if this process did."""
+    """The result of a cluster check.
+
+    `by` is the server that ran the check, or None if this process ran it.
+    """
 
     seen: ClusterCheck
     by: Endpoint | None
 
     @property
     def wrong(self) -> Finding | None:
-        """The first finding that is an error."""
+        """The first finding that is an error, or None."""
         return next((finding for finding in self.seen.findings if finding.level == ERROR), None)
 
 
 def check_cluster(
     home: Home, context: str | None, namespace: str | None, within: float = _LONG
 ) -> ClusterCheckResult:
-    """Check the cluster, for at most `within` seconds."""
+    """Check the cluster on which jobs run, for at most `within` seconds."""
     endpoint = _server_endpoint(home, context)
     if endpoint is not None:
         query = {"namespace": namespace or "", "within": within}
@@ -65,7 +69,7 @@ def check_cluster(
 def find_namespace_and_account(
     home: Home, context: str | None, namespace: str | None, account: str | None
 ) -> tuple[str, str, ClusterCheckResult]:
-    """Find the namespace and account, from the arguments or else from the cluster."""
+    """Return the namespace and account from the arguments, or else from the cluster."""
     check = check_cluster(home, context, namespace)
     where, who = namespace or check.seen.namespace, account or check.seen.username
     if who and where:
@@ -90,7 +94,7 @@ def preview_manifests(
 
     reach = partial(connect, context, request.namespace or None, home=home)
     if context:
-        reach().close()  # a context given by name must exist
+        reach().close()  # raise an error if the context does not exist
     made = manifests_here(request, reach, preset_image())
     return made.objects, ClusterCheckResult(made.cluster, None)
 
@@ -98,15 +102,15 @@ def preview_manifests(
 def find_cluster_mismatch(
     home: Home, namespace: str | None, check: ClusterCheckResult
 ) -> Iterator[Finding]:
-    """Warn if the settings of this shell select another cluster than the server's, or none."""
+    """Yield a warning if the settings of this shell do not select the cluster of the server."""
     from windlass.kube.api.connection import NO_CLUSTER, connect
 
     if check.by is not None and not check.by.is_embedded:
-        return  # a remote server has settings of its own
+        return  # the settings of a remote server need not match this shell
     try:
         own = connect(None, namespace, home=home)
     except KubernetesError as error:
-        # A shell without cluster settings cannot contradict the server's.
+        # A shell without cluster settings cannot contradict the server.
         if error.reason != NO_CLUSTER and not _is_reported(error, check):
             yield _unusable_here(error, check)
         return
@@ -134,12 +138,12 @@ def find_cluster_mismatch(
 
 
 def _is_reported(error: WindlassError, check: ClusterCheckResult) -> bool:
-    """Return whether the server's check reported the same error."""
+    """Return whether the check by the server already reported the same error."""
     return any(finding.text == error.message for finding in check.seen.findings)
 
 
 def _unusable_here(error: WindlassError, check: ClusterCheckResult) -> Finding:
-    """Build the warning for unusable cluster settings of this shell."""
+    """Build the warning for cluster settings of this shell that cannot be used."""
     text, fixes = f"it has no usable cluster: {error.message}", [error.hint or ""]
     named = os.environ.get("KUBECONFIG")
     if named and named in error.message:

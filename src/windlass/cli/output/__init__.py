@@ -1,1 +1,1 @@
-"""The output of commands: tables, pages, plots, JSON and errors."""
+"""The output of commands, such as tables, pages, plots, JSON and errors."""

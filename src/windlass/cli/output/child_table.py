@@ -13,7 +13,7 @@ _MOST = 50
 
 
 def print_children(client: Client, trial: Trial[Any]) -> None:
-    """Print the child trials of a generator trial. Prints nothing for other trials."""
+    """Print the child trials that a generator added. Print nothing for a trial without children."""
     from windlass.cli.output.table import Cell, Column, print_table
     from windlass.cli.output.text import clean, paint, state_colour
     from windlass.cli.output.trial_cells import format_run_time, outcome_of, short_params

@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def print_packaging_note(folder: str | os.PathLike[str]) -> None:
-    """Print that a folder inside the current one will be packaged, and how to exclude it."""
+    """Print a note if a downloaded folder is inside the current project.
+
+    The note states that later snapshots include the folder, and how to exclude it.
+    """
     from windlass.cli.output.text import clean, print_message
 
     inside = os.path.relpath(os.path.realpath(folder))

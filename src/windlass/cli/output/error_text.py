@@ -1,4 +1,4 @@
-"""The error of a trial, as text for a terminal."""
+"""Formats the error of a trial as text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def describe_error(record: TrialRecord, error: ErrorInfo) -> str:
-    """Format the traceback, and a tip if the failure is a common one."""
+    """Format the traceback of a failed trial, and add a tip if the cause is known."""
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import tip_for
 

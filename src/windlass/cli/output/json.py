@@ -1,4 +1,4 @@
-"""JSON output for programs: records with all fields on stdout, and nothing else."""
+"""Prints JSON for programs. Stdout contains records with all fields, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def print_json(value: Any) -> None:
-    """Print one value, indented."""
+    """Print one value as indented JSON."""
     sys.stdout.write(_written(value, indent=2) + "\n")
 
 
 def print_json_line(value: Any) -> None:
-    """Print one value of a sequence on a line of its own."""
+    """Print one value of a sequence as JSON on its own line."""
     sys.stdout.write(_written(value) + "\n")
 
 
 def json_line(value: Mapping[str, str | int | float]) -> str:
-    """Encode a value that has plain types only. Faster than `print_json_line` for many values.
+    """Encode a value that consists of plain types as one line of JSON.
+
+    For many values, this function is faster than `print_json_line`.
 
     >>> json_line({"step": 3})
     '{"step": 3}\\n'
@@ -34,7 +36,7 @@ def json_line(value: Mapping[str, str | int | float]) -> str:
 
 
 def print_json_array(values: Iterable[Any]) -> None:
-    """Print an array, each value on a line of its own."""
+    """Print a JSON array, with each value on its own line."""
     first = True
     for value in values:
         sys.stdout.write("[\n" if first else ",\n")
@@ -61,7 +63,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no NaN or infinity; another field holds such values as text
+        return None  # JSON has no NaN or infinity, so another field holds such values as text
     return value
 
 

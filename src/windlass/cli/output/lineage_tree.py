@@ -1,4 +1,4 @@
-"""The tree of a trial's reruns: its origins and the trials that rerun it."""
+"""Prints the tree of trials that rerun each other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.records import TrialRecord
 
-_MOST = 40  # trials in the tree
+_MOST = 40  # the most trials in the tree
 
 
 class Branch(NamedTuple):
-    """One trial of the tree: the lines before it, and its changes."""
+    """One trial in the tree, with the tree lines before its name, and its changes."""
 
     lines: str
     record: TrialRecord
@@ -22,7 +22,7 @@ class Branch(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """The characters of the tree."""
+    """The characters that draw the lines of the tree."""
 
     fork: str = "├─ "
     last: str = "└─ "
@@ -35,7 +35,7 @@ PLAIN = Signs("|- ", "`- ", "|  ", "->", "<- this one")
 
 
 def print_lineage(trial: Trial[Any]) -> None:
-    """Print the tree of a trial's origins and reruns. Prints nothing if there are none."""
+    """Print the tree of the origins and reruns of a trial. Print nothing if there are none."""
     from windlass.cli.output.text import can_print, clean, paint, state_colour
 
     signs = Signs() if can_print("".join(Signs())) else PLAIN
@@ -57,7 +57,7 @@ def print_lineage(trial: Trial[Any]) -> None:
 
 
 def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:
-    """Yield the tree from the first origin in drawing order, loading trials on demand."""
+    """Yield the trials of the tree from top to bottom. Trials are fetched on demand."""
     first = _first(trial)
     seen = {first.id}
 
@@ -75,7 +75,7 @@ def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:
 
 
 def describe_changes(before: TrialRecord, after: TrialRecord, arrow: str = Signs().arrow) -> str:
-    """Describe on one line how a trial differs from the trial it reruns."""
+    """Describe on one line how a trial differs from the trial that it repeats."""
     from windlass.comparison.changes import find_changes, flat
     from windlass.comparison.settings import settings_of
 
@@ -102,7 +102,7 @@ def _beginning(record: TrialRecord) -> str:
 
 
 def _first(trial: Trial[Any]) -> Trial[Any]:
-    """The first origin; for a very long chain, the farthest origin within the limit."""
+    """Return the first origin of a trial, or the farthest origin within the limit."""
     from windlass.model.errors import NotFound
 
     seen = {trial.id}

@@ -1,4 +1,4 @@
-"""Log lines with timestamps or as JSON."""
+"""Formats log lines with timestamps or as JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """Adds the time to the start of each line, not to continuations of a line."""
+    """Adds the time to the start of each log line.
+
+    A line may arrive in several parts. Only its first part gets the time.
+    """
 
     def __init__(self) -> None:
         self._open: set[tuple[str, int, int, str]] = set()
 
     def stamp(self, part: LogPart) -> LogPart:
-        """Add the time if the part starts a line."""
+        """Return a log part, with the time in front if the part starts a line."""
         key = (part.role, part.index, part.attempt, part.stream)
         is_new = key not in self._open
         (self._open.discard if part.end else self._open.add)(key)
@@ -34,7 +37,7 @@ class Clock:
 
 
 def print_json_lines(lines: Iterable[LogLine], *, with_trial: bool = False) -> None:
-    """Print each line as a JSON object, all in one write. `with_trial` adds the trial id."""
+    """Print log lines as JSON objects, in one write. `with_trial` adds the id of the trial."""
     sys.stdout.write("".join(_as_json(line, with_trial=with_trial) for line in lines))
     sys.stdout.flush()
 

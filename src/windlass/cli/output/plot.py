@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-Curve = Sequence[tuple[float, float]]  # steps and values, ordered by step
+Curve = Sequence[tuple[float, float]]  # points as step and value, ordered by step
 
 _BRAILLE = 0x2800
 # The bit of each dot in a Braille character, by row and column.
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_LEAST_BETWEEN = 16  # columns between two marks of a curve
+_LEAST_BETWEEN = 16  # the minimum number of columns between two letters on a curve
 
 
 def draw(
@@ -25,8 +25,9 @@ def draw(
 ) -> list[str]:
     r"""Draw curves as lines of text, with values at the left and steps below.
 
-    `marks` has one letter per curve, drawn on it at intervals, so that curves differ without
-    colours. `paint` colours a text of the curve with a number.
+    `marks` has one letter per curve. Each letter appears on its curve at intervals, so that curves
+    can be told apart without colours. `paint(text, number)` colours a text of the curve with this
+    number.
 
     >>> print("\n".join(draw([[(0, 0.0), (10, 1.0)]], 14, 3, plain=True)))
       1 |      ***
@@ -59,13 +60,16 @@ def draw(
 
 
 class _Canvas:
-    """A grid of dots in character cells. Each cell stores the last curve drawn in it."""
+    """A drawing area of character cells. Each cell consists of one or several dots.
+
+    The number of the curve that was last drawn in a cell determines the colour of the cell.
+    """
 
     def __init__(self, width: int, height: int, *, plain: bool, marks: str) -> None:
         self.width = width
         self._plain = plain
         self._marks = marks
-        self._curves: list[list[tuple[int, int]]] = []  # cells of each curve, by row and column
+        self._curves: list[list[tuple[int, int]]] = []  # (row, column) of the cells
         self._owners: dict[tuple[int, int], int] = {}
         self._marked: dict[tuple[int, int], str] = {}
         self._across, self._down = (1, 1) if plain else (2, 4)
@@ -73,7 +77,7 @@ class _Canvas:
         self._columns, self._lines = width * self._across, height * self._down
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
-        """Draw a line through points with coordinates from 0 to 1, upwards."""
+        """Draw a line through points. Coordinates are from 0 to 1, and y increases upwards."""
         self._curves.append([])
         corners = [
             (round(x * (self._columns - 1)), round((1 - y) * (self._lines - 1))) for x, y in points
@@ -84,7 +88,7 @@ class _Canvas:
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))
 
     def mark(self) -> None:
-        """Put each curve's letter at its end and at regular columns before it."""
+        """Put the letter of each curve at its right end, and at regular intervals before."""
         if not self._marks:
             return
         between = max(_LEAST_BETWEEN, 4 * len(self._curves))
@@ -126,10 +130,13 @@ class _Canvas:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    """The relative position of a value between two bounds; 0.5 if the bounds are equal."""
+    """Return the position of a value between two bounds, from 0 to 1.
+
+    If the bounds are equal, return 0.5.
+    """
     if high <= low:
         return 0.5
-    span = high / 2 - low / 2  # halves avoid overflow of the difference
+    span = high / 2 - low / 2  # divide first, because the difference may overflow
     return min(max((value / 2 - low / 2) / span, 0.0), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Page sections: a title with labels and values below."""
+"""Prints sections of a page, each with a title, labels and values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_section(title: str, lines: Lines) -> None:
 
 
 def print_notes(notes: str) -> None:
-    """Print the notes of users, if there are any."""
+    """Print the notes that users wrote, if there are any."""
     from windlass.cli.output.text import clean_lines, paint
 
     if notes.strip():

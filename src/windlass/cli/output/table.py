@@ -1,4 +1,4 @@
-"""Prints tables that fit the terminal, or plain aligned columns elsewhere."""
+"""Prints tables that fit into the terminal. Other outputs get tables of any width."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from windlass.cli.output.text import is_terminal, paint
 from windlass.model.text.display import shorten, width_of
 
 _GAP = "  "
-_NARROWEST = 8  # minimum width of a shrinking column
+_NARROWEST = 8  # the minimum width of a column that can shrink
 
 
 class Column(NamedTuple):
-    """A column: its head, alignment and whether it shrinks in a narrow terminal."""
+    """A column of a table. If `shrinks` is true, it becomes narrower in a narrow terminal."""
 
     head: str
     is_number: bool = False
@@ -22,7 +22,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A text with a style: a colour, `dim` or `bold`."""
+    """A text in a table with a style, which is a colour, `dim` or `bold`."""
 
     text: str
     style: str = ""
@@ -32,7 +32,7 @@ Row = Sequence[str | Cell]
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Print a table on stdout, in a terminal at most as wide as the terminal."""
+    """Print a table to stdout. In a terminal, the table is at most as wide as the terminal."""
     terminal_width = _terminal_width()
     if terminal_width is None:
         for line in align(columns, rows):
@@ -52,7 +52,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 
 def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
-    """Return whether the terminal fits all columns, with fixed columns in full width."""
+    """Return whether all columns fit into the terminal without cutting the fixed columns."""
     terminal_width = _terminal_width()
     if terminal_width is None:
         return True
@@ -61,7 +61,7 @@ def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
 
 
 def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """The lines of a table as plain text, without truncation.
+    """Return the lines of a table as plain text. Nothing is cut.
 
     >>> align([Column("ID", is_number=True), Column("NAME")], [["9", "train"], ["10", "test"]])
     ['ID  NAME', ' 9  train', '10  test']
@@ -72,9 +72,11 @@ def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> list[int]:
-    """Compute column widths. Shrinking columns share the space that fixed columns leave.
+    """Compute the widths of all columns.
 
-    Columns that still do not fit are dropped from the right: their width is 0.
+    Columns that can shrink share the space that the other columns leave.
+
+    If the columns still do not fit, columns on the right get the width 0 and are not shown.
 
     >>> columns = [Column("ID"), Column("NAME", shrinks=True), Column("RESULT", shrinks=True)]
     >>> rows = [["1", "train", "a text of thirty-four characters.."]]
@@ -96,7 +98,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> 
 
 
 def _terminal_width() -> int | None:
-    """The maximum width of a table on stdout; none means unlimited."""
+    """Return the maximum width of a table on stdout, or None if the width is unlimited."""
     if not is_terminal(sys.stdout):
         return None
     import shutil

@@ -17,31 +17,34 @@ from windlass.model.text.quantities import format_duration
 
 
 def can_print(text: str) -> bool:
-    """Return whether stdout has these characters."""
+    """Return whether the encoding of stdout supports the given characters."""
     return can_encode(sys.stdout, text)
 
 
 def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
-    """A text for stdout, coloured if stdout is."""
+    """Return a text for stdout. The text has colours if stdout is a terminal with colours."""
     if not (text and (colour or bold or dim) and may_colour(sys.stdout)):
         return text
     return click.style(text, fg=colour, bold=bold or None, dim=dim or None)
 
 
 def state_colour(state: TrialState) -> str:
-    """The colour a state is shown in."""
+    """Return the colour in which a state is shown."""
     return STATE_COLOURS[state]
 
 
 def print_message(text: str) -> None:
-    """Print a message on stderr: a remark about the output, not the output itself."""
+    """Print a message to stderr. The message is a remark about the output, not output itself."""
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def warnings_as_messages() -> Iterator[None]:
-    """Print Python warnings of the block as messages, such as unknown names in a query."""
+    """Print Python warnings that occur in the `with` block as messages.
+
+    For example, the server warns about unknown names in a query.
+    """
     import warnings
 
     with warnings.catch_warnings(record=True) as doubts:
@@ -53,7 +56,7 @@ def warnings_as_messages() -> Iterator[None]:
 
 
 def print_error(text: str) -> None:
-    """Print an error on stderr, without control characters."""
+    """Print an error to stderr, without control characters."""
     prefix = "Error:"
     if may_colour(sys.stderr):
         prefix = click.style(prefix, fg="red", bold=True)
@@ -61,7 +64,7 @@ def print_error(text: str) -> None:
 
 
 def format_ago(moment: float, now: float) -> str:
-    """Format the time since a moment, roughly.
+    """Format the approximate time that has passed since a point in time.
 
     >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
     ['just now', '3s ago', '3m ago', '2h ago']
@@ -73,7 +76,7 @@ def format_ago(moment: float, now: float) -> str:
 
 
 def format_moment(moment: float) -> str:
-    """Format a moment in local time."""
+    """Format a point in time as local time."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

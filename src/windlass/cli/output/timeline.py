@@ -1,7 +1,7 @@
-"""The timeline of a trial: its events in order, as readable lines.
+"""Builds and draws the timeline of a trial, which lists its events in order.
 
-Pure functions turn records into moments and moments into lines. Similar events of many replicas
-are merged, and intermediate steps are omitted.
+Pure functions convert records to timeline events, and timeline events to lines. Similar events of
+many replicas are merged. Intermediate steps are omitted.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from windlass.model.records import Attempt, TrialRecord, TrialState
 from windlass.model.status import GIVEN_UP, ConditionType, Event, EventKind
 from windlass.model.text.quantities import format_duration
 
-_LONGEST = 60  # moments in the drawing; beyond that, the middle is omitted
-_FIRST = 12  # moments before the omitted middle
-_NOTEWORTHY_WAIT = 0.5  # seconds in the queue that are worth a line
+_LONGEST = 60  # the most events in a timeline; if there are more, the middle is omitted
+_FIRST = 12  # the number of events before the omitted middle
+_NOTEWORTHY_WAIT = 0.5  # seconds; shorter waits in the queue are not shown
 _SHORTEST_LINE = 24
 _NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) \(?attempt (\d+)\b\)?")
-_ATTEMPT = re.compile(r" in attempt (\d+)")  # for a single replica, which messages do not name
+_ATTEMPT = re.compile(r" in attempt (\d+)")  # messages about a single replica do not name it
 _RESTART = re.compile(r"; (restart \d+ of \d+)$")
 _ENDS = {
-    "Completed", "ReplicaFailed", "BackoffLimitExceeded", "DeadlineExceeded", "Stopped",
-    "GeneratorFailed", "GeneratorLost", "TrialFailed",
+    "Completed", "ReplicaFailed", "RepeatedFailure", "BackoffLimitExceeded", "DeadlineExceeded",
+    "Stopped", "GeneratorFailed", "GeneratorLost", "TrialFailed",
 }  # fmt: skip
 
 
 class Mark(Enum):
-    """The kind of a moment: its sign, its ASCII sign and its colour."""
+    """The kind of a timeline event, with its sign, its ASCII sign and its colour."""
 
     CREATED = ("○", "o", "")
     NOTE = ("│", "|", "")
@@ -56,12 +56,12 @@ class Mark(Enum):
         return str(self.value[2])
 
     def sign(self, *, plain: bool) -> str:
-        """The character of the mark."""
+        """Return the character that marks the event. With `plain`, return an ASCII character."""
         return str(self.value[1 if plain else 0])
 
 
 class TimelineEvent(NamedTuple):
-    """An event with its time; no time means now."""
+    """An event of the timeline with its time. The time None means now."""
 
     time: float | None
     mark: Mark
@@ -69,19 +69,19 @@ class TimelineEvent(NamedTuple):
 
 
 class TimelineLine(NamedTuple):
-    """A line of the timeline, in parts with separate styles."""
+    """A line of the timeline. Each part of the line has its own style."""
 
     when: str
     sign: str
     text: str
     mark: Mark
-    goes_on: bool = False  # continues the text of the line above
+    goes_on: bool = False  # whether the line continues the text of the line above
 
 
 def draw(
     moments: Sequence[TimelineEvent], *, width: int | None = None, plain: bool = False
 ) -> list[TimelineLine]:
-    """Draw a timeline: the start time, then times relative to it.
+    """Draw a timeline. The first line has the start time, and the other times are relative.
 
     >>> moments = [
     ...     TimelineEvent(0.0, Mark.CREATED, "created"),
@@ -111,7 +111,7 @@ def draw(
 
 
 def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[TimelineEvent]:
-    """Build the timeline of a trial, oldest moment first."""
+    """Build the timeline of a trial, oldest event first."""
     history = _History(record, events)
     moments = [moment for moment, _ in _merge_similar(history.entries())]
     if not record.state.is_final:
@@ -125,7 +125,7 @@ def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[Timelin
 
 
 def describe_end(attempt: Attempt | Replica) -> str:
-    """Describe how an attempt ended, to follow its name.
+    """Describe how an attempt ended. The text follows the name of the replica.
 
     >>> describe_end(
     ...     Attempt(role="main", index=0, attempt=1, phase="Failed", exit_code=137, reason="Signal")
@@ -152,7 +152,7 @@ def describe_end(attempt: Attempt | Replica) -> str:
 
 
 class _Key(NamedTuple):
-    """One attempt of one replica."""
+    """The key of one attempt of one replica."""
 
     role: str
     number: int
@@ -160,17 +160,17 @@ class _Key(NamedTuple):
 
 
 class _HistoryEntry(NamedTuple):
-    """A history entry. Similar adjacent entries are merged into one moment."""
+    """An entry of the history. Adjacent similar entries become one event of the timeline."""
 
     time: float
-    order: int  # among entries with the same time
+    order: int  # the order of entries with the same time
     mark: Mark
-    what: str  # the whole text, or the text after the replica names
+    what: str  # the whole text, or the text after the names of the replicas
     who: _Key | None = None
 
 
 class _History:
-    """Builds the history entries of one trial."""
+    """Builds the entries of the history of one trial."""
 
     def __init__(self, record: TrialRecord, events: Sequence[Event]) -> None:
         self._record = record
@@ -179,7 +179,7 @@ class _History:
         self._is_alone = not has_several(record)
 
     def entries(self) -> list[_HistoryEntry]:
-        """All history entries, in order of time."""
+        """Return all entries of the history, in the order of time."""
         entries = [_HistoryEntry(self._record.created, 0, Mark.CREATED, "created")]
         entries += self._from_queue()
         entries += self._from_attempts()
@@ -188,7 +188,10 @@ class _History:
         return sorted(entries, key=lambda entry: (entry.time, entry.order))
 
     def _from_queue(self) -> Iterator[_HistoryEntry]:
-        """An entry for a finished wait in the queue. A current wait shows in the trial's state."""
+        """Yield an entry if the trial waited in the queue and then got capacity.
+
+        If the trial still waits, the current state shows the wait.
+        """
         queued = next((c for c in self._record.conditions if c.type is ConditionType.QUEUED), None)
         if queued is None or queued.status or queued.reason != "Admitted":
             return
@@ -213,7 +216,7 @@ class _History:
             yield _HistoryEntry(attempt.ended, 3, mark, describe_end(attempt), who)
 
     def _is_covered_by_trial_end(self, key: _Key, attempt: Attempt) -> bool:
-        """Return whether the trial's final entry reports the same end."""
+        """Return whether the final entry of the history also describes the end of this attempt."""
         record = self._record
         if not record.state.is_final:
             return False
@@ -240,14 +243,15 @@ class _History:
             case "Scaled":
                 yield _HistoryEntry(event.time, 4, Mark.SCALED, f"scaled: {event.message}")
             case reason if reason in _ENDS:
-                yield _HistoryEntry(event.time, 6, *self._end(event))
+                ended = event.time if self._record.ended is None else self._record.ended
+                yield _HistoryEntry(ended, 6, *self._end(event))
             case _:
                 is_bad = event.kind is EventKind.WARNING
                 what = event.message or event.reason
                 yield _HistoryEntry(event.time, 4, Mark.WARNING if is_bad else Mark.NOTE, what)
 
     def _from_order(self, event: Event) -> Iterator[_HistoryEntry]:
-        """An entry for a requested start or stop that has not happened yet."""
+        """Yield an entry for a start or stop that was requested but has not happened yet."""
         named = _NAMED.match(event.message)
         if named is None:
             yield _HistoryEntry(event.time, 1, Mark.NOTE, event.message)
@@ -264,7 +268,7 @@ class _History:
         yield _HistoryEntry(event.time, 1, Mark.NOTE, what, who)
 
     def _restart(self, message: str) -> str:
-        """Describe a restart; without its subject if the previous entry names it."""
+        """Describe a restart. Omit the replica if the previous entry names it."""
         counted, key = _RESTART.search(message), self._subject(message)
         ended = self._attempts.get(key) if key else None
         if counted is None or key is None or ended is None or ended.ended is None:
@@ -276,7 +280,7 @@ class _History:
         return f"{counted[1]}: {who}"
 
     def _subject(self, message: str) -> _Key | None:
-        """The attempt that an event message names."""
+        """Return the attempt that the message of an event names, or None."""
         if named := _NAMED.match(message):
             return _Key(named[1], int(named[2]), int(named[3]))
         if not self._is_alone or not self._attempts:
@@ -297,7 +301,10 @@ class _History:
 
 
 def _merge_similar(entries: Iterable[_HistoryEntry]) -> Iterator[tuple[TimelineEvent, int]]:
-    """Merge adjacent similar entries of replicas. Yields each moment and its entry count."""
+    """Merge adjacent entries of several replicas that differ only in the replica.
+
+    Yields each event of the timeline, and the number of merged entries.
+    """
     group: list[_HistoryEntry] = []
     for entry in entries:
         if group and not _is_alike(group[-1], entry):
@@ -319,13 +326,13 @@ def _merge(group: Sequence[_HistoryEntry]) -> TimelineEvent:
     if not keys:
         return TimelineEvent(first.time, first.mark, first.what)
     names = spell_names((key.role, key.number) for key in keys)
-    if first.mark is Mark.STARTED:  # all run when the last one runs
+    if first.mark is Mark.STARTED:  # all replicas run when the last replica runs
         return TimelineEvent(last.time, first.mark, f"{first.what}: {names}{_which_attempts(keys)}")
     return TimelineEvent(first.time, first.mark, f"{names} {first.what}")
 
 
 def _which_attempts(keys: Iterable[_Key]) -> str:
-    """Describe the attempt numbers; empty if all are first attempts."""
+    """Describe the numbers of attempts. Return "" if all are first attempts."""
     numbers = sorted({key.attempt for key in keys})
     if numbers == [1]:
         return ""
@@ -334,7 +341,7 @@ def _which_attempts(keys: Iterable[_Key]) -> str:
 
 
 def spell_names(replicas: Iterable[tuple[str, int]]) -> str:
-    """Format replica names, with consecutive indexes as a range.
+    """Format the names of replicas, with consecutive indexes as a range.
 
     >>> spell_names([("worker", 2), ("chief", 0), ("worker", 0), ("worker", 1)])
     '4 replicas (chief-0, worker-0 … worker-2)'
@@ -354,7 +361,10 @@ def spell_names(replicas: Iterable[tuple[str, int]]) -> str:
 
 
 def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end position of each run of consecutive replicas."""
+    """Find replicas of the same role with consecutive indexes.
+
+    Yields the first and last position of each such sequence in the list.
+    """
     start = 0
     for position in range(1, len(ordered) + 1):
         before = ordered[position - 1]
@@ -364,7 +374,11 @@ def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _whens(moments: Sequence[TimelineEvent]) -> list[str]:
-    """Format times: the first absolute, others relative, empty if equal to the one before."""
+    """Format the times of timeline events.
+
+    The first time is absolute, and the other times are relative to it. A time that equals the time
+    of the previous line becomes "".
+    """
     if not moments:
         return []
     begin = moments[0].time or 0.0

@@ -1,4 +1,4 @@
-"""Cells of a table of trials: parameters, duration and outcome, each on one line."""
+"""Formats the parameters, the duration and the outcome of trials for tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def short_params(params: Mapping[str, Any]) -> str:
-    """Parameters on one line.
+    """Format the parameters of a trial on one line.
 
     >>> short_params({"lr": 0.1, "shuffle": True, "data": "a b"})
     "lr=0.1 shuffle=True data='a b'"
@@ -22,7 +22,7 @@ def short_params(params: Mapping[str, Any]) -> str:
 
 
 def format_run_time(record: TrialRecord, now: float) -> str:
-    """Format how long a trial has run."""
+    """Format the time that a trial has run."""
     from windlass.model.run_time import seconds_run
     from windlass.model.text.quantities import format_duration
 
@@ -31,7 +31,7 @@ def format_run_time(record: TrialRecord, now: float) -> str:
 
 
 def outcome_of(record: TrialRecord) -> str | Cell:
-    """A trial's result, error or message, in a few words."""
+    """Describe the result, the error or the message of a trial in a few words."""
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean
     from windlass.model.records import TrialState

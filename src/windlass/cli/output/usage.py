@@ -1,4 +1,4 @@
-"""A trial's resource usage, in a few lines."""
+"""Formats the resource usage of a trial in a few lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def usage_lines(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    """Labels and values of the mean and peak usage of CPU, GPU and memory."""
+    """Return labels and values for the mean and peak usage of CPU, GPU and memory."""
     from windlass.model.text.quantities import format_size
 
     seen = {

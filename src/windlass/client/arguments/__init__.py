@@ -1,1 +1,1 @@
-"""Arguments of SDK calls: checks of names, times, timeouts and scopes before a request."""
+"""Checks the arguments of SDK calls, such as names, times and timeouts, before a request."""

@@ -1,4 +1,4 @@
-"""The filters of lists, in the form that the server parses. Every list has some of these."""
+"""Converts the filters of `list_...` functions to the query parameters that the server parses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 class Filters(TypedDict, total=False):
-    """The filters of all lists. `None` matches everything."""
+    """All filters of `list_...` functions. Each function accepts some of them.
 
-    workspace: Any  # a workspace, project or experiment: itself, its id or its name
+    The value None matches everything.
+    """
+
+    workspace: Any  # the object, its id or its name; likewise the next two
     project: Any
     experiment: Any
     state: str | Sequence[str] | None
@@ -35,7 +38,7 @@ class Filters(TypedDict, total=False):
 
 
 def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
-    """Check filters and write them as a query.
+    """Check the filters of a list, and return them as query parameters.
 
     >>> filter_query(project="vision", state=["failed", "stopped"], archived=None)
     {'project': 'vision', 'state': 'FAILED,STOPPED', 'archived': None}
@@ -52,7 +55,9 @@ def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
 
 
 def flag(value: bool | None) -> str | None:
-    """Write a truth value in a query; None leaves it out.
+    """Return a boolean as the text of a query parameter.
+
+    None stays None, which omits the parameter.
 
     >>> flag(True), flag(None)
     ('true', None)
@@ -61,7 +66,7 @@ def flag(value: bool | None) -> str | None:
 
 
 def words(name: str, value: object, spell: Callable[[str], str]) -> str | None:
-    """Write one word or several in a query.
+    """Return one word or several words as the text of a query parameter, joined with commas.
 
     >>> words("state", ["failed", "stopped"], str.upper), words("kind", None, str.lower)
     ('FAILED,STOPPED', None)

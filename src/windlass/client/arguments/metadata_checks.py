@@ -1,4 +1,4 @@
-"""Checks of labels, texts, names and links before a request sends them."""
+"""Checks labels, texts, names and links before a request sends them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_URL = 2000
 
 
 def check_labels(labels: object) -> tuple[str, ...]:
-    """Return valid labels, each once; one error reports everything that is wrong.
+    """Return the labels without duplicates. If any label is invalid, one error lists all problems.
 
     >>> check_labels(["baseline", "baseline"])
     ('baseline',)
@@ -28,7 +28,9 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
 
 def label_query(labels: object) -> str | None:
-    """Write labels for a query for resources that have all of them; one may be a text.
+    """Return labels as the query parameter that selects resources with all these labels.
+
+    The argument is a list of labels, or a string with a single label.
 
     >>> label_query("baseline"), label_query(None)
     ('["baseline"]', None)
@@ -41,7 +43,9 @@ def label_query(labels: object) -> str | None:
 
 
 def check_config(config: object) -> dict[str, Any]:
-    """Return a mapping that JSON represents exactly; the error names a value that it cannot.
+    """Return a configuration as plain JSON data.
+
+    If JSON cannot represent a value exactly, the error names this value.
 
     >>> check_config({"layers": (64, 32)})
     {'layers': [64, 32]}
@@ -55,7 +59,7 @@ def check_config(config: object) -> dict[str, Any]:
 
 
 def check_priority(priority: Any) -> int:
-    """Return a valid priority."""
+    """Return the priority if it is valid. Otherwise raise `InvalidArgument`."""
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(
@@ -67,7 +71,10 @@ def check_priority(priority: Any) -> int:
 
 
 def check_place(project: Any) -> int | str:
-    """Return the id of a `wl.Project`, which may be renamed meanwhile, or a valid project name."""
+    """Return the id of a `wl.Project`, or a valid project name.
+
+    The id stays correct if another program renames the project before the request.
+    """
     from windlass.model.text import names
 
     if is_resource(project, "project"):
@@ -125,7 +132,7 @@ def check_url(url: Any) -> str:
 
 
 def find_named(what: str, name: Any, entries: Sequence[Any]) -> Any:
-    """Return the entry of that name; the error for a missing one suggests a similar name."""
+    """Return the entry with the given name. If there is none, the error suggests a similar name."""
     import difflib
 
     for entry in entries:

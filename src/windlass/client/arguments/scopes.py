@@ -1,4 +1,4 @@
-"""The scope of a list: an object, an id, or a text that names one, as the server parses it."""
+"""Converts references to resources, such as `project="vision"` or `trial=7`, for requests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from windlass.model.errors import InvalidArgument, shown
 
-_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # for other nouns: NOUN ls
+_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # other nouns use "NOUN ls"
 
 
 def scope(noun: str, value: Any) -> dict[str, Any]:
-    """Return the part of a query that limits a list; the server looks up names.
+    """Return the query parameters that limit a list to one resource. The server looks up names.
 
     >>> scope("project", "vision"), scope("experiment", 3), scope("trial", None)
     ({'project': 'vision'}, {'experiment_id': 3}, {})
@@ -25,7 +25,9 @@ def scope(noun: str, value: Any) -> dict[str, Any]:
 
 
 def check_id(noun: str, value: Any) -> int:
-    """Return the id of an argument: a resource, an id, or an id as text.
+    """Return the id that an argument refers to.
+
+    The argument is a resource, an id, or an id as text.
 
     >>> check_id("trial", 7), check_id("trial", "7")
     (7, 7)
@@ -41,7 +43,7 @@ def check_id(noun: str, value: Any) -> int:
 
 
 def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
-    """Return the last parts of the path of a resource that has an id or a name.
+    """Return the last segments of the URL path that identifies a resource by its id or name.
 
     >>> id_or_name_path(3, "model"), id_or_name_path("net", "model")
     ((3,), ('named', 'net'))
@@ -57,7 +59,7 @@ def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return an id from a number or a string, or None if it is not a whole number.
+    """Return an integer from a number or a string, or None if the value is not a whole number.
 
     >>> whole_number(7), whole_number("7"), whole_number(True), whole_number("x")
     (7, 7, None, None)
@@ -68,9 +70,9 @@ def whole_number(value: Any) -> int | None:
 
 
 def is_resource(value: Any, noun: str) -> bool:
-    """Return whether a value is an object of a resource: a `wl.Project` for the noun `project`.
+    """Return whether a value is a resource of this kind, such as a `wl.Project` for "project".
 
-    The classes of resources check their arguments here, so that this module imports none of them.
+    This module does not import the resource classes, because they import this module.
     """
     return getattr(type(value), "_collection", None) == f"{noun}s"
 

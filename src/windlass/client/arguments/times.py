@@ -1,4 +1,4 @@
-"""Points in time, in the forms that users write."""
+"""Parses points in time in the forms that users write, such as "2026-11-16" or "2h"."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import date
 from windlass.model.errors import InvalidArgument
 from windlass.model.text.times import parse_time
 
-# A date or a datetime, seconds since the epoch, `"2026-11-16 09:30"`, or `"2h"` for two hours ago.
+# A date or datetime, seconds since the epoch, "2026-11-16 09:30", or "2h" (two hours ago).
 Moment = float | str | date
 
 
 def parse_moment(argument: str, value: Moment | None) -> float | None:
-    """Convert the value of an argument to seconds since the epoch; None stays None.
+    """Convert the time that an argument contains to seconds since the epoch. None stays None.
 
     >>> parse_moment("since", "soon")
     Traceback (most recent call last):

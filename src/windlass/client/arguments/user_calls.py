@@ -1,4 +1,4 @@
-"""Calls of functions by users: the errors for invalid calls."""
+"""Improves the errors that users get from invalid calls of public functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ R = TypeVar("R")
 
 
 def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a public function: it suggests the right option, and errors hide our frames.
+    """Decorate a public function so that its errors help users.
+
+    The error for an unknown option suggests a similar option. Tracebacks omit the frames of
+    Windlass.
 
     >>> @users_call("exp.search")
     ... def search(space, *, trials=50): ...
@@ -33,7 +36,7 @@ def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     raise _refusal(unknown, options, where)
                 return function(*args, **kwargs)
             except (WindlassError, KeyboardInterrupt) as error:
-                failure = error.with_traceback(None)  # without our frames, which do not help users
+                failure = error.with_traceback(None)  # hide the frames of Windlass from users
             raise failure
 
         return checked

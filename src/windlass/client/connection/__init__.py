@@ -1,1 +1,1 @@
-"""The connection to a server: finding or starting it, requests, pages and streams of events."""
+"""Finds or starts the server, and sends requests to it over HTTP."""

@@ -1,4 +1,4 @@
-"""Waits in asynchronous code: each wait has a thread of its own that ends with its task."""
+"""Runs blocking waits for asynchronous code, each in its own thread."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ T = TypeVar("T")
 
 
 async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) -> T:
-    """Run a function in its own thread and return its value; `cut` ends it if cancelled.
+    """Run a blocking function in a new thread, and return its value.
 
-    The thread is not one of the loop's own: these are few, and keep a program from ending.
+    If the waiting task is cancelled, `cut` must make the function return.
+
+    The default executor of the event loop is not used, because it has few threads, and because
+    Python waits for these threads when a program exits.
     """
-    import asyncio  # imported here: few scripts await, and the import is slow
+    import asyncio  # imported late, because the import is slow and few scripts need it
 
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -25,7 +28,7 @@ async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) ->
         if error is not None:
             done.set_exception(error)
         else:
-            done.set_result(value)  # type: ignore[arg-type]  # set unless there is an error
+            done.set_result(value)  # type: ignore[arg-type]  # `value` is set unless there is an error
 
     def work() -> None:
         value: T | None = None
@@ -37,7 +40,7 @@ async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) ->
         try:
             loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:
-            pass  # the loop is closed, and nothing waits
+            pass  # the event loop is closed, so no task waits for the result
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:

@@ -1,4 +1,4 @@
-"""Blobs from the server: many in one request, each checked against its digest."""
+"""Fetches stored blobs from the server, many per request, and checks the digest of each blob."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from windlass.model.requests import MOST_FETCHED, FetchBlobs
 from windlass.worker.blobs.digest import kind_of
 
 _HEADER = 40
-_AT_ONCE = 32_000_000  # bytes of one pack that is held in memory
+_AT_ONCE = 32_000_000  # the most bytes that one request holds in memory
 _MOST_KEPT = 64
 _LARGEST_KEPT = 1_000_000
 
-# Lists of packages and of files, which successive comparisons need. The blob of a digest never
-# changes, on any server.
+# A cache of package lists and file lists, which repeated comparisons need. A blob never changes,
+# because its digest identifies its content.
 _kept: dict[str, bytes] = {}
 
 
 def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """Fetch blobs by digest; the result lacks blobs that the server does not have."""
+    """Fetch blobs by digest. The result omits blobs that the server does not have."""
     wanted = list(dict.fromkeys(digests))
     blobs: dict[str, bytes] = {}
     for start in range(0, len(wanted), MOST_FETCHED):
@@ -31,7 +31,7 @@ def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
 
 
 def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """Fetch small blobs that are needed again and again, with a cache."""
+    """Fetch small blobs that are often needed again, and keep them in a cache."""
     wanted = list(dict.fromkeys(digests))
     blobs = {digest: _kept[digest] for digest in wanted if digest in _kept}
     lacking = [digest for digest in wanted if digest not in blobs]
@@ -47,7 +47,7 @@ def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
 def fetch_in_batches(
     transport: Transport, sizes: dict[str, int]
 ) -> Iterator[tuple[Sequence[str], dict[str, bytes]]]:
-    """Fetch many blobs in batches; yield the requested digests and the blobs of each batch."""
+    """Fetch many blobs in batches. For each batch, yield the requested digests and the blobs."""
     batch: list[str] = []
     held = 0
     for digest, size in sizes.items():
@@ -61,9 +61,12 @@ def fetch_in_batches(
 
 
 def read_pack(pack: bytes, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the blobs of a pack; `ServerError` for a wrong digest or an incomplete pack.
+    """Yield the blobs of a pack, which is the response to a request for many blobs.
 
-    A pack has 32 bytes for a digest. The caller knows which kind of digest it is.
+    Raises `ServerError` if a digest is wrong or the pack is incomplete.
+
+    A pack stores the 32 bytes of each digest without its prefix. `digests` are the requested
+    digests with their prefixes.
 
     >>> digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
     >>> pack = bytes.fromhex(digest) + (5).to_bytes(8, "big") + b"hello"

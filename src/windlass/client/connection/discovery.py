@@ -1,8 +1,9 @@
-"""Finds the server of a home, and starts the embedded server when there is none.
+"""Finds the server of a Windlass home, and starts an embedded server if none runs.
 
-There is one server per home. A client holds `start.lock` while it starts the server, so of ten
-clients one starts it and nine find it. No client polls: the new server reports on a pipe that it
-is ready, and the other clients wait for the lock. Both waits have a limit (`start_waits.py`).
+There is one server per home. A client holds `start.lock` while it starts the server. If ten clients
+start at once, the first client starts the server and the others use that server. No client polls.
+The new server reports through a pipe that it is ready, and the other clients wait for the lock.
+Both waits have a time limit (`start_waits.py`).
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from windlass.worker.common.token_file import read_token
 _SERVER = os.path.join(
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
 )
-_LONGEST_SOCKET = 100  # bytes in the path of a Unix socket
+_LONGEST_SOCKET = 100  # bytes; the limit for the path of a Unix socket
 _LARGEST_FILE = 1 << 16  # bytes
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
 class Endpoint(NamedTuple):
-    """The address of a server, and its token."""
+    """The address of a server, and the token for requests to this server."""
 
     url: str
     token: str
-    home: Home | None  # of the embedded server, which shares this machine and user
+    home: Home | None  # set only for an embedded server, which runs on this machine
     socket: str = ""  # the Unix socket of the embedded server
     original: str = ""  # the original home, if the home is a copy
 
@@ -45,13 +46,16 @@ class Endpoint(NamedTuple):
         return self.home is not None
 
     def check_owner(self) -> None:
-        """Raise unless only this user can create the socket at this address."""
+        """Raise an error if another user could have created the Unix socket of this server."""
         assert self.home is not None  # noqa: S101 -- only an embedded server has a socket
         self.home.check_socket(self.socket)
 
 
 def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
-    """Return the server of the arguments, or of `WINDLASS_SERVER` and `WINDLASS_TOKEN`."""
+    """Return the server that the arguments or the environment variables name, or None.
+
+    The variables are `WINDLASS_SERVER` and `WINDLASS_TOKEN`.
+    """
     url = server or os.environ.get("WINDLASS_SERVER")
     if not url:
         return None
@@ -74,7 +78,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
 
 
 def _is_address(url: str) -> bool:
-    """Return whether a text is the address of a web server.
+    """Return whether a text is a valid HTTP or HTTPS URL.
 
     >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
     [True, False, False]
@@ -82,14 +86,16 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # for an invalid port, or an incomplete IPv6 address
+    except ValueError:  # the port is invalid, or an IPv6 address is incomplete
         return False
 
 
 def running_endpoint(home: Home) -> Endpoint | None:
-    """Return the embedded server that the file of a home describes, if it holds the home's lock.
+    """Return the running embedded server of a home, or None if no server runs.
 
-    A killed server leaves its file. A server whose home was moved is about to stop.
+    The server file in the home describes the server. A killed server leaves this file behind, so a
+    server counts as running only while a process holds the home's server lock. A server whose home
+    was moved does not count, because it is about to stop.
     """
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
@@ -114,15 +120,18 @@ def running_endpoint(home: Home) -> Endpoint | None:
             "directory of yours.",
         ) from error
     path = os.path.join(home.path, str(described.get("socket", "")))
-    if len(os.fsencode(path)) > _LONGEST_SOCKET:  # this path of the home has links in it
+    if len(os.fsencode(path)) > _LONGEST_SOCKET:  # the real path may be shorter, without links
         path = os.path.realpath(path)
     return Endpoint(str(described["url"]), token, home, path, str(described.get("copy_of") or ""))
 
 
 def describe_server(home: Home) -> dict[str, Any] | None:
-    """Read the file that the server of a home wrote about itself, if it exists.
+    """Read the server file of a home, in which the server describes itself.
 
-    The file of a copied home describes the server of the original, and does not count.
+    Returns None if there is no such file.
+
+    The server file in a copy of a home is ignored, because it describes the server of the original
+    home.
     """
     try:
         described = read_json(str(home.server_file), _LARGEST_FILE)
@@ -139,7 +148,10 @@ def describe_server(home: Home) -> dict[str, Any] | None:
 
 
 def _is_directory(path: str | os.PathLike[str], directory: object) -> bool:
-    """Return whether a path leads to the directory with this device and inode, if it is known."""
+    """Return whether a path is the directory with this device and inode.
+
+    If `directory` is None, any existing directory counts.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -148,7 +160,7 @@ def _is_directory(path: str | os.PathLike[str], directory: object) -> bool:
 
 
 def is_answering(endpoint: Endpoint) -> bool:
-    """Return whether the server of a home accepts connections."""
+    """Return whether an embedded server accepts connections."""
     try:
         endpoint.check_owner()
         connect_local(endpoint.socket, timeout=5).close()
@@ -158,7 +170,7 @@ def is_answering(endpoint: Endpoint) -> bool:
 
 
 def start_server(home: Home) -> Endpoint:
-    """Start the embedded server of a home, unless it runs; wait until it is ready."""
+    """Start the embedded server of a home unless it runs, and wait until it is ready."""
     check_asking()
     try:
         home.make()
@@ -176,7 +188,7 @@ def start_server(home: Home) -> Endpoint:
         try:
             _launch(home)
         except ServerError:
-            # A running server may have lost its file, and written it again meanwhile.
+            # A running server whose file was deleted may have written the file again by now.
             endpoint = running_endpoint(home)
             if endpoint is None or not is_answering(endpoint):
                 raise
@@ -194,9 +206,10 @@ def _launch(home: Home) -> None:
 
     reader, writer = os.pipe()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
-    # Started inside a trial, the server still outlives the trial.
+    # A server that is started inside a trial must outlive the trial.
     environment["WINDLASS_DETACHED"] = "1"
-    environment.pop("PYTHONPATH", None)  # a project's modules must not replace the server's
+    # Modules of the user's project must not replace modules of the server.
+    environment.pop("PYTHONPATH", None)
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
         set_irregular_aside(str(home.server_log))
@@ -222,13 +235,13 @@ def _launch(home: Home) -> None:
         os.close(reader)
     if answer != b"ready":
         why = answer.decode("utf-8", "replace").strip() or "It stopped before it was ready."
-        # A killed server may start at the next try. Otherwise the server reported the reason.
+        # A killed server may start at the next attempt. Otherwise the report states a reason.
         kind = ServerUnreachable if not answer and process.wait() < 0 else ServerError
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
 
 
 def _check_level(described: dict[str, Any], home: Home) -> None:
-    """Refuse the server of a home if it would refuse this client."""
+    """Raise an error if this server would refuse this client because of its version."""
     version, level = str(described.get("version", "")), described.get("api_level")
     if not isinstance(level, int):
         level = None

@@ -1,4 +1,7 @@
-"""Follows a trial or an experiment: one stream of events, resumed where it broke off."""
+"""Follows a trial or an experiment through one stream of events.
+
+A broken stream is resumed at the last received event.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd
 N = TypeVar("N")
 
-_PATIENCE = 60.0  # time without a server after which the wait gives up
-_PAUSE = 0.2  # pause between two requests to a server that does not answer
+_PATIENCE = 60.0  # seconds without an answer, after which the client gives up
+_PAUSE = 0.2  # seconds between two requests to a server that does not answer
 
 
 def insist(ask: Callable[[], T]) -> T:
-    """Request events of a trial, and retry for a limited time while the server does not answer."""
+    """Call `ask`, and repeat the call for a limited time while the server does not answer."""
     give_up = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -33,13 +36,13 @@ def insist(ask: Callable[[], T]) -> T:
         except ServerUnreachable:
             if time.monotonic() > give_up:
                 raise
-        time.sleep(_PAUSE)  # no notification arrives when a server returns
+        time.sleep(_PAUSE)  # no notification announces that a server is back
 
 
 class Stream(ABC, Generic[N]):
-    """News of something, as they come, for as long as they are asked for.
+    """An iterator over events from the server, which yields each event when it arrives.
 
-    When the stream breaks (the server was restarted), it is opened again.
+    If the stream breaks, for example because the server restarts, the iterator opens it again.
     """
 
     def __init__(self, transport: Transport, *, timeout: float | None = None) -> None:
@@ -70,43 +73,43 @@ class Stream(ABC, Generic[N]):
                 if now - silent_since > _PATIENCE:
                     raise
                 if isinstance(error, ServerUnreachable):
-                    time.sleep(_PAUSE)  # as above
+                    time.sleep(_PAUSE)  # as in `insist`
             if self._is_cut:
                 return
             self._check_deadline()
 
     def cut(self) -> None:
-        """Stop following, from any thread."""
+        """End the stream. Any thread may call this method."""
         self._is_cut = True
         if self._stream is not None:
             self._stream.cut()
 
     @abstractmethod
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        """Open the stream, from the last cursor on."""
+        """Open the stream, starting after the last received event."""
 
     @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
-        """Decode an event; return None for a duplicate."""
+        """Decode an event. Return None if the event was received before."""
 
     def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- most streams have no last event
         return False
 
     def _too_late(self, limit: str) -> WaitTimeout:
-        """Build the error for a missed deadline."""
+        """Build the error for a timeout. `limit` is the timeout as text."""
         return WaitTimeout(f"It did not end within {limit}. It continues to run.")
 
     def _events(self) -> Iterator[StreamEvent]:
         with self._open() as stream:
             self._stream = stream
-            if self._is_cut:  # before there was anything to cut
+            if self._is_cut:  # `cut` was called before the stream was open
                 return
             with self._watched(stream):
                 yield from stream
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
-        """Cut the stream when the deadline comes."""
+        """Close the stream at the deadline, unless the `with` block ends before."""
         if self._deadline is None:
             yield
             return
@@ -128,11 +131,12 @@ class Stream(ABC, Generic[N]):
 
 
 class TrialEvents(Stream[News]):
-    """The events of a trial, as they happen, until its end.
+    """The events of a trial as they happen, until the trial ends.
 
-    The stream starts with the request that creates the trial, or with an existing trial. After a
-    break (the server restarted), it continues from the last cursor. `query` has the filters of
-    the log, which the server applies, and the `tail` to start with.
+    Pass `request` to create the trial with the same request, or `trial_id` to follow an existing
+    trial. If the stream breaks, for example because the server restarts, it continues at the last
+    cursor. `query` contains the log filters, which the server applies, and `tail`, the number of
+    old log lines to start with.
     """
 
     def __init__(

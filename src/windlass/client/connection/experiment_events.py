@@ -1,4 +1,4 @@
-"""Follows an experiment: its state, the states of its trials, and their metrics."""
+"""Follows the state of an experiment, and the states and metrics of its trials."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ ExperimentNews = ExperimentRecord | TrialRecord | Points
 
 
 class ExperimentEvents(Stream[ExperimentNews]):
-    """The current state of an experiment and its trials, followed by all changes, without end.
+    """The current records of an experiment and its trials, and then all their changes.
 
-    First comes the experiment, then every trial; then, with each round of changes, the changed
-    trials. Each round ends with the experiment, as of the start of the round or a moment later: a
-    trial that ends in between is part of the next round. With a metric, its reported values come as
-    well: each value once, even after a restart of the server, and all values of a trial before its
-    end.
+    The iterator never ends on its own. It yields the experiment first, then every trial, and then
+    rounds of changed trials. Each round ends with the record of the experiment. This record may be
+    slightly newer than the trials in the round, so a trial that ended meanwhile comes in the next
+    round.
+
+    If `metric` is set, the iterator also yields the reported values of this metric. It yields each
+    value once, even if the server restarts, and all values of a trial before the end of that trial.
 
     ```python
     for news in ExperimentEvents(transport, experiment.id, metric="loss"):
@@ -57,7 +59,10 @@ class ExperimentEvents(Stream[ExperimentNews]):
         return self._unseen_points(decode(event.data, Points))
 
     def _unseen_points(self, points: Points) -> Points | None:
-        """Return the new points: a restarted server sends all of them again from the first on."""
+        """Return the points that were not received before, or None.
+
+        A restarted server sends all points again.
+        """
         key = (points.trial_id, points.role, points.index, points.attempt)
         received = self._received.get(key, 0)
         first = max(received - points.start, 0)

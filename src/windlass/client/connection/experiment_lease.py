@@ -1,4 +1,4 @@
-"""The lease on an experiment: the experiment stays open while this program builds it."""
+"""The lease on an experiment, which keeps the experiment open while a program adds trials."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from windlass.model.records import ExperimentRecord
 
 
 class ExperimentLease(Stream[str]):
-    """Holds the lease of an experiment in its own thread until `release` or the process ends.
+    """Holds the lease on an experiment until `release` is called or the process ends.
 
-    When the stream breaks, it reconnects: the server keeps the lease for a short time.
+    The lease keeps the experiment open on the server. A thread keeps a stream to the server open.
+    If the stream breaks, the thread reconnects. The server keeps the lease for a short time after
+    the connection breaks.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:
@@ -42,7 +44,7 @@ class ExperimentLease(Stream[str]):
         """Release the lease."""
         self.cut()
         path = request_path("experiments", self._experiment_id, "hold")
-        with contextlib.suppress(ServerUnreachable):  # the server detects it by itself
+        with contextlib.suppress(ServerUnreachable):  # the server notices that the stream ended
             self._transport.ask("DELETE", path, ExperimentRecord, query={"holder": self.holder})
 
     def _hold(self) -> None:
@@ -51,7 +53,7 @@ class ExperimentLease(Stream[str]):
                 for _ in self:
                     self._is_held.set()
             except (ServerUnreachable, OSError, http.client.HTTPException) as error:
-                self._failure = error  # the server may be unreachable for long, and return
+                self._failure = error  # the server may come back after a long time
             except WindlassError as error:
                 self._failure = error
                 break

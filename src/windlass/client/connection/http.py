@@ -1,4 +1,4 @@
-"""One connection to the server, and the events of an answer that is a stream."""
+"""HTTP connections to the server, and streams of server-sent events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _STREAM_TIMEOUT = 45.0  # seconds; the server pings a stream every 10 s
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection that sends head and body in one piece: each piece would wake up the server."""
+    """A connection that sends the head and body of a request together.
+
+    Two separate packets would wake up the server twice.
+    """
 
     def __init__(self, host: str, port: int | None, *, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)
@@ -27,17 +30,18 @@ class Connection(http.client.HTTPConnection):
             super().send(data)
 
     def send_held(self) -> None:
-        """Send the data that was held back."""
+        """Send the buffered data."""
         buffered, self._buffered, self.buffers = b"".join(self._buffered), [], False
         if buffered:
             super().send(buffered)
 
 
 class LocalConnection(Connection):
-    """A connection to the server of a home, by its Unix socket.
+    """A connection to an embedded server through a Unix socket.
 
-    Only the owner of a directory can create a socket in it. `check` raises unless this user owns
-    the directory, and is called before each connection: whatever answers is a process of this user.
+    Only the owner of a directory can create a socket in it. Before each connection, `check` raises
+    an error unless this user owns the directory. The program that answers is therefore a process of
+    this user.
     """
 
     def __init__(self, path: str, check: Callable[[], object], *, timeout: float) -> None:
@@ -46,16 +50,17 @@ class LocalConnection(Connection):
         self._check = check
 
     def connect(self) -> None:
-        """Connect to the socket."""
+        """Check the owner of the socket, and connect."""
         self._check()
         self.sock = connect_local(self._path, self.timeout)
 
 
 def connect_local(path: str, timeout: float | None) -> socket.socket:
-    """Return a socket that is connected to a Unix socket."""
+    """Connect to the Unix socket at a path, and return the connection."""
     local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A socket with a timeout would not wait while many clients connect at once.
+        # `settimeout` makes the socket non-blocking. When many clients connect at once, a
+        # non-blocking `connect` would fail instead of waiting. So the kernel gets the timeout.
         if timeout is not None:
             patience = struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
             local.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
@@ -71,7 +76,7 @@ def connect_local(path: str, timeout: float | None) -> socket.socket:
 
 
 class SecureConnection(Connection, http.client.HTTPSConnection):
-    """The same connection with TLS."""
+    """A connection that uses TLS."""
 
 
 class StreamEvent(NamedTuple):
@@ -83,7 +88,7 @@ class StreamEvent(NamedTuple):
 
 
 class EventStream:
-    """The events of one response. `cut` ends it from any thread."""
+    """The server-sent events of one response. Any thread may end the stream with `cut`."""
 
     def __init__(self, connection: Connection, response: http.client.HTTPResponse) -> None:
         self._response = response
@@ -109,7 +114,7 @@ class EventStream:
         self.is_complete = self._response.isclosed()
 
     def cut(self) -> None:
-        """End the stream now; its reader sees the end, and closes the connection."""
+        """End the stream now. The thread that reads the stream then closes the connection."""
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)

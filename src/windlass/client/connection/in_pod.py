@@ -1,4 +1,4 @@
-"""Trials in pods: they have no client connection to the server and cannot create other trials."""
+"""Restrictions for trials in pods, which cannot reach the server and create no other trials."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any, NoReturn
 
 from windlass.worker.common.process_tree import AWAY
 
-# Search spaces: modules create them when they are imported, and nothing in a pod uses them.
+# The functions that define search spaces. A module may call them on import, also in a pod.
 _SPACES = frozenset({"choice", "loguniform", "randint", "uniform"})
 
 
 def check_asking() -> None:
-    """Raise in a pod that cannot create trials: otherwise a server would start in the pod.
+    """Raise an error in a pod that has no access to a server.
 
-    A pod with `WINDLASS_SERVER` and the packages of the client may create trials.
+    Without this check, the client would start an embedded server in the pod.
+
+    A pod may create trials if it has the variable `WINDLASS_SERVER` and the packages that the
+    client needs.
     """
     if AWAY not in os.environ:
         return
@@ -26,18 +29,20 @@ def check_asking() -> None:
 
 
 def stand_in(name: str) -> object | None:
-    """Return a placeholder for a public name in a pod with only the in-trial functions.
+    """Return a placeholder for a public name that is missing in this pod.
 
-    Returns None outside of pods, where a missing name is an error.
+    A pod without the client packages has only functions for trials, such as `wl.report`.
+
+    Outside of pods, a missing name is an error, and the function returns None.
     """
     return _Absent(name) if AWAY in os.environ else None
 
 
 class _Absent:
-    """A public name that cannot be used in this pod.
+    """A placeholder for a public name that cannot be used in this pod.
 
-    A module that is imported in a pod may mention it, for example in an annotation or a search
-    space. Any use raises an error that explains why it cannot work.
+    A module may mention the name when a pod imports the module, for example in an annotation or a
+    search space. Any other use raises an error that explains the reason.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,7 +54,7 @@ class _Absent:
         return _Absent(f"{self._name}(...)")
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # looked up by Python itself
+        if name.startswith("__"):  # Python itself looks up such names
             raise AttributeError(name)
         self._refuse()
 

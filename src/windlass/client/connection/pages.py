@@ -1,4 +1,4 @@
-"""Lists of any length, walked a page at a time in constant memory."""
+"""Lists of any length, which are fetched one page at a time in constant memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE = 100
 
 
 class Page(Protocol[R_co]):
-    """Some records, and the cursor of the next page."""
+    """One page of a list, with the cursor of the next page."""
 
     @property
     def items(self) -> tuple[R_co, ...]: ...
@@ -29,7 +29,7 @@ class Page(Protocol[R_co]):
 
 
 def check_limit(limit: Any) -> None:
-    """Refuse a limit that is not a number of items."""
+    """Raise an error if the limit is neither None nor a whole number."""
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
@@ -37,7 +37,7 @@ def check_limit(limit: Any) -> None:
 
 
 class Listing(Iterator[T], Generic[T]):
-    """The items of a list, lazily: each page is requested when it is needed.
+    """An iterator over a list on the server, which requests each page when it is needed.
 
     ```python
     for trial in wl.list_trials():
@@ -54,7 +54,10 @@ class Listing(Iterator[T], Generic[T]):
         limit: int | None,
         make: Callable[[Any], T],
     ) -> None:
-        """`ask` returns the page of a size after a cursor; `make` converts each record."""
+        """Create a listing from a function that fetches pages.
+
+        `ask(cursor, size)` returns the next page. `make` converts each record to an item.
+        """
         check_limit(limit)
         self._ask = ask
         self._make = make
@@ -90,7 +93,7 @@ class Listing(Iterator[T], Generic[T]):
             return item
         while (size := self._next_size()) is not None:
             ask = partial(self._ask, self._cursor, size)
-            # The page is stored here, not in the thread, so that a cancelled task loses nothing.
+            # The page is stored here, not in the thread, so that a cancelled task loses no items.
             self._turn_to(await in_thread(ask, _nothing, "windlass-list"))
             for item in self._items:
                 return item
@@ -114,7 +117,7 @@ class Listing(Iterator[T], Generic[T]):
 
 
 def in_memory_listing(records: Sequence[T]) -> Listing[T]:
-    """Return a listing of items in memory."""
+    """Return a listing of records that are already in memory."""
     return Listing(lambda _cursor, _size: _All(tuple(records)), None, _itself)
 
 
@@ -130,7 +133,7 @@ def walk(
     query: Mapping[str, Any],
     limit: int | None = None,
 ) -> Listing[T]:
-    """List the matching records, lazily: each page is requested when it is needed."""
+    """Return a lazy listing of the records at a URL path that match a query."""
     sort = query.get("sort", "id")
     if not isinstance(sort, str):
         raise InvalidArgument(
@@ -148,7 +151,10 @@ def walk(
 
 
 def warn(hint: str) -> None:
-    """Warn about a name that no trial has: misspelt, or not reported yet."""
+    """Print the hint of a response as a Python warning, if there is a hint.
+
+    For example, the server hints at a metric name that no trial has reported.
+    """
     if hint:
         import warnings
 

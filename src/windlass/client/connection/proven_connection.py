@@ -1,8 +1,8 @@
-"""Connections without TLS, to servers that first prove that they know the token.
+"""Connections without TLS, on which the server must first prove that it knows the token.
 
-The address may be that of a server that has stopped, and another program may use it by now. The
-connection is used for a request with the token only after the proof. A program between the client
-and the server can pass on the proof: only TLS prevents that.
+If a server has stopped, another program may use its address. The client therefore sends the token
+only after the server has proved that it knows the token. A program between the client and the
+server can forward the proof. Only TLS prevents this attack.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LARGEST = 64 << 10  # bytes; a longer response is not from Windlass
 
 
 class ProvenConnection(Connection):
-    """A connection that is open only if the server at its other end knows the token."""
+    """A connection that opens only if the server proves that it knows the token."""
 
     def __init__(self, host: str, port: int | None, token: str, *, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)
         self._token = token
 
     def connect(self) -> None:
-        """Connect, and check the proof of the server."""
+        """Connect, and check the server's proof that it knows the token."""
         super().connect()
         try:
             self._check_proof()

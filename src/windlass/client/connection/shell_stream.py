@@ -1,4 +1,4 @@
-"""The two streams of a shell: its output, which is followed, and its input, which is sent."""
+"""Follows the output of a shell on the server, and sends typed input to the shell."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from windlass.model.records import TrialRecord
 from windlass.model.requests import ShellSize, ShellTaken
 
 _AT_ONCE = 32 * 1024
-_PATIENCE = 60.0  # seconds for which a server may be unreachable before typed input is dropped
+_PATIENCE = 60.0  # seconds without a server, after which typed input is dropped
 _PAUSE = 0.2
 
 
 class Shown(NamedTuple):
-    """Output of a shell."""
+    """A piece of the output of a shell."""
 
     data: bytes
     position: int  # the position after the last byte
@@ -36,7 +36,10 @@ class Shown(NamedTuple):
 
 
 class Over(NamedTuple):
-    """The end of the stream: the shell has ended, or was not to be followed."""
+    """The end of the output stream.
+
+    The shell has ended, or the client did not request to follow it.
+    """
 
     record: TrialRecord
 
@@ -45,9 +48,10 @@ News = Shown | TrialRecord | Over
 
 
 class ShellStream(Stream[News]):
-    """The output of a shell from a position, or from the current screen of its terminal.
+    """The output of a shell, from a position in the output or from the current screen.
 
-    When the stream breaks (the server was restarted), it continues from the last position.
+    If the stream breaks, for example because the server restarts, it continues at the last
+    position.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class ShellStream(Stream[News]):
 
 
 class ShellInput:
-    """Sends typed input, each byte once, even if client requests are repeated after a restart."""
+    """Sends typed input to a shell. Repeated requests do not repeat the input."""
 
     def __init__(self, transport: Transport, shell_id: int) -> None:
         self._transport = transport
@@ -99,7 +103,10 @@ class ShellInput:
         self._position = 0
 
     def send(self, data: bytes, *, is_last: bool = False) -> int:
-        """Send input; return the number of bytes that the shell accepted, 0 if it reads none."""
+        """Send input, and return the number of bytes that the shell accepted.
+
+        The number is 0 while the shell does not read.
+        """
         data = data[:_AT_ONCE]
         query = {
             "writer": self._writer,
@@ -112,7 +119,7 @@ class ShellInput:
         return answer.taken
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal."""
+        """Resize the terminal of the shell."""
         for name, size in (("rows", rows), ("columns", columns)):
             if isinstance(size, bool) or not isinstance(size, int):
                 raise InvalidArgument(f"{name}={shown(size)}: write a whole number.")
@@ -121,7 +128,7 @@ class ShellInput:
 
 
 class InputThread:
-    """A thread that sends typed input in order, while other threads continue."""
+    """Sends typed input in order from its own thread, so that callers do not wait."""
 
     def __init__(self, keys: ShellInput) -> None:
         self._keys = keys
@@ -136,31 +143,34 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start sending: the shell is running."""
+        """Start sending the queued input. Call this method once the shell runs."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()
 
     def type(self, data: bytes) -> None:
-        """Queue input after the earlier input."""
+        """Append input to the queue."""
         with self._changed:
             self._typed += data
             self._changed.notify()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal."""
+        """Resize the terminal of the shell."""
         with self._changed:
             self._size = (rows, columns)
             self._changed.notify()
 
     def end(self) -> None:
-        """Mark the end of the input, which closes the input of a shell without a terminal."""
+        """Mark the end of the input.
+
+        If the shell has no terminal, its standard input is then closed.
+        """
         with self._changed:
             self._is_last = True
             self._changed.notify()
 
     def finish(self, seconds: float) -> None:
-        """End the thread once everything is sent, or after a timeout."""
+        """End the thread once all input is sent, or after a timeout in seconds."""
         with self._changed:
             self._is_leaving = True
             self._changed.notify()
@@ -200,7 +210,7 @@ class InputThread:
                     return  # the output stream reports the error
                 time.sleep(_PAUSE)  # an unreachable server sends no notification when it is back
             except WindlassError:
-                return  # the shell has ended, and the output stream reports how
+                return  # the shell has ended, and the output stream reports its end
 
     def _forget_size(self, size: tuple[int, int]) -> None:
         with self._changed:

@@ -1,4 +1,4 @@
-"""Waits for the start of a server: each is reported after a while, and ends with an error."""
+"""Waits until a server has started. A long wait prints a notice, and ends with an error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from pathlib import Path
 from windlass.model.errors import ServerError
 from windlass.worker.common.lock_holder import describe_process, find_holder
 
-NOTICE = 10.0  # seconds until a wait is reported
-PATIENCE = 60.0  # seconds until it is given up
+NOTICE = 10.0  # seconds until the user gets a notice
+PATIENCE = 60.0  # seconds until the wait fails
 
 
 def take_start_lock(path: Path) -> int:
-    """Lock the file that a client holds while it starts a server, and return its descriptor."""
+    """Lock the file that protects the start of a server, and return its file descriptor.
+
+    Only the client that holds this lock may start the server.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,7 +35,7 @@ def take_start_lock(path: Path) -> int:
 
 
 def read_start_report(reader: int, server: int, log: Path) -> bytes:
-    """Read from the pipe of a server that starts until the server closes it."""
+    """Read the report of a starting server from a pipe, until the server closes the pipe."""
     began = time.monotonic()
     limit, report = NOTICE, b""
     pipe = select.poll()
@@ -54,9 +57,9 @@ def read_start_report(reader: int, server: int, log: Path) -> bytes:
 
 
 def _wait_for_lock(fd: int, path: Path) -> None:
-    """Lock a file that another process has locked.
+    """Wait for the lock of a file that another process has locked.
 
-    A lock has no timeout, and a signal could interrupt only the main thread. So a thread waits for
+    `flock` has no timeout, and a signal could interrupt only the main thread. So a thread waits for
     the lock, and closes the file if it gets the lock too late.
     """
     guard, locked = threading.Lock(), threading.Event()

@@ -1,4 +1,4 @@
-"""Sends a draft: the request, and all blobs that the server lacks, in one upload."""
+"""Submits a prepared trial, and uploads the blobs that the server lacks in one request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_PROVENANCE = Provenance()
 
 
 def submit(transport: Transport, draft: Draft) -> TrialRecord:
-    """Create the trial of a draft."""
+    """Submit a prepared trial, and return the record of the created trial."""
     return send(
         transport,
         draft,
@@ -40,7 +40,10 @@ def submit(transport: Transport, draft: Draft) -> TrialRecord:
 
 
 def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
-    """Request the trial; if the server lacks blobs, upload them and repeat the request."""
+    """Send the request for a trial.
+
+    If the server lacks blobs, upload them and repeat the request.
+    """
     request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
     taken = draft.snapshot
     for _ in range(_TRIES):
@@ -83,7 +86,7 @@ def upload(
     blobs: dict[str, bytes],
     retake: Callable[[], Snapshot],
 ) -> None:
-    """Upload a tree and some blobs, without those that the server has."""
+    """Upload a snapshot and some blobs. Contents that the server already has are not sent."""
     for _ in range(_TRIES):
         wanted = ",".join((snapshot.tree, *blobs))
         query = {"digests": wanted, "tree": snapshot.tree}
@@ -115,7 +118,10 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """Return the payload, which is sent inline: it is nearly always new, and small."""
+    """Return the pickled function calls of a prepared trial, which the request itself contains.
+
+    They are small, and the server rarely has them already.
+    """
     wanted = {
         digest
         for role in draft.request.spec.roles
@@ -214,14 +220,17 @@ def _missing_of(transport: Transport, digests: Sequence[str]) -> list[str]:
 def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes, bool]]]) -> None:
     try:
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
-    # The server stopped during the upload; blobs that it has by now do not matter.
+    # The server stopped during the upload. Sending a blob twice does no harm.
     except ServerUnreachable:
         transport.reconnect()
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
 
 
 def _pack(blobs: Iterator[tuple[str, bytes, bool]]) -> Iterator[bytes]:
-    """Encode blobs and whether each is a manifest, joined to pieces of a suitable size."""
+    """Encode blobs for the upload, and yield pieces of about 1 MiB.
+
+    The boolean of each blob states whether the blob is the manifest of a snapshot.
+    """
     buffered: list[bytes] = []
     size = 0
     for digest, data, is_manifest in blobs:

@@ -1,4 +1,4 @@
-"""The one HTTP transport: kept connections, typed answers, streams of events."""
+"""The HTTP transport of all requests. It reuses connections and decodes responses and events."""
 
 from __future__ import annotations
 
@@ -42,21 +42,24 @@ from windlass.version import __version__
 T = TypeVar("T")
 Body = bytes | msgspec.Struct | Iterable[bytes] | None
 
-_TIMEOUT = 60.0  # seconds for an ordinary response
+_TIMEOUT = 60.0  # seconds to wait for a response that is not a stream
 _PIECE = 1 << 20
-# Errors of a decoder for invalid data.
+# The errors that msgspec raises for invalid data.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class MissingBlobs(WindlassError):
-    """The server requests blobs first. Users never see this error."""
+    """The server lacks blobs that a request refers to.
+
+    The client uploads them and repeats the request, so users never see this error.
+    """
 
     code = "missing_blobs"
     missing: tuple[str, ...] = ()
 
 
 class Transport:
-    """Requests to one server, from any thread, with connections kept open."""
+    """Sends requests to one server and keeps connections open. Thread-safe."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Transport:
         timeout: float = _TIMEOUT,
         endpoint: Endpoint | None = None,
     ) -> None:
-        # An endpoint is used as it is: the server is never started.
+        # An explicit endpoint is used as it is. Its server is never started.
         self._named = endpoint or named_endpoint(server, token)
         self._timeout = timeout
         self._home = None if self._named else Home.find()
@@ -77,12 +80,15 @@ class Transport:
 
     @property
     def named(self) -> tuple[str | None, str | None]:
-        """The server and token that were named explicitly; None for the embedded server."""
+        """The address and token of the server that the user named.
+
+        For the embedded server, both are None.
+        """
         return (self._named.url, self._named.token) if self._named else (None, None)
 
     @property
     def endpoint(self) -> Endpoint:
-        """The server in use, found or started now if necessary."""
+        """The server that receives the requests. The first access finds or starts the server."""
         if self._endpoint is None:
             self._endpoint = self._find()
         return self._endpoint
@@ -96,7 +102,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Send a request and decode its response."""
+        """Send a request, and decode the response as the type `answer`."""
         data = self.fetch(method, path, body=body, query=query)
         return decode(data, answer)
 
@@ -108,11 +114,11 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Send a request and return its response as bytes."""
+        """Send a request, and return the response as bytes."""
         try:
             return self._fetch(method, path, body, query)
         except ServerUnreachable as error:
-            # The server stopped during the response. A request can be sent twice: see `_send`.
+            # The server stopped during the response. `_send` explains why a repetition is safe.
             is_repeatable = isinstance(body, (bytes, msgspec.Struct, type(None)))
             if self._home is None or not is_repeatable or isinstance(error.__cause__, TimeoutError):
                 raise
@@ -120,7 +126,7 @@ class Transport:
             return self._fetch(method, path, body, query)
 
     def reconnect(self) -> None:
-        """Find the server again, or restart an embedded server that has stopped."""
+        """Close the idle connections, and find the embedded server again or restart it."""
         self.drop_idle()
         if self._home is not None:
             self._endpoint = start_server(self._home)
@@ -140,9 +146,11 @@ class Transport:
     def download(
         self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
     ) -> None:
-        """Pass the content of a path to `write` in pieces: it may be larger than memory.
+        """Download a URL path in pieces, and call `write` with each piece.
 
-        With a body, it sends a POST request and passes on the response.
+        The content may be larger than the memory.
+
+        If there is a body, the request is a POST request, and otherwise a GET request.
         """
         connection, response = self._send("POST" if body else "GET", path, body, None, {})
         left = response.length
@@ -150,7 +158,7 @@ class Transport:
             for piece in self._pieces(response):
                 left = None if left is None else left - len(piece)
                 write(piece)
-        except BaseException:  # the connection contains a partial response and cannot be reused
+        except BaseException:  # a connection with a partial response cannot be reused
             connection.close()
             raise
         if left:
@@ -176,7 +184,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> Iterator[EventStream]:
-        """Send a request whose response is a stream of events."""
+        """Send a request, and yield the event stream that the server responds with."""
         headers = {"Accept": "text/event-stream"}
         connection, response = self._send(method, path, body, query, headers)
         if response.status >= 400:
@@ -215,7 +223,7 @@ class Transport:
         if content is not None:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
-            # A generated body cannot be sent twice, so it goes over a fresh connection.
+            # A generated body cannot be sent twice, so the request needs a fresh connection.
             self.drop_idle()
             try:
                 return self._attempt(target, method, content, headers)
@@ -223,7 +231,7 @@ class Transport:
                 raise self._broken(error) from error
         try:
             return self._attempt(target, method, content, headers)
-        except TimeoutError as error:  # a second request would wait as long again
+        except TimeoutError as error:  # a second request would take as long again
             raise self._broken(error) from error
         except (OSError, http.client.HTTPException) as error:
             # An idle connection may have expired, and an embedded server may have stopped. Requests
@@ -299,7 +307,7 @@ class Transport:
 
     def _find(self) -> Endpoint:
         if self._home is None:
-            assert self._named is not None  # noqa: S101 -- one of the two is always set
+            assert self._named is not None  # noqa: S101 -- `_named` is set if `_home` is not
             return self._named
         return running_endpoint(self._home) or start_server(self._home)
 
@@ -307,7 +315,7 @@ class Transport:
         try:
             fault = msgspec.json.decode(data, type=learned(Fault))
         except _UNREADABLE:
-            if status >= 500 and self._home is not None:  # the server stops during the response
+            if status >= 500 and self._home is not None:  # the server stopped while it answered
                 return self._broken(ConnectionError(f"it answered {status}"))
             return _not_ours(f"answered {status}")
         if fault.code == MissingBlobs.code:
@@ -332,7 +340,7 @@ class Transport:
         )
 
     def _silent(self) -> ServerUnreachable:
-        """Build the error for a connection without a response in time."""
+        """Build the error for a server that did not answer within the timeout."""
         limit = f"within {self._timeout:g} seconds"
         if self._home is None:
             return ServerUnreachable(
@@ -365,7 +373,10 @@ def decode(data: bytes, kind: type[T]) -> T:
 def _written(
     path: str, body: Body, query: Mapping[str, Any] | None
 ) -> tuple[str, bytes | Iterable[bytes] | None]:
-    """Return the target of a request and its encoded body."""
+    """Return the target and the encoded body of a request.
+
+    The target is the path with the query.
+    """
     parameters = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{API}{path}?{urlencode(parameters)}" if parameters else API + path
     if isinstance(body, msgspec.Struct):
@@ -380,7 +391,7 @@ def _written(
 
 
 def _plain(value: object) -> object:
-    """Convert subclasses of text and numbers, such as those of numpy, to the plain types."""
+    """Convert instances of str, int and float subclasses, such as numpy.float64, to plain types."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -398,7 +409,7 @@ def _not_ours(what: str) -> ServerError:
 
 
 def request_path(*parts: object) -> str:
-    """Return a request path with quoted parts.
+    """Return a URL path from its segments, which are quoted.
 
     >>> request_path("experiments", "a b/c")
     '/experiments/a%20b%2Fc'

@@ -1,1 +1,1 @@
-"""Dry runs: the real preparation of a job, up to the request, which is shown and not sent."""
+"""Dry runs, which prepare a job completely, and print the request instead of sending it."""

@@ -1,4 +1,4 @@
-"""Dry runs: the whole preparation of a run. Nothing is sent, and no server is started."""
+"""The client and the trials of dry runs. They submit nothing and start no server."""
 
 from __future__ import annotations
 
@@ -29,25 +29,28 @@ T = TypeVar("T")
 
 
 class NothingRan(Unsupported):
-    """A dry run cannot answer this request: nothing ran."""
+    """The error for requests that a dry run cannot answer, because nothing ran."""
 
 
-# Public as `wl.Unsupported`, so tracebacks show that name.
+# Users catch this error as `wl.Unsupported`, so tracebacks show that name.
 NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"
 
 
 class DryTransport(Transport):
-    """A transport that prepares packages for the selected server, and sends nothing."""
+    """A transport that never submits or uploads. It only reads templates from the server."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """The server that would be used: a running one, or the embedded one that would start."""
+        """The server that a real run would use.
+
+        If no server runs, this is the embedded server that a real run would start.
+        """
         if self._home is None:
             return super().endpoint
         return running_endpoint(self._home) or Endpoint("", "", self._home)
 
     def reconnect(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, because a dry run has no connection."""
 
     def ask(
         self,
@@ -58,7 +61,11 @@ class DryTransport(Transport):
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Return an empty list of missing blobs, since nothing is sent, and read templates."""
+        """Answer a request without submitting anything.
+
+        Templates are fetched from the server. The list of blobs that the server lacks is always
+        empty, so nothing is uploaded. All other requests raise `wl.Unsupported`.
+        """
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, learned(answer))
         if method == "GET" and path.startswith("/templates/"):
@@ -73,7 +80,7 @@ class DryTransport(Transport):
                 "The template is on the server, and no server runs.",
                 hint="Start it: windlass server start",
             )
-        # A named server, which is never started.
+        # A transport with an explicit endpoint never starts a server.
         server = Transport(endpoint=endpoint, timeout=5.0)
         return server.ask("GET", path, answer)
 
@@ -82,18 +89,18 @@ class DryTransport(Transport):
 
 
 class DryClient(Client):
-    """A client that prints submitted drafts instead of sending them."""
+    """A client that prints submitted jobs instead of sending them."""
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
         self.transport = DryTransport(server, token)
         self.trials: dict[str, DryTrial[Any]] = {}  # the printed trials, by key
-        self._shown: DryTrial[Any] | None = None  # the last of them
+        self._shown: DryTrial[Any] | None = None  # the trial that was printed last
         self._machine: Capacity | None = None
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
-        """Print what would run, and refuse drafts that the server would refuse.
+        """Print what would run. Raise an error if the server would refuse the request.
 
-        For a trial that is similar to the previous one, it prints the differences.
+        For a trial that is similar to the previous trial, print only the differences.
         """
         key = draft.request.key
         if key not in self.trials:
@@ -107,11 +114,11 @@ class DryClient(Client):
         return [self.submit(draft) for draft in drafts]
 
     def preview(self, draft: Draft) -> DryTrial[Any]:
-        """Return what would run, without printing it."""
+        """Return a trial that can show what would run, without printing anything."""
         return DryTrial(self.transport, draft, self._check(draft.request))
 
     def _check(self, request: CreateTrial) -> str:
-        """Refuse a request that the server would refuse; describe whether there is capacity."""
+        """Check a request as the server would, and describe whether the capacity suffices."""
         from windlass.engine.fits_machine import check_fits
         from windlass.frameworks import find_framework_problems
         from windlass.machine.unsupported import find_unsupported
@@ -134,9 +141,9 @@ class DryClient(Client):
         return f"fits {where} ({_described(capacity)})"
 
     def _capacity(self, endpoint: Endpoint) -> Capacity | None:
-        """Return the capacity of the server, or of this machine if no server runs."""
+        """Return the capacity of the server's machine, or of this machine if no server runs."""
         if endpoint.url:
-            try:  # as a named server, which is never started
+            try:  # an explicit endpoint never starts a server
                 server = Transport(endpoint=endpoint, timeout=5.0)
                 return server.ask("GET", "/server", ServerInfo).capacity
             except ServerError:
@@ -150,7 +157,7 @@ class DryClient(Client):
 
 
 class DryTrial(Trial[R]):
-    """A trial that was not started: it shows what would run, and has no results.
+    """A trial of a dry run. It shows what would run, and has no results.
 
     ```python
     trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
@@ -158,7 +165,7 @@ class DryTrial(Trial[R]):
     trial.wait()  # there is nothing to wait for
     ```
 
-    Properties that need an execution, such as a log or a value, raise `wl.Unsupported`.
+    Methods and properties that need results, such as a log or a value, raise `wl.Unsupported`.
     """
 
     def __init__(self, transport: Transport, draft: Draft, capacity_note: str = "") -> None:
@@ -168,35 +175,38 @@ class DryTrial(Trial[R]):
 
     @property
     def state(self) -> str:
-        """Always DRY, which is not the state of any real trial."""
+        """Always "DRY". Real trials never have this state."""
         return "DRY"
 
     @property
     def is_finished(self) -> bool:
-        """Always true: there is nothing to wait for."""
+        """Always True, because there is nothing to wait for."""
         return True
 
     @property
     def summary_metrics(self) -> NoReturn:
-        """Raise `wl.Unsupported`."""
+        """Raise `wl.Unsupported`, because a dry run has no metrics."""
         raise nothing_ran()
 
     @property
     def preview(self) -> str:
-        """The printed preview."""
+        """The text that the dry run prints."""
         from windlass.client.dry_run.preview import format_preview
 
         return self._masked(format_preview(self._draft, self._capacity_note))
 
     @property
     def commands(self) -> dict[str, str]:
-        """The command of each role as one would type it; a function as a call."""
+        """The command of each role, as a user would type it.
+
+        A function appears as a Python call.
+        """
         from windlass.client.dry_run.preview import commands_of
 
         return {role: self._masked(text) for role, text in commands_of(self._draft).items()}
 
     def show(self, before: DryTrial[Any] | None = None) -> None:
-        """Print the preview, or the differences from a similar one before it."""
+        """Print the preview, or only the differences from a similar trial `before`."""
         from windlass.client.dry_run.preview import format_difference, format_preview
         from windlass.client.terminal.screen import may_colour, write
 
@@ -211,15 +221,15 @@ class DryTrial(Trial[R]):
         sys.stdout.flush()
 
     def refresh(self) -> Self:
-        """Return itself: the server does not have it."""
+        """Return this object unchanged, because the server has no record of it."""
         return self
 
     def outcome(self, _end: StreamEnd | None = None) -> Outcome:
-        """Raise `wl.Unsupported`."""
+        """Raise `wl.Unsupported`, because a dry run has no outcome."""
         raise nothing_ran()
 
     def _change(self, **_changes: Any) -> Self:
-        """Discard changes, whose arguments were checked."""
+        """Return this object unchanged. The caller has already checked the arguments."""
         return self
 
     def _masked(self, text: str) -> str:
@@ -227,7 +237,7 @@ class DryTrial(Trial[R]):
         return masked
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the record only."""
+        """Pickle this object as an ordinary `Trial`, with only its record."""
         return Trial(self._transport, self._record).__reduce__()
 
     def __repr__(self) -> str:
@@ -235,7 +245,7 @@ class DryTrial(Trial[R]):
 
 
 def nothing_ran() -> NothingRan:
-    """Return the error for requests that need an execution."""
+    """Build the error for requests that need the results of a real run."""
     return NothingRan("Nothing ran: this was a dry run.", hint="Remove dry_run=True to run it.")
 
 

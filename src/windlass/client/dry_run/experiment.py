@@ -1,4 +1,4 @@
-"""Dry experiments: they print the added trials and those of generators. Nothing runs."""
+"""Dry runs of experiments, which print the trials that would be added."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class DryExperiment(Experiment):
-    """An experiment that was not created: it prints the added trials, and starts none.
+    """An experiment of a dry run. It prints the added trials, but starts none of them.
 
     ```python
     exp = wl.create_experiment("sweep", dry_run=True)
@@ -52,7 +52,10 @@ class DryExperiment(Experiment):
         super().__init__(client.transport, record)
 
     def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
-        """Print an added trial. A generator runs here and now, and its jobs are printed."""
+        """Print an added trial.
+
+        A generator runs at once in this process, and the dry run prints the jobs that it adds.
+        """
         from windlass.authoring.prepare.add_to_experiment import add_job, is_generator
 
         if is_generator(what):
@@ -88,24 +91,24 @@ class DryExperiment(Experiment):
     def list_trials(
         self, *, sort_by: str = "id", limit: int | None = None, **filters: Any
     ) -> Listing[Trial[Any]]:
-        """List the added trials, which cannot be filtered or sorted: they have no results."""
+        """List the added trials. Filters and sort orders are not supported."""
         if sort_by != "id" or any(value is not None for value in filters.values()):
             raise nothing_ran()
         return in_memory_listing(list(self._dry_client.trials.values())[:limit])
 
-    def wait(self, timeout: float | str | None = None) -> Self:  # noqa: ARG002 -- as wait has it
-        """Return itself: there is nothing to wait for."""
+    def wait(self, timeout: float | str | None = None) -> Self:  # noqa: ARG002 -- overrides `wait`
+        """Return this object at once, because there is nothing to wait for."""
         return self
 
     async def _wait_async(self) -> Self:
         return self
 
     def __enter__(self) -> Self:
-        """Return itself: there is no lease to take."""
+        """Return this object. A dry run takes no lease on an experiment."""
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Do nothing: there is nothing to wait for."""
+        """Do nothing, because there is nothing to wait for."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,11 +117,11 @@ class DryExperiment(Experiment):
         pass
 
     def table(self, *_args: Any, **_named: Any) -> NoReturn:
-        """Raise `wl.Unsupported`."""
+        """Raise `wl.Unsupported`, because a dry run has no results."""
         raise nothing_ran()
 
     def search(self, *_args: Any, **_settings: Any) -> NoReturn:
-        """Raise `wl.Unsupported`."""
+        """Raise `wl.Unsupported`, because a search depends on results."""
         raise Unsupported(
             "A search has no dry run, because each trial depends on the results of earlier trials.",
             hint="Check one of its trials: exp.add(job, args={...})",
@@ -129,17 +132,17 @@ class DryExperiment(Experiment):
         return self._dry_client
 
     def refresh(self) -> Self:
-        """Return itself: the server does not have it."""
+        """Return this object unchanged, because the server has no record of it."""
         return self
 
     def _change(self, **changes: Any) -> Self:
-        """Apply checked changes to the record in memory."""
+        """Change the record in memory. The caller has already checked the changes."""
         plain = {name: value for name, value in changes.items() if hasattr(self._record, name)}
         self._record = msgspec.structs.replace(self._record, **plain)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the record only."""
+        """Pickle this object as an ordinary `Experiment`, with only its record."""
         return Experiment(self._transport, self._record).__reduce__()
 
     def __repr__(self) -> str:
@@ -147,7 +150,10 @@ class DryExperiment(Experiment):
 
 
 class DryBuild(DryTrial[R]):
-    """The trial of a generator in a dry run. It prints the added trials."""
+    """The trial of a generator in a dry run.
+
+    A generator is a user function that adds trials. The dry run prints these trials.
+    """
 
     def __init__(self, experiment: DryExperiment, draft: Draft) -> None:
         super().__init__(experiment._client.transport, draft)
@@ -157,7 +163,7 @@ class DryBuild(DryTrial[R]):
         return self._experiment._add(what, wish)
 
     def build(self, generator: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        """Run the generator until it needs the results of its jobs."""
+        """Run the generator until it ends or requests the result of a job."""
         import inspect
 
         self._say(f"Dry run of {self.name}, which adds")
@@ -174,7 +180,7 @@ class DryBuild(DryTrial[R]):
 
 
 def _wait_for(built: Any) -> None:
-    """Run a coroutine to its end, whether or not a loop runs here."""
+    """Run a coroutine to its end, even if this thread already runs an event loop."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 

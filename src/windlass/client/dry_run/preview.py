@@ -1,4 +1,4 @@
-"""The text of a dry run: commands, environment, resources and code of a draft."""
+"""Formats the text of a dry run, which shows commands, environment, resources and code."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[str, str]]
 
-_LARGE = 10_000_000  # bytes from which the largest files are listed
+_LARGE = 10_000_000  # bytes; for larger code, the preview lists the largest files
 _LARGEST = 3
-_WIDTH = 11  # of the labels
+_WIDTH = 11  # the width of the labels
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def format_preview(draft: Draft, capacity_note: str, *, coloured: bool = False) -> str:
-    """Format a draft for a person; `capacity_note` describes the capacity for it."""
+    """Format a prepared trial for the terminal.
+
+    `capacity_note` states whether the capacity of the machine suffices.
+    """
     lines = [_title(draft, coloured, "nothing was started")]
     for title, section in _sections(draft, capacity_note):
         lines += ["", _painted(title, _BOLD, coloured)] if title else [""]
@@ -49,7 +52,7 @@ def format_preview(draft: Draft, capacity_note: str, *, coloured: bool = False) 
 
 
 def format_difference(draft: Draft, before: Draft, *, coloured: bool = False) -> str:
-    """Format the differences between a draft and an earlier one."""
+    """Format the differences between a prepared trial and an earlier prepared trial."""
     sections_before = {title: dict(section) for title, section in _sections(before, "")}
     lines = []
     for title, section in _sections(draft, ""):
@@ -81,7 +84,7 @@ def _painted(text: str, style: str, coloured: bool) -> str:
 
 
 def commands_of(draft: Draft) -> dict[str, str]:
-    """Return the command of each role, as one would type it."""
+    """Return the command of each role, as a user would type it."""
     spec = draft.request.spec
     programs = [*draft.programs, *[None] * (len(spec.roles) - len(draft.programs))]
     secrets = draft.request.private.secrets.values()
@@ -141,7 +144,7 @@ def _of_role(spec: JobSpec, role: Role, commands: Mapping[str, str]) -> Lines:
 
 
 def _of_pods(role: Role) -> Lines:
-    """Yield the settings of a role for its cluster."""
+    """Yield the Kubernetes settings of a role as labels and values."""
     if role.kubernetes is None:
         return
     options = role.kubernetes
@@ -154,7 +157,10 @@ def _of_pods(role: Role) -> Lines:
 
 
 def _framework(spec: JobSpec) -> str:
-    """Return the framework, with the variables by which its replicas find each other."""
+    """Return the name of the framework and the environment variables that it sets.
+
+    Replicas find each other with these variables.
+    """
     if not spec.framework:
         return ""
     from windlass.frameworks import build_cluster, find_framework
@@ -172,7 +178,7 @@ def _framework(spec: JobSpec) -> str:
 
 
 def _restarts(spec: JobSpec, role: Role) -> str:
-    """Describe the restarts of a role, or "" if it never restarts."""
+    """Describe the restart policy of a role. Return "" if the role never restarts."""
     if role.restart_policy is RestartPolicy.NEVER:
         return ""
     several = sum(other.replicas for other in spec.roles) > 1
@@ -246,7 +252,7 @@ def _command(role: Role, program: Program | None, secrets: Collection[str]) -> s
         return f"{executable.qualname}(…)"
     name = getattr(program.function, "__qualname__", executable.qualname)
     args, kwargs = program.args, program.kwargs
-    if secrets:  # as they are recorded: a repr may contain a part or another form of a secret
+    if secrets:  # mask as the record does, because a repr may alter a secret
         args, kwargs = _without(secrets, args), _without(secrets, kwargs)
     arguments = ", ".join(_argument_texts(program.function, args, kwargs))
     return f"{_module_of(program.function)}{name}({arguments})"
@@ -262,7 +268,10 @@ def _without(secrets: Collection[str], arguments: Any) -> Any:
 
 
 def _module_of(function: Any) -> str:
-    """Return the module of a function with a dot; for a script, the name of its file."""
+    """Return the module of a function, followed by a dot.
+
+    For a function of the main script, the module is the name of the script.
+    """
     module = getattr(function, "__module__", None)
     if module == "__main__":
         file = getattr(sys.modules["__main__"], "__file__", None)
@@ -271,11 +280,11 @@ def _module_of(function: Any) -> str:
 
 
 def _argument_texts(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the arguments of a call by name, without defaults."""
+    """Yield the arguments of a call as `name=value`. Arguments that were not passed are omitted."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs).arguments
-    except (ValueError, TypeError):  # some functions in C have no signature
+    except (ValueError, TypeError):  # some C functions have no signature
         yield from map(shown, args)
         yield from (f"{name}={shown(value)}" for name, value in kwargs.items())
         return

@@ -1,1 +1,1 @@
-"""The objects that users hold: trials, experiments, checkpoints, models, workspaces, shells."""
+"""The classes of the objects that users hold, such as `wl.Trial` and `wl.Experiment`."""

@@ -1,4 +1,4 @@
-"""The base classes of the objects that users hold: a record, the server it came from, changes."""
+"""The base classes of `wl.Trial`, `wl.Experiment`, `wl.Model` and the other resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """The fields that the record of every resource has."""
+    """The fields that the records of all resources have."""
 
     @property
     def id(self) -> int: ...
@@ -41,9 +41,9 @@ ArchivableT = TypeVar("ArchivableT", bound=ArchivableRecord)
 
 
 class Resource(Generic[RecordT]):
-    """A resource of the server, with its record as of the last request."""
+    """An object on the server, such as a trial. `record` is its state at the last request."""
 
-    _collection: ClassVar[str]  # the first part of its path in the API
+    _collection: ClassVar[str]  # the first segment of the URL path
     _record_type: ClassVar[Any]
     _change_type: ClassVar[Any]  # the body of a PATCH request
 
@@ -53,12 +53,12 @@ class Resource(Generic[RecordT]):
 
     @property
     def id(self) -> int:
-        """The id, a number that no other resource of its kind has."""
+        """The id, a number that is unique among resources of the same kind."""
         return self._record.id
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name of the resource."""
         return self._record.name
 
     @property
@@ -68,7 +68,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def record(self) -> RecordT:
-        """The whole record, as one plain struct."""
+        """The whole record of the resource, as a struct."""
         return self._record
 
     def refresh(self) -> Self:
@@ -76,7 +76,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("GET", self._path, self._record_type))
 
     def delete(self) -> None:
-        """Delete the resource for ever. A second deletion is not an error."""
+        """Delete the resource permanently. A second deletion is not an error."""
         self._transport.fetch("DELETE", self._path)
 
     def _change(self, **changes: Any) -> Self:
@@ -84,7 +84,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("PATCH", self._path, self._record_type, body=body))
 
     def _replace(self, record: RecordT) -> Self:
-        """Take over a newer record."""
+        """Replace the record by a newer record."""
         self._record = record
         return self
 
@@ -93,12 +93,15 @@ class Resource(Generic[RecordT]):
         return request_path(self._collection, self.id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the record. The copy uses the default server of the process that loads it."""
+        """Pickle the record without the connection.
+
+        The unpickled copy uses the default server of the process that loads it.
+        """
         return _revive, (type(self), self._record)
 
 
 class Archivable(Resource[ArchivableT]):
-    """A resource that can be left out of lists without being deleted."""
+    """A resource that can be archived. Lists omit archived resources, but no data is deleted."""
 
     @property
     def archived(self) -> bool:
@@ -106,11 +109,14 @@ class Archivable(Resource[ArchivableT]):
         return self._record.archived
 
     def archive(self) -> Self:
-        """Archive the resource: lists omit it and its contents. No data is deleted."""
+        """Archive the resource. Lists then omit the resource and its contents.
+
+        No data is deleted.
+        """
         return self._change(archived=True)
 
     def unarchive(self) -> Self:
-        """Undo `archive`: lists include the resource again."""
+        """Undo `archive`, so that lists include the resource again."""
         return self._change(archived=False)
 
 
@@ -131,7 +137,7 @@ def list_resources(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[ResourceT]:
-    """List the resources that match, lazily, a page at a time."""
+    """List the matching resources. Pages are fetched on demand."""
     query = {**filter_query(**filters), "sort": sort_by}
     records = walk(transport, f"/{resource_type._collection}", page, query, limit)
     return records.map(lambda record: resource_type(transport, record))

@@ -1,4 +1,4 @@
-"""Checkpoint objects of the SDK: saved by a trial, with files to list and to download."""
+"""Defines `wl.Checkpoint`, and functions that fetch checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(Resource[CheckpointRecord]):
-    """The files that a trial saved at one step (`wl.save_checkpoint`), always complete.
+    """The files that a trial saved at one step with `wl.save_checkpoint`.
+
+    A checkpoint is always complete.
 
     ```python
     for checkpoint in wl.get_trial(3).list_checkpoints():
@@ -36,83 +38,92 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def transport(self) -> Transport:
-        """The connection to the server."""
+        """The connection to the server that stores the checkpoint."""
         return self._transport
 
     @property
     def uid(self) -> str:
-        """The value that `wl.save_checkpoint` returned. It is the same in every home."""
+        """The unique id that `wl.save_checkpoint` returned.
+
+        It differs from all ids on other servers.
+        """
         return self._record.uid
 
     @property
     def trial_id(self) -> int:
-        """The id of the trial that saved it."""
+        """The id of the trial that saved the checkpoint."""
         return self._record.trial_id
 
     @property
     def trial(self) -> Trial[Any]:
-        """The trial that saved it, fetched now."""
+        """The trial that saved the checkpoint. Each access fetches the trial."""
         from windlass.client.resources.trial.trial import get_trial
 
         return get_trial(self._transport, self.trial_id)
 
     @property
     def number(self) -> int:
-        """The number within the trial: the highest is the newest."""
+        """The number of the checkpoint within its trial. The newest has the highest number."""
         return self._record.number
 
     @property
     def name(self) -> str:
-        """The name of the file or folder that was saved."""
+        """The name of the saved file or folder."""
         return self._record.name
 
     @property
     def step(self) -> int | None:
-        """The step at which it was saved, or None."""
+        """The training step at which the checkpoint was saved, or None."""
         return self._record.step
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt that saved it."""
+        """The number of the attempt (1, 2, ...) that saved the checkpoint."""
         return self._record.attempt
 
     @property
     def shards(self) -> int:
-        """The number of ranks that saved a part of it; 0 if one saved it alone."""
+        """The number of ranks that each saved a part, or 0 if one process saved all files."""
         return self._record.shards
 
     @property
     def files(self) -> int:
-        """The number of files."""
+        """The number of files in the checkpoint."""
         return self._record.files
 
     @property
     def size(self) -> int:
-        """The total size of its files, in bytes."""
+        """The total size of the files, in bytes."""
         return self._record.size
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata: JSON values by name."""
+        """The metadata, a mapping from names to JSON values."""
         return self._record.metadata
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the trial at the step of the checkpoint, or the last values before it."""
+        """The metrics of the trial at the step of the checkpoint.
+
+        A metric without a value at this step has its last earlier value.
+        """
         return {name: float(value) for name, value in self._record.metrics.items()}
 
     @property
     def models(self) -> dict[str, int]:
-        """The models of which it is a version, with the version number: `{"classifier": 3}`."""
+        """The models that have this checkpoint as a version, with the version numbers.
+
+        For example, `{"classifier": 3}`.
+        """
         return self._record.models
 
     @property
     def continued_by(self) -> tuple[int, ...]:
-        """The ids of the trials that started from it."""
+        """The ids of the trials that started from this checkpoint."""
         return self._record.continued_by
 
     def list_files(self) -> list[str]:
-        """List the paths of its files, relative to the saved folder.
+        """List the paths of the files, relative to the saved folder.
 
         ```python
         print(wl.get_checkpoint(1).list_files())
@@ -123,10 +134,12 @@ class Checkpoint(Resource[CheckpointRecord]):
         return [entry.path for entry in fetch_files(self._transport, self._record)]
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files to a folder, which is created if needed; return the path of the copy.
+        """Write the files to a folder, and return the path of the copy.
 
-        For a saved file, the result is the file in the folder; for a saved folder, it is the
-        folder. A folder with other files is refused; one with the same files is left as it is.
+        The folder is created if needed. If a single file was saved, the returned path is the path
+        of this file in the folder. Otherwise it is the path of the folder. If the folder already
+        has other files, the method raises an error. If it already has the same files, they stay
+        unchanged.
 
         ```python
         wl.get_checkpoint(1).download("best-model")
@@ -137,7 +150,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return download_checkpoint(self._transport, self._record, folder)
 
     def add_metadata(self, **metadata: Any) -> Self:
-        """Add metadata, JSON values by name. The rest stays.
+        """Set metadata entries, whose values are JSON data. Other entries stay unchanged.
 
         ```python
         wl.get_checkpoint(1).add_metadata(accuracy=0.93, note="the one in the paper")
@@ -146,7 +159,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return self._change(put_metadata=metadata)
 
     def remove_metadata(self, *names: str) -> Self:
-        """Remove metadata by name. A name that it does not have is ignored.
+        """Remove metadata entries by name. Unknown names are ignored.
 
         ```python
         wl.get_checkpoint(1).remove_metadata("note")
@@ -155,7 +168,9 @@ class Checkpoint(Resource[CheckpointRecord]):
         return self._change(remove_metadata=names)
 
     def delete(self) -> None:
-        """Delete the checkpoint, unless a model version or a trial that started from it needs it.
+        """Delete the checkpoint.
+
+        Raises an error if the checkpoint is a model version, or if a trial started from it.
 
         ```python
         wl.get_checkpoint(1).delete()
@@ -205,7 +220,7 @@ def list_checkpoints(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[Checkpoint]:
-    """List the checkpoints of one trial or of all, lazily, a page at a time."""
+    """List the checkpoints of one trial or of all trials. Pages are fetched on demand."""
     if sort_by in ("", "-"):
         raise InvalidArgument(f"{shown(sort_by)} is not a name to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}

@@ -1,4 +1,4 @@
-"""The files of checkpoints: listed, and written to a folder."""
+"""Lists the files of checkpoints, and writes them to a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.records import CheckpointRecord
 
 
 class File(NamedTuple):
-    """A file of a checkpoint."""
+    """A file of a checkpoint, with its path and its size in bytes."""
 
     path: str
     size: int
@@ -31,7 +31,10 @@ def fetch_files(transport: Transport, record: CheckpointRecord) -> list[File]:
 def download_checkpoint(
     transport: Transport, record: CheckpointRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the files of a checkpoint to a folder; return the path of the saved file or folder."""
+    """Write the files of a checkpoint to a folder.
+
+    Returns the path of the written file or folder.
+    """
     root = named_folder(folder, 'checkpoint.download("model")')
     tree = fetch_tree(transport, record.manifest, "checkpoint")
     write_trees(transport, root, {b"": tree}, "checkpoint")

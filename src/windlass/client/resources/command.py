@@ -1,4 +1,4 @@
-"""Command objects of the SDK: a process beside the trials, its output and its exit code."""
+"""Defines `wl.CommandRun`, a command that `wl.run_command` runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class CommandRun(Trial[None]):
-    """A command that was run with `wl.run_command`: its output, its state, its exit code.
+    """A command that `wl.run_command` runs, with its output, state and exit code.
 
-    It has all methods of a trial, but lists of trials do not contain it.
+    A command has all methods of a trial, but lists of trials do not contain commands.
 
     ```python
     run = wl.run_command(["echo", "hello"]).wait()
@@ -26,19 +26,19 @@ class CommandRun(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """The words of the command."""
+        """The command as a list of words."""
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ProcessCall) else []
 
     def output(self) -> str:
-        """Return the output so far, with stdout and stderr in the order of writing."""
+        """Return the output so far. Stdout and stderr are merged in the order of writing."""
         return "".join(f"{line}\n" for line in self.logs())
 
 
 def run_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions
 ) -> CommandRun:
-    """Submit a command."""
+    """Submit a command, and return the object that represents it."""
     from windlass.authoring.prepare.command_and_shell import draft_command
 
     draft = draft_command(client, command, options, where="wl.run_command")

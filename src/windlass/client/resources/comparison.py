@@ -1,4 +1,4 @@
-"""Compares trials and experiments. It fetches only the contents that differ."""
+"""Compares trials and experiments. Only the contents that differ are fetched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def diff_trials(transport: Transport, before: TrialRecord, after: TrialRecord) -> Diff:
-    """Return the differences of two trials, with one request for lists and one for files."""
+    """Return the differences between two trials.
+
+    One request fetches the lists of files and packages. Another request fetches differing files.
+    """
     from windlass.comparison import trials
 
     trees = trials.wanted_trees(before, after)
@@ -47,7 +50,7 @@ def _files_of(manifest: bytes) -> Sequence[Row]:
 
 
 def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
-    """Return the differences between a trial and another, which may be an id."""
+    """Return the differences between a trial and another trial or trial id."""
     from windlass.client.resources.trial.trial import Trial
 
     mine = newest_record(trial)
@@ -64,7 +67,10 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
 
 
 def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
-    """Return the differences of two experiments, with code and environment of the newest trials."""
+    """Return the differences between two experiments.
+
+    Code and environment are compared for the newest trial of each experiment.
+    """
     from windlass.comparison import experiments
 
     refuse_dry(before.record, after.record)
@@ -103,7 +109,7 @@ def compare(
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
-    """Return a table of an experiment's trials, without the trials of generators."""
+    """Return a table of an experiment's trials, except trials that only add other trials."""
     from windlass.comparison.data_frame import to_data_frame
     from windlass.comparison.tables import build_table
 
@@ -112,7 +118,10 @@ def experiment_table(
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
-    """Return the trials of an experiment that run a program themselves, oldest first."""
+    """Return the trials of an experiment, oldest first.
+
+    Trials that only add other trials are omitted.
+    """
     from windlass.comparison.experiments import ordinary
 
     refuse_dry(experiment.record)
@@ -120,7 +129,7 @@ def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
 
 
 def fetch_records(transport: Transport, trials: Iterable[Trial[Any] | int]) -> list[TrialRecord]:
-    """Return the records of at least two different trials."""
+    """Return the records of trials to compare. Raise an error for fewer than two trials."""
     from windlass.client.resources.trial.trial import Trial
 
     if isinstance(trials, (int, str, Trial)) or not isinstance(trials, Iterable):
@@ -139,12 +148,12 @@ def fetch_records(transport: Transport, trials: Iterable[Trial[Any] | int]) -> l
 
 
 def newest_record(trial: Trial[Any]) -> TrialRecord:
-    """Return the current record of a trial. A finished one needs no request."""
+    """Return the current record of a trial. A finished trial needs no request."""
     return trial.record if trial.is_finished else trial.refresh().record
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
-    """Refuse a dry run, which has nothing to compare."""
+    """Raise an error for a trial or experiment of a dry run, which has nothing to compare."""
     if any(record.id == 0 for record in records):
         from windlass.client.dry_run.client import nothing_ran
 
@@ -152,7 +161,7 @@ def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
 
 
 def check_ids(ids: Sequence[object]) -> None:
-    """Refuse fewer than two ids, and an id that is listed twice."""
+    """Raise an error for fewer than two trial ids, or for an id that is listed twice."""
     twice = [trial_id for position, trial_id in enumerate(ids) if trial_id in ids[:position]]
     if twice:
         raise InvalidArgument(
@@ -166,7 +175,7 @@ def check_ids(ids: Sequence[object]) -> None:
 
 
 def fetch_record(transport: Transport, trial_id: object) -> TrialRecord:
-    """Fetch the record of the trial with that id."""
+    """Fetch the record of the trial with the given id."""
     if isinstance(trial_id, bool) or not isinstance(trial_id, int):
         raise InvalidArgument(
             f"{shown(trial_id)} is neither a trial nor a trial id.", hint="See: windlass ls"

@@ -1,7 +1,7 @@
-"""Writes trees of files to a folder, exactly as they were stored, and replaces no file.
+"""Downloads stored code and checkpoints to a folder. Existing files are never replaced.
 
-Existing files must be unchanged files of the same tree. Each file gets its name once it is whole,
-so repeating an interrupted download continues it.
+If the folder has files that differ from the download, nothing is written. Each file gets its final
+name only once it is complete. To continue an interrupted download, start the same download again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from windlass.worker.common.atomic_files import write_all
 NOTE = "TRIALS.txt"
 UNFINISHED = b".windlass-unfinished-"
 _PIECE = 1 << 20
-_LARGE = 8 << 20  # bytes of a file that is not held in memory
+_LARGE = 8 << 20  # bytes; larger files are not held in memory
 _MOST_LISTED = 5
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -44,7 +44,10 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def download_trial(
     transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the code of a trial to a folder, with a sub-folder for each role if they differ."""
+    """Write the code of a trial to a folder.
+
+    If the roles have different code, each role gets its own sub-folder.
+    """
     root = named_folder(folder, 'trial.download_code("code")')
     layout = _layout(record)
     if not layout:
@@ -59,7 +62,10 @@ def download_trial(
 def download_experiment(
     transport: Transport, name: str, records: Sequence[TrialRecord], folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the code of all trials: one folder if they share it, else one for each version."""
+    """Write the code of all trials of an experiment to a folder.
+
+    If the trials have different code, each version of the code gets its own sub-folder.
+    """
     root = named_folder(folder, 'experiment.download_code("code")')
     versions: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for record in records:
@@ -83,7 +89,10 @@ def download_experiment(
 
 
 def _layout(record: TrialRecord) -> dict[str, str]:
-    """Return the tree of each sub-folder; a tree that all roles share has no sub-folder (`""`)."""
+    """Return the digest of the code for each sub-folder. The sub-folders are named after the roles.
+
+    If all roles share the same code, the only key is "", which means the folder itself.
+    """
     from windlass.comparison.settings import trees_of
 
     trees = {role: tree for role, tree in trees_of(record.spec).items() if tree is not None}
@@ -100,7 +109,10 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
 
 
 def named_folder(folder: object, example: str) -> Path:
-    """Check the folder that a user named. The error for an invalid one shows an example."""
+    """Return the path of a folder that a user named.
+
+    The error for an invalid path shows an example.
+    """
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
     try:
         is_path = b"\0" not in os.fsencode(path)
@@ -114,7 +126,7 @@ def named_folder(folder: object, example: str) -> Path:
 def _write_layout(
     transport: Transport, root: Path, layout: Mapping[str, str], prefix: str = ""
 ) -> None:
-    """Write trees to a folder, or a place in it. All conflicts are found before any write."""
+    """Write the code of each role to its sub-folder. All conflicts are found before any write."""
     trees = {role: fetch_tree(transport, digest, "code") for role, digest in layout.items()}
     if "" not in trees:
         _refuse_others(root / prefix, set(trees))
@@ -123,7 +135,10 @@ def _write_layout(
 
 
 def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], what: str) -> None:
-    """Write trees to places in a folder. All conflicts are found before anything is written."""
+    """Write stored file trees to sub-folders. All conflicts are found before any write.
+
+    `trees` maps the path of each sub-folder to its files.
+    """
     try:
         plans = [(inner, tree, _lacking(root, inner, tree)) for inner, tree in trees.items()]
         root.mkdir(parents=True, exist_ok=True)
@@ -143,7 +158,7 @@ def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], w
 
 
 def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
-    """Fetch the tree that a manifest on the server describes."""
+    """Fetch the list of files that a manifest on the server contains."""
     manifests = fetch_lists(transport, [digest])
     if digest not in manifests:
         raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer on the server.")
@@ -154,14 +169,17 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:
-    """Refuse a folder that contains anything but the expected names."""
+    """Raise `Conflict` if a folder contains a file that is not expected."""
     others = sorted({path.name for path in root.iterdir()} - expected) if root.is_dir() else []
     if others:
         raise _taken(root, [f"{shown(name)} does not belong to it" for name in others])
 
 
 def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
-    """Return the entries of a tree that the folder lacks; `Conflict` if it has other files."""
+    """Return the files of a tree that a folder lacks.
+
+    Raises `Conflict` if the folder has other or different files.
+    """
     wanted = {(folder, e.name): e for folder, entries in tree.folders.items() for e in entries}
     try:
         fd = _open_existing(root, inner)
@@ -191,7 +209,10 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
 
 
 def _open_existing(root: Path, inner: bytes) -> int:
-    """Open the named folder, which may be a link, or a folder in it without following links."""
+    """Open the folder `root`, or its sub-folder `inner`.
+
+    `root` may be a symbolic link. Links below it are not followed.
+    """
     fd = os.open(os.path.realpath(root), _FOLDER)
     for name in inner.split(b"/") if inner else ():
         try:
@@ -203,12 +224,15 @@ def _open_existing(root: Path, inner: bytes) -> int:
 
 
 def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os.stat_result, int]]:
-    """Yield the entries of a folder without following links, and of sub-folders in the tree."""
+    """Yield the files and links of a folder, and of those sub-folders that are part of the tree.
+
+    Links are not followed.
+    """
     for text in sorted(os.listdir(fd)):
         name = os.fsencode(text)
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if name.startswith(UNFINISHED) and stat.S_ISREG(status.st_mode):
-            os.unlink(name, dir_fd=fd)  # left by a download that was killed
+            os.unlink(name, dir_fd=fd)  # a download that was killed left this file
             continue
         inner = _joined(folder, name)
         if not stat.S_ISDIR(status.st_mode) or inner not in tree.folders:
@@ -222,7 +246,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
 
 
 def _is_entry(folder: int, entry: Entry, status: os.stat_result) -> bool:
-    """Return whether the existing file has the same content and executable bit."""
+    """Return whether an existing file has the content and the executable bit of a tree entry."""
     if entry.mode == "l":
         target = entry.content.encode("utf-8", "surrogateescape")
         return stat.S_ISLNK(status.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
@@ -282,14 +306,17 @@ def _write(
 
 
 def _part(data: bytes | None, entry: Entry) -> bytes | None:
-    """Return the content of a file from a fetched blob, or None if the size is wrong."""
+    """Return the content of a file, which is all or a part of a fetched blob.
+
+    Returns None if the size is wrong.
+    """
     if data is not None and entry.check:
         data = data[entry.offset : entry.offset + entry.size]
     return data if data is not None and len(data) == entry.size else None
 
 
 def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:
-    """Fetch a file of any size in pieces; return false if the server does not have it."""
+    """Fetch a file of any size in pieces. Return False if the server does not have the file."""
     kind = kind_of(entry.content)
     hasher = kind.hasher()
 
@@ -314,7 +341,7 @@ def _joined(folder: bytes, name: bytes) -> bytes:
 
 
 def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
-    """Write a file or link, never through a link and never over an existing file."""
+    """Write a file or a symbolic link. Never follow a link, and never replace a file."""
     if entry.mode != "l":
         return _write_file(root, folder, entry, lambda write: write(data))
     parent = open_folder(root, folder, replacing=False)
@@ -331,7 +358,7 @@ def _write_file(
     entry: Entry,
     pieces: Callable[[Callable[[bytes | memoryview], None]], None],
 ) -> None:
-    """Write a file from pieces, and give it its name once it is complete."""
+    """Write a file in pieces under a temporary name, and rename the file once it is complete."""
     parent = open_folder(root, folder, replacing=False)
     try:
         temporary = UNFINISHED + os.urandom(8).hex().encode()
@@ -346,7 +373,7 @@ def _write_file(
             finally:
                 os.close(fd)
             _give_name(parent, temporary, entry.name)
-        except BaseException:  # also on Ctrl-C, leave no partial file
+        except BaseException:  # remove the partial file, also on Ctrl-C
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
@@ -360,7 +387,7 @@ def _give_name(folder: int, temporary: bytes, name: bytes) -> None:
     except FileNotFoundError:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
-    # The file system ignores case, and two names of the tree are the same here.
+    # The file system ignores case, so it treats two names of the tree as the same name.
     raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} already exists")
 
 

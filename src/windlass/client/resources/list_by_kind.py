@@ -1,4 +1,4 @@
-"""Fetches commands and shells, which are trials of their own kinds."""
+"""Fetches commands and shells, which the server records as special kinds of trials."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def list_by_kind(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[T]:
-    """List commands or shells, lazily, a page at a time."""
+    """List commands or shells. Pages are fetched on demand."""
     return list_resources(
         transport, kind, TrialPage,
         kind=_KINDS[kind].value, state=state, sort_by=sort_by, limit=limit,
@@ -38,7 +38,7 @@ def list_by_kind(
 
 
 def get_by_kind(transport: Transport, kind: type[T], trial_id: Any) -> T:
-    """Fetch a command or a shell by its id. A trial of another kind is refused."""
+    """Fetch a command or a shell by its id. Raise an error for a trial of another kind."""
     noun = _KINDS[kind].value
     number = whole_number(trial_id)
     if number is None:

@@ -1,4 +1,4 @@
-"""Labels, descriptions, notes and metadata of trials, experiments and models."""
+"""Base classes for resources with labels, descriptions, notes and metadata."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class LabelledRecord(Record, Protocol):
-    """A record with labels."""
+    """A resource record that has labels."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
 
 
 class DescribedRecord(LabelledRecord, Protocol):
-    """A record with a description and notes."""
+    """A resource record that has a description and notes."""
 
     @property
     def description(self) -> str: ...
@@ -30,7 +30,7 @@ class DescribedRecord(LabelledRecord, Protocol):
 
 
 class MetadataRecord(Record, Protocol):
-    """A record with metadata."""
+    """A resource record that has metadata."""
 
     @property
     def metadata(self) -> dict[str, Any]: ...
@@ -42,15 +42,15 @@ MetadataT = TypeVar("MetadataT", bound=MetadataRecord)
 
 
 class Labelled(Resource[LabelledT]):
-    """A resource with labels: a trial, an experiment, a model, a version of a model.
+    """A resource that has labels, such as a trial, an experiment or a model.
 
-    The server adds and removes labels one by one, so that concurrent changes do not overwrite
-    each other.
+    The server adds and removes labels one by one, so that concurrent changes do not overwrite each
+    other.
     """
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels for searches, in the order in which they were added.
+        """The labels, in the order in which they were added. Lists can be filtered by label.
 
         ```python
         trial = train.submit(0.1)
@@ -61,7 +61,7 @@ class Labelled(Resource[LabelledT]):
         return self._record.labels
 
     def set_labels(self, labels: Sequence[str]) -> Self:
-        """Replace all labels by these.
+        """Replace all labels by the given labels.
 
         ```python
         train.submit(0.1).set_labels(["baseline"])
@@ -70,7 +70,7 @@ class Labelled(Resource[LabelledT]):
         return self._change(labels=check_labels(labels))
 
     def add_label(self, *labels: str) -> Self:
-        """Add labels to those it has.
+        """Add labels to the existing labels.
 
         ```python
         wl.get_experiment("train").add_label("paper")
@@ -79,7 +79,7 @@ class Labelled(Resource[LabelledT]):
         return self._change(add_labels=check_labels(labels))
 
     def remove_label(self, *labels: str) -> Self:
-        """Remove labels. A label that it does not have is ignored.
+        """Remove labels. Unknown labels are ignored.
 
         ```python
         wl.get_experiment("train").remove_label("paper")
@@ -89,20 +89,20 @@ class Labelled(Resource[LabelledT]):
 
 
 class Described(Labelled[DescribedT]):
-    """A resource with a description and notes: a trial, an experiment, a model."""
+    """A resource that has a description and notes, such as a trial or an experiment."""
 
     @property
     def description(self) -> str:
-        """A text that describes it."""
+        """A text that describes the resource."""
         return self._record.description
 
     @property
     def notes(self) -> str:
-        """Notes: findings, things to do, any text."""
+        """The notes of users about the resource, such as findings or plans."""
         return self._record.notes
 
     def set_name(self, name: str) -> Self:
-        """Rename it. A name is one line of 1 to 200 printable characters.
+        """Rename the resource. A name is one line of 1 to 200 printable characters.
 
         ```python
         wl.get_trial(3).set_name("baseline")
@@ -111,7 +111,7 @@ class Described(Labelled[DescribedT]):
         return self._change(name=check_name("name", name))
 
     def set_description(self, text: str) -> Self:
-        """Replace the description.
+        """Replace the description of the resource.
 
         ```python
         wl.get_experiment("train").set_description("How much the learning rate matters.")
@@ -120,7 +120,7 @@ class Described(Labelled[DescribedT]):
         return self._change(description=check_text("description", text))
 
     def set_notes(self, text: str) -> Self:
-        """Replace the notes.
+        """Replace the notes about the resource.
 
         ```python
         experiment = wl.get_experiment("train")
@@ -131,19 +131,19 @@ class Described(Labelled[DescribedT]):
 
 
 class HasMetadata(Resource[MetadataT]):
-    """A resource with metadata, JSON values by name: a model, a version of a model."""
+    """A resource that has metadata, such as a model. Metadata maps names to JSON values."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata: JSON values by name."""
+        """The metadata, a mapping from names to JSON values."""
         return self._record.metadata
 
     def add_metadata(self, **metadata: Any) -> Self:
-        """Set some metadata, JSON values by name. The rest stays."""
+        """Set metadata entries, whose values are JSON data. Other entries stay unchanged."""
         from windlass.client.arguments.metadata_checks import check_config
 
         return self._change(put_metadata=check_config(metadata))
 
     def remove_metadata(self, *names: str) -> Self:
-        """Remove metadata by name. A name that it does not have is ignored."""
+        """Remove metadata entries by name. Unknown names are ignored."""
         return self._change(remove_metadata=names)

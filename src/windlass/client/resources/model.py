@@ -1,4 +1,4 @@
-"""Model objects of the SDK, and their versions."""
+"""Defines `wl.Model` and `wl.ModelVersion`, the entries of the model registry."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def project(self) -> str:
-        """The project of the model."""
+        """The name of the project that contains the model."""
         return self._record.project
 
     @property
@@ -74,17 +74,17 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def versions(self) -> int:
-        """The number of versions."""
+        """The number of versions that the model has."""
         return self._record.versions
 
     @property
     def latest(self) -> int | None:
-        """The number of the latest version; None without versions."""
+        """The number of the latest version, or None if the model has no versions."""
         return self._record.latest
 
     @property
     def aliases(self) -> dict[str, int]:
-        """The version of each alias: `{"production": 3}`."""
+        """The version number of each alias, such as `{"production": 3}`."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
@@ -115,11 +115,11 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         labels: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> ModelVersion:
-        """Register a checkpoint (or its id, or uid) as the next version.
+        """Register a checkpoint as the next version.
 
-        If the checkpoint is a version already, that version is returned unchanged. A checkpoint
-        with a version cannot be deleted. Inside a trial:
-        `register_version(wl.save_checkpoint(path))`.
+        `checkpoint` is a checkpoint, its id or its uid. If the checkpoint is already a version of
+        this model, that version is returned unchanged. A checkpoint that is a version cannot be
+        deleted. Inside a trial, call `register_version(wl.save_checkpoint(path))`.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -152,7 +152,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return ModelVersion(self._transport, record)
 
     def get_version(self, which: int | str = LATEST) -> ModelVersion:
-        """Return a version by its number or alias; `"latest"` is the newest.
+        """Return a version by its number or alias. `"latest"` means the newest version.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -176,7 +176,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         sort_by: str = "version",
         limit: int | None = None,
     ) -> Listing[ModelVersion]:
-        """List the versions, lazily; with `labels`, only versions that have all these labels.
+        """List the versions. With `labels`, list only versions that have all these labels.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -189,7 +189,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return pages.map(lambda record: ModelVersion(self._transport, record))
 
     def set_alias(self, alias: str, version: int | ModelVersion) -> Self:
-        """Point an alias to a version, in one step: an existing alias never points nowhere.
+        """Point an alias to a version. The change is atomic.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -218,7 +218,10 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self
 
     def delete(self) -> None:
-        """Delete the model with all its versions. The checkpoints stay, and can then be deleted."""
+        """Delete the model with all its versions.
+
+        The checkpoints stay, and can be deleted afterwards.
+        """
         super().delete()
 
     def __repr__(self) -> str:
@@ -228,7 +231,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
 
 class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]):
-    """One version of a model: a checkpoint with a number, notes and metadata.
+    """One version of a model, which is a checkpoint with a number, notes and metadata.
 
     ```python
     model = wl.create_model("classifier", exist_ok=True)
@@ -247,17 +250,17 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def version(self) -> int:
-        """The number of the version: the first is 1, and numbers are never reused."""
+        """The number of the version. The first version is 1, and numbers are never reused."""
         return self._record.version
 
     @property
     def checkpoint_id(self) -> int:
-        """The id of the checkpoint."""
+        """The id of the checkpoint that this version refers to."""
         return self._record.checkpoint_id
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint, fetched now."""
+        """The checkpoint that this version refers to. Each access fetches the checkpoint."""
         from windlass.client.resources.checkpoint import get_checkpoint
 
         return get_checkpoint(self._transport, self.checkpoint_id)
@@ -269,7 +272,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def trial(self) -> Trial[Any]:
-        """The trial that saved the checkpoint, fetched now."""
+        """The trial that saved the checkpoint. Each access fetches the trial."""
         from windlass.client.resources.trial.trial import get_trial
 
         return get_trial(self._transport, self.trial_id)
@@ -286,7 +289,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def notes(self) -> str:
-        """The notes, any text."""
+        """The notes of users about the version."""
         return self._record.notes
 
     @property
@@ -299,11 +302,13 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
         return self._change(name=_check_name(name))
 
     def set_notes(self, text: str) -> Self:
-        """Replace the notes."""
+        """Replace the notes of the version."""
         return self._change(notes=check_text("notes", text))
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files to a folder, as `Checkpoint.download` does; return their path.
+        """Write the files of the version to a folder, as `Checkpoint.download` does.
+
+        Returns the path of the copy.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -315,7 +320,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
     def delete(self) -> None:
         """Delete the version. The number is not reused, and the checkpoint stays.
 
-        A version with an alias is refused: point the alias to another version first.
+        A version with an alias raises an error. Point the alias to another version first.
         """
         super().delete()
 
@@ -340,10 +345,10 @@ def create_model(
     *,
     exist_ok: bool,
 ) -> Model:
-    """Create a model."""
+    """Create a model in the model registry."""
     names.check(names.proper_flaw(name, "model"))
     request = CreateModel(
-        key=uuid.uuid4().hex,  # a request that is sent twice creates one model
+        key=uuid.uuid4().hex,  # makes a repeated request harmless
         name=name,
         project=str(check_place("default" if project is None else project)),
         description=check_text("description", description),
@@ -363,19 +368,19 @@ def get_model(transport: Transport, id_or_name: int | str) -> Model:
 def list_models(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Model]:
-    """List the models that match, lazily, a page at a time."""
+    """List the matching models. Pages are fetched on demand."""
     return list_resources(transport, Model, ModelPage, sort_by=sort_by, limit=limit, **filters)
 
 
 def own_name() -> str:
-    """Return the name of this user, as far as the system knows it."""
+    """Return the name of the user who runs this process."""
     from windlass.packaging.provenance import user_name
 
     return user_name()[:200]
 
 
 def _is_key(value: Any) -> bool:
-    """Return whether a value can be a number or a name."""
+    """Return whether a value is an integer or a non-empty string, so that it can name a version."""
     return isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
 
 

@@ -1,4 +1,4 @@
-"""Shell objects of the SDK: interactive sessions that continue while no client is attached."""
+"""Defines `wl.Shell`, an interactive session that continues while no client is attached."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 
 
 class Shell(Trial[None]):
-    """A shell that was opened with `wl.open_shell`, with methods to attach, send, read and kill.
+    """A shell that `wl.open_shell` opened.
 
-    A shell continues while no client is attached, until it exits, is killed or times out.
+    A shell also runs while no client is attached. It ends when it exits, is killed or times out.
 
     ```python
     shell = wl.open_shell(["/bin/sh"])
@@ -40,15 +40,18 @@ class Shell(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """The command of the shell; empty for the user's own shell."""
+        """The command of the shell as a list of words.
+
+        The list is empty for the user's default shell.
+        """
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ShellCall) else []
 
     def attach(self) -> int | None:
-        """Attach this program's terminal until the shell exits, and return the exit code.
+        """Connect this program's terminal to the shell until the shell exits. Return the exit code.
 
-        Ctrl-] pressed twice detaches: the result is None, and the shell continues. Several clients
-        can be attached at once: all see the same output, and all can type.
+        Press Ctrl-] twice to detach. The method then returns None, and the shell continues. Several
+        clients can be attached at the same time. All see the same output, and all can type.
 
         ```python
         code = shell.attach()
@@ -61,7 +64,7 @@ class Shell(Trial[None]):
         return code
 
     def send(self, text: str | bytes) -> None:
-        """Send keys; a line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
+        """Send input to the shell. A line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -91,8 +94,9 @@ class Shell(Trial[None]):
     def read(self, until: str | None = None, timeout: float | str | None = None) -> str:
         """Wait for new output since the last call, and return it as plain text.
 
-        With `until`, it reads up to and including that text, or to the end. Raises `wl.WaitTimeout`
-        if that takes longer than `timeout`; then the next call returns the same output.
+        With `until`, the method reads until the output contains this text, or until the shell ends.
+        It raises `wl.WaitTimeout` if that takes longer than `timeout`. The next call then returns
+        the same output.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -116,7 +120,7 @@ class Shell(Trial[None]):
     def output(self, *, follow: bool = False) -> Iterator[bytes]:
         """Yield the output as raw bytes, at most the last 16 MB.
 
-        `follow` continues until the shell ends.
+        With `follow`, the iterator waits for new output until the shell ends.
 
         ```python
         shell = wl.open_shell(["/bin/echo", "hello"])
@@ -128,12 +132,12 @@ class Shell(Trial[None]):
                 yield news.data
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal. The programs in it get the usual signal."""
+        """Resize the terminal of the shell. Its programs get SIGWINCH."""
         self._keys = self._keys or ShellInput(self._transport, self.id)
         self._keys.resize(rows, columns)
 
     def kill(self, *, grace: float | str = 2.0) -> Self:
-        """End all processes of the shell: they get SIGHUP, and SIGKILL after `grace`."""
+        """End all processes of the shell. They get SIGHUP, and after `grace` SIGKILL."""
         self.stop(grace=grace, reason="killed")
         return self.wait()
 
@@ -152,7 +156,7 @@ def open_shell(
     *,
     has_terminal: bool,
 ) -> Shell:
-    """Submit a shell. Its terminal has the size of this program's terminal."""
+    """Submit a shell. If it has a terminal, the size is that of this program's terminal."""
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.client.terminal.attach_shell import size_here
 

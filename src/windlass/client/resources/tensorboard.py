@@ -1,8 +1,8 @@
 """Starts TensorBoard on the event files of trials.
 
-TensorBoard reads a folder with one run per trial. On the server's machine a run is a link to the
-files of the trial, so new events appear at once. On other machines a run is a copy, which is
-updated regularly.
+TensorBoard reads a temporary folder with one sub-folder per trial. On the server's machine, each
+sub-folder is a link to the files of the trial. On other machines, it is a copy that is updated
+every few seconds.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"TensorBoard \S+ at (http\S+)")
 _GRACE = 5.0
-_EVERY = 5.0  # seconds between updates: of TensorBoard itself, and of files from a remote server
+_EVERY = 5.0  # seconds between updates of TensorBoard, and of copied files
 _MOST_LINES = 20
 
 
 class TensorBoard:
-    """A TensorBoard process that runs while a `with` block does."""
+    """A TensorBoard process that runs during a `with` block."""
 
     def __init__(
         self, trials: Sequence[Trial[Any]], *, port: int | None = None, host: str | None = None
@@ -60,15 +60,15 @@ class TensorBoard:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # Ctrl-C goes to this process, which ends TensorBoard
+                start_new_session=True,  # Ctrl-C reaches only this process
                 preexec_fn=lambda: die_with_parent(signal.SIGTERM),
             )
-        except BaseException:  # also on Ctrl-C, leave no folder
+        except BaseException:  # remove the folder, also on Ctrl-C
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         try:
             self._wait_for_url()
-        except BaseException:  # also on Ctrl-C, leave no process
+        except BaseException:  # end TensorBoard, also on Ctrl-C
             self.__exit__()
             raise
         return self
@@ -84,19 +84,25 @@ class TensorBoard:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def attend(self) -> int:
-        """Wait until TensorBoard ends, also after Ctrl-C, and return the exit code."""
+        """Wait until TensorBoard ends, and return its exit code.
+
+        Ctrl-C ends the wait with code 0.
+        """
         try:
             if not self._is_here:
                 threading.Thread(target=self._keep_up, daemon=True).start()
             for _ in self._lines():
-                pass  # read all output: a full pipe would block TensorBoard
+                pass  # read all output, because a full pipe would block TensorBoard
             return self._process.wait()
         except KeyboardInterrupt:
             return 0
 
     @property
     def _is_here(self) -> bool:
-        """Whether the files are on this machine. A path of a remote server may exist here, too."""
+        """Whether the files of the trials are on this machine.
+
+        The check does not use paths, because the path on a remote server may also exist here.
+        """
         return self._trials[0]._transport.endpoint.is_embedded
 
     def _lay_out(self) -> None:
@@ -114,7 +120,7 @@ class TensorBoard:
                 os.symlink(source, os.path.join(run, own) if len(replicas) > 1 else run)
 
     def _keep_up(self) -> None:
-        """Fetch new files of trials on a remote server."""
+        """Copy new files of the trials from a remote server until all trials have ended."""
         left = list(self._trials)
         while left and not self._done.wait(_EVERY):
             for trial in list(left):
@@ -143,13 +149,13 @@ class TensorBoard:
 
 
 def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
-    """Write the TensorBoard files of trials to a folder, with one run per trial."""
+    """Write the TensorBoard files of trials to a folder, with one sub-folder per trial."""
     for trial in _with_files(trials):
         trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
 
 
 def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
-    """Return the trials with TensorBoard files, and unfinished trials, which may write some yet."""
+    """Return the trials that have TensorBoard files or may still write such files."""
     with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
     if not with_files:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"
@@ -170,7 +176,10 @@ def _run_name(trial: Trial[Any]) -> str:
 
 
 def _program() -> list[str]:
-    """Return the command that starts TensorBoard, from this environment or else from the PATH."""
+    """Return the command that starts TensorBoard.
+
+    TensorBoard in the Python environment of this process takes precedence over the PATH.
+    """
     if importlib.util.find_spec("tensorboard") is not None:
         return [sys.executable, "-m", "tensorboard.main"]
     program = shutil.which("tensorboard")

@@ -1,4 +1,4 @@
-"""Workspace and project objects of the SDK."""
+"""Defines `wl.Workspace` and `wl.Project`, which group experiments and models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Workspace(Archivable[WorkspaceRecord]):
 
     @property
     def description(self) -> str:
-        """The description."""
+        """The description of the workspace."""
         return self._record.description
 
     @property
@@ -56,19 +56,22 @@ class Workspace(Archivable[WorkspaceRecord]):
         return self._record.projects
 
     def set_name(self, name: str) -> Self:
-        """Rename the workspace. Names are unique. References to its projects change too."""
+        """Rename the workspace. Workspace names are unique.
+
+        References to its projects change, too.
+        """
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Replace the description."""
+        """Replace the description of the workspace."""
         return self._change(description=check_text("description", text))
 
     @users_call("workspace.create_project")
     def create_project(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Project:
-        """Create a project in the workspace; with `exist_ok`, return an existing project.
+        """Create a project in the workspace. With `exist_ok`, return a project that already exists.
 
         ```python
         wl.get_workspace("default").create_project("vision", "Whatever has eyes.", exist_ok=True)
@@ -76,7 +79,7 @@ class Workspace(Archivable[WorkspaceRecord]):
         """
         names.check(names.proper_flaw(name, "project"))
         request = CreateProject(
-            key=uuid.uuid4().hex,  # a request that is sent twice creates one project
+            key=uuid.uuid4().hex,  # makes a repeated request harmless
             workspace_id=self.id,
             name=name,
             description=check_text("description", description),
@@ -88,7 +91,10 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """List the projects, lazily. `archived=True` lists archived projects, None lists all."""
+        """List the projects.
+
+        `archived=True` lists archived projects, and `archived=None` lists all.
+        """
         return list_projects(
             self._transport, workspace=self, archived=archived, sort_by=sort_by, limit=limit
         )
@@ -99,7 +105,7 @@ class Workspace(Archivable[WorkspaceRecord]):
 
 
 class Project(Archivable[ProjectRecord]):
-    """A named set of experiments and models, in a workspace.
+    """A named set of experiments and models in a workspace.
 
     ```python
     wl.create_experiment("sweep", project="vision")  # makes the project, if there is none
@@ -107,8 +113,8 @@ class Project(Archivable[ProjectRecord]):
     print(vision.place, vision.experiment_count)
     ```
 
-    Other objects refer to it by its `place`: `vision`, or `lab/vision` outside the default
-    workspace.
+    Other objects refer to a project by its `place`. The place is `vision` for a project in the
+    default workspace, and `lab/vision` for a project in the workspace `lab`.
     """
 
     _collection = "projects"
@@ -117,7 +123,10 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def place(self) -> str:
-        """The reference to the project: `vision`, or `lab/vision` outside the default workspace."""
+        """The project name, prefixed with the workspace outside the default workspace.
+
+        For example, `vision` or `lab/vision`.
+        """
         return self._record.place
 
     @property
@@ -127,17 +136,17 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def description(self) -> str:
-        """The description."""
+        """The description of the project."""
         return self._record.description
 
     @property
     def experiment_count(self) -> int:
-        """The number of experiments, including archived experiments."""
+        """The number of experiments in the project, including archived experiments."""
         return self._record.experiments
 
     @property
     def model_count(self) -> int:
-        """The number of models, including archived models."""
+        """The number of models in the project, including archived models."""
         return self._record.models
 
     def set_name(self, name: str) -> Self:
@@ -153,21 +162,27 @@ class Project(Archivable[ProjectRecord]):
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Replace the description."""
+        """Replace the description of the project."""
         return self._change(description=check_text("description", text))
 
     def move_to(self, workspace: Workspace | str) -> Self:
-        """Move the project with its experiments and models to another, existing workspace."""
+        """Move the project with its experiments and models to another workspace.
+
+        The other workspace must exist.
+        """
         name: Any = workspace.refresh().name if isinstance(workspace, Workspace) else workspace
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(workspace=name)
 
     def delete(self) -> None:
-        """Delete an empty project. For any other project, `wl.Conflict` reports its contents."""
+        """Delete an empty project.
+
+        If the project is not empty, `wl.Conflict` reports its contents.
+        """
         super().delete()
 
     def list_experiments(self, **filters: Any) -> Listing[Experiment]:
-        """The experiments, lazily, with the filters of `wl.list_experiments`."""
+        """List the experiments of the project, with the filters of `wl.list_experiments`."""
         from windlass.client.client import Client
 
         return Client.over(self._transport).list_experiments(project=self, **filters)
@@ -180,10 +195,10 @@ class Project(Archivable[ProjectRecord]):
 def create_workspace(
     transport: Transport, name: str, description: str, *, exist_ok: bool
 ) -> Workspace:
-    """Create a workspace."""
+    """Create a workspace, which is a named set of projects."""
     names.check(names.proper_flaw(name, "workspace"))
     request = CreateWorkspace(
-        key=uuid.uuid4().hex,  # a request that is sent twice creates one workspace
+        key=uuid.uuid4().hex,  # makes a repeated request harmless
         name=name,
         description=check_text("description", description),
         exist_ok=exist_ok,
@@ -200,7 +215,7 @@ def get_workspace(transport: Transport, id_or_name: int | str) -> Workspace:
 def list_workspaces(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Workspace]:
-    """List the workspaces that match, lazily, a page at a time."""
+    """List the matching workspaces. Pages are fetched on demand."""
     return list_resources(
         transport, Workspace, WorkspacePage, sort_by=sort_by, limit=limit, **filters
     )
@@ -214,5 +229,5 @@ def get_project(transport: Transport, id_or_name: int | str) -> Project:
 def list_projects(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Project]:
-    """List the projects that match, lazily, a page at a time."""
+    """List the matching projects. Pages are fetched on demand."""
     return list_resources(transport, Project, ProjectPage, sort_by=sort_by, limit=limit, **filters)

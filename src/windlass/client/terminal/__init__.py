@@ -1,1 +1,1 @@
-"""The terminal of a waiting client: log lines, the status line, progress, attached shells."""
+"""Terminal output while a client waits, and shells that are attached to the terminal."""

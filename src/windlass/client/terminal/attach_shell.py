@@ -1,6 +1,7 @@
-"""Attaches the user's terminal to a shell: keys go to the shell, its output to the terminal.
+"""Attaches the user's terminal to a shell on the server.
 
-The terminal gets its old settings back, however the session ends.
+Typed keys go to the shell, and the output of the shell appears in the terminal. At the end of the
+session, the terminal gets its old settings back, even after an error.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ from windlass.worker.common.atomic_files import write_all
 DETACH = b"\x1d"  # Ctrl-]
 _TWICE_WITHIN = 0.5
 _READ = 64 * 1024
-_LAST_KEYS = 5.0  # seconds to send the last keys before leaving
+_LAST_KEYS = 5.0  # seconds to send the last keys before detaching
 _INTERRUPTED = 130
 
 
 def attach(transport: Transport, record: TrialRecord) -> int | None:
-    """Attach to a shell until it ends or the user detaches; return its exit code, or None."""
+    """Attach to a shell until the shell ends or the user detaches.
+
+    Returns the exit code of the shell, or None if the user detached.
+    """
     try:
         stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
     except (OSError, ValueError, AttributeError) as error:
@@ -60,7 +64,7 @@ class _Attachment:
         self._transport = transport
         self._record = record
         self._stdin, self._stdout = stdin, stdout
-        self._is_typed = os.isatty(stdin)  # by a person
+        self._is_typed = os.isatty(stdin)  # True if a person types the input
         call = record.spec.roles[0].executable
         self._has_terminal = isinstance(call, ShellCall) and call.has_terminal
         self._stream = ShellStream(transport, record.id, None if self._has_terminal else 0)
@@ -72,7 +76,7 @@ class _Attachment:
         self._is_raw = False
         self._has_shown = False
         self._waited_for = ""
-        self._left_by: int | None = None  # a signal
+        self._left_by: int | None = None  # the signal that ended the session
 
     def run(self) -> int | None:
         hears, tells = os.pipe()
@@ -88,7 +92,7 @@ class _Attachment:
             finally:
                 self._typist.finish(0 if self._is_over else _LAST_KEYS)
                 self._stream.cut()
-                reader.join(_LAST_KEYS)  # the terminal may not accept output
+                reader.join(_LAST_KEYS)  # limited, because the terminal may not accept output
                 self._write(self._modes.left())
         os.close(hears)
         os.close(tells)
@@ -105,7 +109,7 @@ class _Attachment:
     # -- typed keys ---------------------------------------------------------------------
 
     def _attend(self, hears: int) -> bool:
-        """Send typed keys until the shell ends; return whether the user left it earlier."""
+        """Send typed keys until the shell ends. Return True if the user detached before."""
         waiting = select.poll()
         waiting.register(self._stdin, select.POLLIN)
         waiting.register(hears, select.POLLIN)
@@ -129,10 +133,13 @@ class _Attachment:
                     waiting.unregister(self._stdin)
                     self._typist.end()
                     if self._has_terminal:
-                        return True  # the shell continues without us
+                        return True  # detach, so that the shell continues
 
     def _read_keys(self) -> bytes | None:
-        """Send the typed keys. Return them, b"" at the end of input, or None to detach."""
+        """Read typed keys and send them to the shell.
+
+        Returns the keys, b"" at the end of the input, or None if the user requested to detach.
+        """
         try:
             keys = os.read(self._stdin, _READ)
         except OSError:
@@ -151,18 +158,21 @@ class _Attachment:
 
     @property
     def _is_running(self) -> bool:
-        """Return whether the shell accepts input. Its output may arrive before its new state."""
+        """Whether the shell accepts input.
+
+        The first output may arrive before the state changes to RUNNING, so output counts as well.
+        """
         is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
         return self._has_shown or not is_waiting
 
     def _handle_ready(self, came: set[int]) -> bool:
-        """Handle signals; return whether one of them asks to leave."""
+        """Handle the received signals. Return True if one of them ends the session."""
         if signal.SIGWINCH in came and self._has_terminal:
             self._send_size()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number in came:
                 self._left_by = number
-                if not self._has_terminal:  # no terminal: no other client can continue this shell
+                if not self._has_terminal:  # no client can attach again without a terminal
                     self._kill(signal.Signals(number).name)
                 return True
         return False
@@ -182,7 +192,10 @@ class _Attachment:
     # -- output -------------------------------------------------------------------------
 
     def _show(self, tells: int) -> None:
-        """Write the output of the shell until it ends. Runs in its own thread."""
+        """Write the output of the shell to the terminal until the shell ends.
+
+        This method runs in its own thread.
+        """
         try:
             for news in self._stream:
                 if isinstance(news, Shown):
@@ -195,7 +208,7 @@ class _Attachment:
                     self._record = news
                     self._tell_waiting(news)
                 else:
-                    assert isinstance(news, Over)  # noqa: S101 -- there is no other news
+                    assert isinstance(news, Over)  # noqa: S101 -- there are no other events
                     self._record, self._is_over = news.record, True
                 if self._is_running:
                     self._typist.begin()
@@ -213,7 +226,7 @@ class _Attachment:
         write_all(self._stdout, data)
 
     def _say(self, text: str) -> None:
-        """Print a message above the shell, also while the terminal is in raw mode."""
+        """Print a message to stderr, with the line ends that the current terminal mode needs."""
         sys.stderr.write(text.replace("\n", "\r\n") + "\r\n" if self._is_raw else f"{text}\n")
         sys.stderr.flush()
 
@@ -241,7 +254,10 @@ class _Attachment:
 
     @contextlib.contextmanager
     def _raw(self) -> Iterator[None]:
-        """Read each key at once inside the block; restore the terminal's settings afterwards."""
+        """Put the terminal into raw mode during the `with` block, so that each key is read at once.
+
+        Afterwards, restore the settings of the terminal.
+        """
         if not self._is_typed:
             yield
             return
@@ -264,10 +280,10 @@ class _DetachKeys:
     """
 
     def __init__(self) -> None:
-        self.due: float | None = None  # when a single detach key is passed on
+        self.due: float | None = None  # the time at which a single Ctrl-] goes to the shell
 
     def feed(self, keys: bytes) -> tuple[bool, bytes]:
-        """Return whether to detach, and the keys before that."""
+        """Add typed keys. Return whether to detach, and the keys to send to the shell."""
         keys = self.give_up() + keys
         before, detach_keys, _ = keys.partition(DETACH * 2)
         if detach_keys:
@@ -278,16 +294,16 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """Return the held detach key, if any."""
+        """Stop waiting for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 
 
 @contextlib.contextmanager
 def _signals(tells: int) -> Iterator[None]:
-    """Write the number of each received signal to a pipe, inside the block."""
+    """Write the number of each signal that arrives during the `with` block to a pipe."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # the main thread handles signals
+        yield  # only the main thread can handle signals
         return
     numbers = (signal.SIGWINCH, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     os.set_blocking(tells, False)
@@ -302,10 +318,10 @@ def _signals(tells: int) -> Iterator[None]:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """Do nothing: Python writes the byte to the pipe only if a handler exists."""
+    """Do nothing. Python writes signals to the pipe only if they have a handler."""
 
 
 def size_here() -> tuple[int, int]:
-    """Return the rows and columns of this terminal; 24 and 80 without a terminal."""
+    """Return the rows and columns of this terminal. Without a terminal, return 24 and 80."""
     size = shutil.get_terminal_size((80, 24))
     return size.lines, size.columns

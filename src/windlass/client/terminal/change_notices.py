@@ -1,7 +1,7 @@
-"""Notices of changes of a watched trial: restarts, suspensions, new numbers of replicas.
+"""Describes changes of a watched trial, such as restarts, suspensions and new sizes.
 
-Each change is reported once, even if the stream repeats or skips a record: restarts are counted,
-and other changes are the differences between one record and the next.
+Each change is reported once, even if the event stream repeats or skips a record. Restarts are
+counted. Other changes are found by comparing a record with the previous record.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ _RESTART = "ReplicaRestarting"
 
 
 class ChangeNotices:
-    """Describes the changes of a trial from one record to the next.
+    """Describes the differences between successive records of a trial.
 
-    `fetch_events` fetches all events, and is called only if the trial was restarted: a condition
-    has the first of several replicas that ended together, and no other.
+    `fetch_events` fetches all events of the trial. It is called only after a restart. The
+    conditions in the record do not suffice, because they name only the first of several failed
+    replicas.
     """
 
     def __init__(self, fetch_events: Callable[[], Sequence[Event] | None]) -> None:
         self._fetch_events = fetch_events
         self._spec: JobSpec | None = None
-        self._restarts = 0  # that were reported
+        self._restarts = 0  # the number of restarts reported so far
 
     def next(self, trial: TrialRecord) -> Iterator[str]:
-        """Yield a notice of each change since the last record; none for the first record."""
+        """Yield a notice for each change since the previous record.
+
+        The first record has no changes.
+        """
         before, self._spec = self._spec, trial.spec
         if before is None:
             self._restarts = trial.restarts
@@ -37,7 +41,7 @@ class ChangeNotices:
         called = f"trial {trial.id} ({trial.name})"
         if trial.restarts > self._restarts and (events := self._fetch_events()) is not None:
             messages = [event.message for event in events if event.reason == _RESTART]
-            # The last lines of a later restart may still arrive.
+            # A later restart is reported with a later record, after its log lines.
             for message in messages[self._restarts : trial.restarts]:
                 yield message if has_several(trial) else f"{called}: {message}"
             self._restarts = trial.restarts

@@ -1,4 +1,4 @@
-"""The progress of an experiment, as lines for a waiting user."""
+"""The progress of an experiment, formatted as lines for a user who waits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """The newest records of an experiment and its trials, from its event stream."""
+    """The newest records of an experiment and its trials, which an event stream updates."""
 
     def __init__(self, experiment: ExperimentRecord) -> None:
         self.experiment = experiment
         self.trials: dict[int, TrialRecord] = {}
 
     def learn(self, news: ExperimentNews) -> None:
-        """Update the records from an event."""
+        """Update the records with an event of the stream."""
         if isinstance(news, ExperimentRecord):
             self.experiment = news
         elif isinstance(news, TrialRecord):
@@ -38,24 +38,27 @@ class Progress:
 
     @property
     def ordinary(self) -> list[TrialRecord]:
-        """The ordinary trials, without auxiliary ones."""
+        """All trials except auxiliary trials.
+
+        Auxiliary trials, such as dashboards, do not count for the success of an experiment.
+        """
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property
     def is_over(self) -> bool:
-        """Whether every ordinary trial has ended and its outcome is known."""
+        """Whether every trial except auxiliary trials has ended, and all outcomes are known."""
         goes_on = any(
             number and not TrialState(name).is_final
             for name, number in self.experiment.states.items()
         )
         ordinary = self.ordinary
-        # A trial may end between the list of active trials and the count of trials.
+        # The server lists active trials before it counts states. A trial may end in between.
         all_ended = all(trial.state.is_final for trial in ordinary)
         return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 
     @property
     def failed(self) -> list[TrialRecord]:
-        """The trials that did not succeed."""
+        """The finished trials that did not succeed, except auxiliary trials."""
         return [
             trial
             for trial in self.ordinary
@@ -63,7 +66,7 @@ class Progress:
         ]
 
     def table(self) -> list[Line]:
-        """The lines during the run: the number of trials by state, and the active trials."""
+        """Return the lines to show while trials run: the counts by state, and the active trials."""
         now = time.time()
         going = [
             trial
@@ -80,7 +83,7 @@ class Progress:
         return lines
 
     def conclusion(self) -> list[Line]:
-        """Return the summary: trial counts by state, and trials that did not succeed."""
+        """Return the final summary, which counts trials by state and lists trials that failed."""
         ended = [trial.ended for trial in self.ordinary if trial.ended is not None]
         lines: list[Line] = [self._head(max(ended, default=time.time()))]
         vary = differing(self.ordinary)
@@ -99,7 +102,7 @@ class Progress:
         return lines
 
     def _trials_now(self) -> list[TrialRecord]:
-        """A copy of all trials. Another thread adds trials meanwhile."""
+        """Return a copy of the list of trials, because another thread adds trials."""
         return list(self.trials.values())
 
     def _head(self, now: float) -> Line:
@@ -123,12 +126,12 @@ class Progress:
 
 
 def failure_reason(trial: TrialRecord) -> str:
-    """A short reason why a trial did not succeed."""
+    """Return a short reason why a trial did not succeed."""
     return what_it_raised(trial) or how_it_ended(trial)
 
 
 def what_it_raised(trial: TrialRecord) -> str:
-    """The exception of a failed trial, as Python prints it; empty without an exception."""
+    """Return the exception of a failed trial as Python prints it, or "" if there is none."""
     if trial.error is None or not trial.error.type or trial.state is not TrialState.FAILED:
         return ""
     kind = trial.error.type.rpartition(".")[2]
@@ -136,7 +139,7 @@ def what_it_raised(trial: TrialRecord) -> str:
 
 
 def differing(trials: Iterable[TrialRecord]) -> list[str]:
-    """The parameters that are not the same in all trials, in the order in which they appear.
+    """Return the names of parameters whose values differ between trials, in order of appearance.
 
     >>> differing([])
     []
@@ -150,7 +153,7 @@ def differing(trials: Iterable[TrialRecord]) -> list[str]:
             if name not in seen:
                 seen[name] = text
                 if number:
-                    vary[name] = None  # earlier trials lack the parameter
+                    vary[name] = None  # the earlier trials do not have this parameter
             elif seen[name] != text:
                 vary[name] = None
         for name in seen:

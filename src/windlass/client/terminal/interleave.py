@@ -1,7 +1,7 @@
-"""Merges the output of several replicas: whole lines, each with the name of its replica.
+"""Merges the output of several replicas. Each line starts with the name of its replica.
 
-An unfinished line is held back until its end, so the output of two replicas never mixes within a
-line. For a progress bar, only the newest state is kept.
+An unfinished line is held until it ends, so a line never mixes the output of two replicas. Only the
+newest state of a progress bar is kept.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from windlass.model.logs import LogPart
 
-_LONGEST = 1 << 20  # characters; a longer line is written without its end
-_PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # without red, which marks errors
-# Output must not move the cursor back over the name of its writer.
+_LONGEST = 1 << 20  # characters; a longer line is printed before it ends
+_PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # no red, because red marks errors
+# Output must not move the cursor back over the name of its replica.
 _MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OutputLine(NamedTuple):
-    """A printable line of one replica."""
+    """A line of one replica that can be printed."""
 
     name: str
     stream: str
@@ -28,7 +28,7 @@ class OutputLine(NamedTuple):
 
 
 class Lanes:
-    """Merges the lines of several replicas, each with its own lane.
+    """Merges the output of several replicas to whole lines.
 
     >>> lanes = Lanes(["worker-0", "worker-1"])
     >>> begun = LogPart(time=1, stream="stdout", text="10%", end=False, role="worker")
@@ -43,12 +43,12 @@ class Lanes:
         self.rename(names)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Set the names of all replicas, in order. Their number may change."""
+        """Set the names of all replicas in order. The number of replicas may change."""
         self._positions = {name: position for position, name in enumerate(names)}
         self._width = max(map(len, names), default=0)
 
     def prefix(self, name: str, *, coloured: bool = False) -> str:
-        """Return the prefix of a line.
+        """Return the prefix of a line, which is the padded name of the replica.
 
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '
@@ -60,11 +60,11 @@ class Lanes:
         return f"\x1b[{colour}m{text}\x1b[0m "
 
     def feed(self, part: LogPart, now: float = 0.0) -> Iterator[OutputLine]:
-        """Yield the lines that this part completes."""
+        """Add a log part, and yield the lines that this part completes."""
         lane = (f"{part.role}-{part.index}", part.stream)
         held = self._held.get(lane)
         if held is not None and held.attempt != part.attempt:
-            yield self._take(lane)  # its writer has ended and will not finish the line
+            yield self._take(lane)  # the earlier attempt has ended and will not finish its line
             held = None
         if held is None and part.end:
             yield OutputLine(*lane, _as_it_stands(part.text))
@@ -76,12 +76,15 @@ class Lanes:
             yield self._take(lane)
 
     def rest(self) -> Iterator[OutputLine]:
-        """Yield the unfinished lines, after the last part."""
+        """Yield the unfinished lines. Call this method after the last part."""
         for lane in list(self._held):
             yield self._take(lane)
 
     def unended(self, before: float) -> OutputLine | None:
-        """Return an unfinished line older than a time, of the first replica with such a line."""
+        """Return an unfinished line that started before a time, or None.
+
+        If several replicas have such a line, the first replica takes precedence.
+        """
         waiting = [lane for lane, held in self._held.items() if held.since <= before]
         if not waiting:
             return None
@@ -96,7 +99,10 @@ class Lanes:
 
 
 class _Held:
-    """An unfinished line. A progress bar may arrive in a million pieces."""
+    """An unfinished line, which collects pieces until the line ends.
+
+    A progress bar may consist of a million pieces, so overwritten pieces are discarded.
+    """
 
     def __init__(self, attempt: int, since: float) -> None:
         self.attempt = attempt
@@ -117,7 +123,7 @@ class _Held:
 
 
 def contained(text: str) -> str:
-    r"""A text with its colours, without characters that leave the line.
+    r"""Remove characters that move the cursor out of the line, but keep colours.
 
     >>> contained("\x1b[31mred\x1b[K up\x1b[A")
     '\x1b[31mred up\x1b[0m'
@@ -127,12 +133,12 @@ def contained(text: str) -> str:
 
 
 def uncoloured(text: str) -> str:
-    """A text without its colours."""
+    """Remove colours and cursor movements from a text."""
     return _COLOURS.sub("", _MOVES.sub("", text))
 
 
 def _as_it_stands(text: str) -> str:
-    """The last state of a line that redraws itself.
+    """Return the last state of a line that redraws itself with carriage returns.
 
     >>> _as_it_stands("10%\\r20%\\r")
     '20%'

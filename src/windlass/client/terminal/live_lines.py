@@ -1,6 +1,6 @@
-"""Lines at the bottom of a terminal, redrawn when their text changes.
+"""Draws lines at the bottom of a terminal, and redraws them when their text changes.
 
-Outside of a terminal only the final lines are printed.
+If the output is not a terminal, only the final lines are printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.client.terminal.screen import (
 _TICK = 0.2
 _STYLES = {
     "bold": 1,
-    "name": 1,  # of any length: it is shortened before its neighbours
+    "name": 1,  # a name, which is shortened before other parts of the line
     "dim": 2,
     "red": 31,
     "green": 32,
@@ -35,14 +35,14 @@ _STYLES = {
 }
 _SHORTEST_NAME = 12
 
-Span = tuple[str, str]  # a text, and its style or nothing
+Span = tuple[str, str]  # a text and its style, which may be ""
 Line = Sequence[Span]
 
 
 class Live:
-    """Draws the lines that `render` returns, a few times a second, inside a `with` block.
+    """Draws the lines that `render` returns, several times a second, during a `with` block.
 
-    `render` is called in a thread of this class. Lines printed by `say` stay above.
+    A separate thread calls `render`. Lines that `say` prints stay above the drawn lines.
 
     ```python
     with Live(lambda: [[("3 running", "bold")]]) as live:
@@ -74,7 +74,7 @@ class Live:
             self._wipe()
 
     def say(self, *lines: Line) -> None:
-        """Print lines that stay, in a terminal or not."""
+        """Print permanent lines, also if the output is not a terminal."""
         if self._out is None:
             return
         with self._lock:
@@ -104,7 +104,7 @@ class Live:
             self._drawn = []
 
     def _painted(self, line: Line, width: int | None) -> str:
-        """A line in its colours, shortened to the width of the terminal."""
+        """Return a line with its colours, shortened to `width` terminal cells."""
         painted = ""
         ellipsis = "…" if encodable(self._out, "…") == "…" else "..."
         spans = [(encodable(self._out, _one_line(text)), style) for text, style in line]
@@ -124,7 +124,10 @@ class Live:
 
 
 def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
-    """Shorten the name in a line that is too long: a little for dim spans, more for others.
+    """Shorten the name in a line that is too long.
+
+    To make space for other text, the name becomes as short as necessary. To make space for dim
+    text, the name is shortened only a little.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
     >>> _giving_way(line, 36, "…")[1]
@@ -143,7 +146,7 @@ def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
 
 
 def _one_line(text: str) -> str:
-    """An untrusted text on one line, without control characters."""
+    """Convert an untrusted text to one line without control characters."""
     if text.isprintable():
         return text
     spaced = "".join(" " if c.isspace() else c for c in text)

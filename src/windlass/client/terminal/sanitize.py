@@ -1,8 +1,8 @@
 """Removes terminal escape sequences except colours and progress bars.
 
-The author of a log is not its reader. An escape sequence could set the title of the reader's
-window, fill the clipboard, draw over other text, or query the terminal, which answers as if the
-reader had typed the answer. Such sequences are shown as text.
+The author of a log may be another user than the reader. An escape sequence could set the title of
+the reader's window, fill the clipboard, or draw over other text. It could also query the terminal,
+and the terminal would answer as if the reader had typed. Such sequences are shown as text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ RESET = "\x1b[0m"
 class Reach(Enum):
     """The area of the terminal that program output may draw on."""
 
-    LINE = "line"  # its own line: for logs, perhaps of another user
-    LINES = "lines"  # also lines above, as several progress bars need: for the user's own program
+    LINE = "line"  # only its own line, for logs that another user may have written
+    LINES = "lines"  # also lines above, for several progress bars of the user's own program
     ALL = "all"  # the whole screen
 
 
 def tame(text: str, reach: Reach = Reach.LINES) -> str:
-    r"""Remove escape sequences except colours and redrawn lines.
+    r"""Replace escape sequences by visible text, except sequences for colours and redrawn lines.
+
+    `reach` is the area of the terminal in which cursor movements may take effect.
 
     >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
     '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
@@ -42,14 +44,14 @@ def tame(text: str, reach: Reach = Reach.LINES) -> str:
     def shown(match: re.Match[str]) -> str:
         if match[1] or (match[2] and reach is Reach.LINES):
             return match[0]
-        # A progress bar on a new line is readable, so drop the cursor movement silently.
+        # Drop cursor movements silently, because a progress bar is also readable on a new line.
         return "" if match[2] else match[0].encode("unicode_escape").decode()
 
     return _STEERING.sub(shown, text)
 
 
 def leaves_colour(text: str) -> bool | None:
-    r"""Return whether a text leaves a colour on; None for a text without colours.
+    r"""Return whether a colour is still active after a text, or None if the text has no colours.
 
     >>> leaves_colour("\x1b[31mred"), leaves_colour("\x1b[31mred\x1b[0m"), leaves_colour("plain")
     (True, False, None)

@@ -1,4 +1,4 @@
-"""Terminal output: the abilities of a stream, the width of a text, a thread that redraws."""
+"""Helpers for terminal output, such as sizes, text widths and a thread that redraws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE_COLOURS = {
 
 
 class Redraw:
-    """Calls a function a few times a second in its own thread, between `start` and `stop`."""
+    """Calls a function several times a second in its own thread, between `start` and `stop`."""
 
     def __init__(self, draw: Callable[[], None], seconds: float, name: str) -> None:
         self._draw = draw
@@ -32,18 +32,18 @@ class Redraw:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that calls the function."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the calls, and wait for the last one."""
+        """Stop the calls, and wait until the last call has ended."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a call that has already begun should draw nothing."""
+        """Whether `stop` was called. A call that runs at that time must draw nothing."""
         return self._stop.is_set()
 
     def _run(self) -> None:
@@ -52,16 +52,16 @@ class Redraw:
 
 
 def terminal_size(stream: TextIO | None = None) -> tuple[int, int]:
-    """The columns and rows of the terminal of a stream, or of stderr."""
+    """Return the columns and rows of the terminal of a stream, by default stderr."""
     try:
         columns, rows = os.get_terminal_size(2 if stream is None else stream.fileno())
     except (OSError, ValueError):
         return 80, 24
-    return columns or 80, rows or 24  # a terminal of unknown size has 0
+    return columns or 80, rows or 24  # a terminal of unknown size reports 0
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a stream is a terminal."""
+    """Return whether a stream is a terminal."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError):
@@ -69,13 +69,13 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def may_colour(stream: TextIO) -> bool:
-    """Whether a stream is a terminal with colours, and the user did not turn them off."""
+    """Return whether a stream is a terminal that supports colours and the user allows colours."""
     is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "")
     return is_wanted and is_terminal(stream)
 
 
 def can_encode(stream: TextIO, text: str) -> bool:
-    """Whether the encoding of a stream has these characters."""
+    """Return whether the encoding of a stream supports the given characters."""
     try:
         text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError, AttributeError):
@@ -84,7 +84,7 @@ def can_encode(stream: TextIO, text: str) -> bool:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a text, with escapes for characters that the stream cannot encode."""
+    """Write a text to a stream. Characters that the stream cannot encode are escaped."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
@@ -92,7 +92,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def encodable(stream: TextIO, text: str) -> str:
-    """The text, with escapes for characters that the stream cannot encode."""
+    """Return a text in which characters that the stream cannot encode are escaped."""
     if can_encode(stream, text):
         return text
     encoding = stream.encoding or "ascii"
@@ -100,7 +100,7 @@ def encodable(stream: TextIO, text: str) -> str:
 
 
 def fit(text: str, width: int, ellipsis: str) -> str:
-    """Cut a text to a number of terminal cells; its first character always stays.
+    """Cut a text to a number of terminal cells. The first character always stays.
 
     >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
     ('* que…', '* 训…', '*')
@@ -115,7 +115,7 @@ def fit(text: str, width: int, ellipsis: str) -> str:
 
 
 def cells(text: str) -> int:
-    """The number of terminal cells that a text takes."""
+    """Return the number of terminal cells that a text occupies."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

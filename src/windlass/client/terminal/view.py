@@ -1,11 +1,11 @@
-"""The view of a running trial: its output as it arrives, and one status line.
+"""Shows the output of a running trial as it arrives, and one status line below.
 
-In a terminal the status line is drawn below the output and erased before each new piece of
-output. Of the escape sequences in the output only colours and progress bars take effect
-(`sanitize.py`). In a file or a pipe there is only the unchanged output.
+In a terminal, the status line is erased before each new piece of output and drawn again below.
+Escape sequences in the output take effect only if they set colours or draw progress bars
+(`sanitize.py`). A file or a pipe gets only the unchanged output.
 
-For a trial with several replicas every line is shown whole, with the name of its replica in
-front. A line that stays unfinished for a while replaces the status line until it ends.
+If a trial has several replicas, only whole lines are printed, each after the name of its replica. A
+line that stays unfinished for a while replaces the status line until it ends.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
-_DELAY = 0.15  # seconds; a shorter wait needs no status line
+_DELAY = 0.15  # seconds before a status line appears
 _TICK = 0.1
-_CLOCK = 12  # cells that a status line has besides its text: "⠋ ", " 59m 59s"
-_PAUSE = 0.3  # that a line of one of several replicas may take to end before it is shown
+_CLOCK = 12  # terminal cells for the spinner and the time: "⠋ ", " 59m 59s"
+_PAUSE = 0.3  # seconds before an unfinished line of one of several replicas is shown
 
 
 class View:
-    """Shows one run. Use as a context manager, so that the line is always wiped."""
+    """Shows the output and the status of one run.
+
+    Use a view as a context manager, so that the status line is always erased at the end.
+    """
 
     def __init__(
         self,
@@ -69,10 +72,10 @@ class View:
         self._progress: float | None = None
         self._since = time.monotonic()
         self._is_drawn = False
-        self._coloured: set[TextIO] = set()  # terminals with a colour of the program
+        self._coloured: set[TextIO] = set()  # terminals with an active colour
         self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
-        self._lanes: Lanes | None = None  # of a trial of several replicas
+        self._lanes: Lanes | None = None  # set only for a trial with several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._frame = 0
@@ -89,13 +92,13 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
-            for terminal in self._coloured:  # later output does not come from the program
+            for terminal in self._coloured:  # later output must not have the colour
                 terminal.write(RESET)
                 terminal.flush()
 
     def status(self, text: str, progress: float | None = None) -> None:
-        """Set the status line, and the progress from 0 to 1 if it is known."""
-        # The text may contain messages of a cluster or a program.
+        """Set the text of the status line, and the progress from 0 to 1 if it is known."""
+        # The text may contain untrusted messages of a cluster or a program.
         text = " ".join(tame(text, Reach.LINE).split())
         with self._lock:
             self._progress = progress
@@ -104,15 +107,18 @@ class View:
                 self._since = time.monotonic()
 
     def shows(self, text: str) -> bool:
-        """Whether a status fits into one line, together with the elapsed time."""
+        """Return whether a status text and the elapsed time fit into the status line."""
         return self.is_live and cells(text) <= terminal_size()[0] - _CLOCK
 
     def show(self, part: LogPart) -> None:
-        """Print a piece of output to the stream it was written to."""
+        """Print a piece of output to stdout or stderr, as the program did."""
         self.show_all((part,))
 
     def show_all(self, parts: Iterable[LogPart]) -> None:
-        """Print pieces of output to their streams; write successive pieces of a stream at once."""
+        """Print pieces of output to stdout or stderr, as the program did.
+
+        Successive pieces of the same stream are written together.
+        """
         if self._lanes is not None:
             for part in parts:
                 with self._lock:
@@ -135,7 +141,10 @@ class View:
                 self._open_line = None if pieces[-1].end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
-        """Start each line with the name of its replica from now on, if there are names."""
+        """From now on, start each line with the name of its replica.
+
+        If `names` is empty, nothing changes.
+        """
         if not names:
             return
         from windlass.client.terminal.interleave import Lanes
@@ -148,13 +157,13 @@ class View:
                 self._lanes.rename(names)
 
     def end_lines(self) -> None:
-        """Print the unfinished lines."""
+        """Print the unfinished lines of all replicas."""
         if self._lanes is not None:
             with self._lock:
                 self._print(self._lanes, self._lanes.rest())
 
     def flush(self) -> None:
-        """Flush the streams."""
+        """Flush stdout and stderr."""
         with self._lock:
             self._out.flush()
             self._err.flush()
@@ -168,13 +177,13 @@ class View:
             self._err.flush()
 
     def note(self, text: str) -> None:
-        """Print a message of Windlass, in a terminal only."""
+        """Print a message of Windlass, but only in a terminal."""
         if self.is_live:
             text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
     def _print(self, lanes: Lanes, lines: Iterable[OutputLine]) -> None:
-        """Print whole lines of several replicas, each with its name."""
+        """Print whole lines of several replicas, each after the name of its replica."""
         from windlass.client.terminal.interleave import contained
 
         for line in lines:
@@ -187,7 +196,10 @@ class View:
             self._write(target, f"{prefix}{text}\n")
 
     def _write(self, target: TextIO, text: str) -> None:
-        """Write a text after all earlier ones: both streams may lead to one file or pipe."""
+        """Write a text after all earlier texts.
+
+        Stdout and stderr may lead to the same file or pipe, so the other stream is flushed first.
+        """
         if self._last_target is not None and self._last_target is not target:
             self._last_target.flush()
         write(target, text)
@@ -199,7 +211,7 @@ class View:
             (self._coloured.add if left else self._coloured.discard)(target)
 
     def _end_open_line(self) -> None:
-        # An unfinished line matters only if both streams lead to the same terminal.
+        # An unfinished line must end only if both streams lead to the same terminal.
         if self._open_line is not None and self._shares_screen:
             write(self._open_line, "\n")
         if self._open_line is not None:
@@ -231,7 +243,7 @@ class View:
         self._is_drawn = True
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
-        """Draw an unfinished line, cut to the width of the terminal."""
+        """Draw an unfinished line of a replica, cut to the width of the terminal."""
         from windlass.client.terminal.interleave import uncoloured
 
         width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
@@ -249,5 +261,8 @@ class View:
 
 
 def _nowhere() -> TextIO:
-    """Return a stream that discards output, for a stream that was closed before Python started."""
+    """Return a stream that discards output.
+
+    It replaces a standard stream that was closed before Python started.
+    """
     return open(os.devnull, "w")

@@ -1,7 +1,7 @@
-"""Reports why a trial waits, where the status line does not show it.
+"""Reports why a trial waits, if the status line does not show the reason.
 
-A file or a pipe has no status line: there, a long wait is reported as a line. A terminal cuts the
-status line at its width, and the advice is at the end of the text: there, the whole text appears
+A file or a pipe has no status line, so a long wait is reported as a line of output. A terminal may
+cut the end of the status line, which often contains advice. In this case, the whole text appears
 above the status line after a short time.
 """
 
@@ -15,14 +15,14 @@ from windlass.client.terminal.view import View
 from windlass.model.records import TrialRecord, TrialState
 
 _LONG = 10.0  # seconds before a wait is reported
-_TROUBLED = 3.0  # for a trial that should start: its obstacle may be permanent
-_SOON = 1.0  # on a live terminal that does not show the whole line
+_TROUBLED = 3.0  # the same for a starting trial, which may have a permanent problem
+_SOON = 1.0  # the same in a terminal that does not show the whole status line
 _WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class WaitNotice:
-    """Reports the reason of a long wait, each reason once."""
+    """Reports the reason of a long wait. Each reason is reported once."""
 
     def __init__(self, view: View, patience: float | None = None) -> None:
         self._view = view
@@ -60,7 +60,7 @@ class WaitNotice:
         return _TROUBLED if trial.state is TrialState.STARTING else _LONG
 
     def _is_concerned(self, state: TrialState) -> bool:
-        if self._view.is_live:  # queue positions change often, and restarts are reported elsewhere
+        if self._view.is_live:  # other states are shown elsewhere
             return not state.is_final and state not in _REPORTED_ELSEWHERE
         return state in _WAITING
 

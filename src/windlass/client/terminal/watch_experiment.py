@@ -15,7 +15,10 @@ _MOST_LISTED = 10
 
 
 class ExperimentWait:
-    """One wait for an experiment's ordinary trials. `cut` ends it, from any thread."""
+    """Waits for the trials of an experiment, except auxiliary trials.
+
+    Any thread may end the wait with `cut`.
+    """
 
     def __init__(
         self, transport: Transport, experiment: ExperimentRecord, timeout: float | None = None
@@ -25,7 +28,7 @@ class ExperimentWait:
         self.cut = self._following.cut
 
     def run(self) -> Progress:
-        """Wait until every ordinary trial has ended, and return the progress."""
+        """Wait until all trials except auxiliary trials have ended, and return their records."""
         with Live(self.progress.table) as live:
             try:
                 for news in self._following:
@@ -50,7 +53,7 @@ class ExperimentWait:
 
 
 def experiment_error(progress: Progress, transport: Transport) -> ExperimentFailed | None:
-    """The error that lists the failed trials; None if all succeeded."""
+    """Build the error that lists the failed trials. Return None if all trials succeeded."""
     failed = progress.failed
     if not failed:
         return None
@@ -76,10 +79,10 @@ def experiment_error(progress: Progress, transport: Transport) -> ExperimentFail
 
 
 def _last_lines(trial: TrialRecord, transport: Transport) -> list[str]:
-    """Return the last log lines of a trial whose record has no exception."""
+    """Return the last log lines of a trial, or [] if its record has an exception."""
     if what_it_raised(trial):
         return []
     try:
         return [clean(str(line)) for line in Trial[object](transport, trial).logs(tail=3)]
     except WindlassError:
-        return []  # report the trial's error, not this one
+        return []  # the error of the trial matters more

@@ -1,4 +1,4 @@
-"""Runs a trial in the foreground: streams its output, stops it on Ctrl-C, returns its value."""
+"""Runs a trial in the foreground, prints its output, and stops the trial on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
-    """Send a draft and watch it to its end."""
+    """Submit a prepared trial, and watch the trial until its end."""
 
     def begin(request: CreateTrial) -> tuple[TrialEvents, Iterator[News], News]:
         following = TrialEvents(client.transport, request=request)
@@ -53,9 +53,10 @@ def watch(
     *,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    """Watch a submitted trial from its first line on.
+    """Watch a submitted trial until its end. The output is shown from its first line on.
 
-    `before_stop` is called when Ctrl-C is about to stop the trial, to prevent new trials.
+    Ctrl-C stops the trial. `before_stop` is called before that, so that it can prevent the start of
+    further trials.
     """
     view.tell_apart(names_of(trial.record.spec, trial.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -63,7 +64,7 @@ def watch(
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without its output, and report long waits."""
+    """Wait for the end of a trial without printing its output, and report long waits."""
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):
@@ -94,7 +95,7 @@ def _watch(
 
 
 class _Watcher:
-    """One watched trial."""
+    """Prints the output and the state of one trial until its end."""
 
     def __init__(
         self, client: Client, following: TrialEvents, view: View, standstill: WaitNotice
@@ -126,7 +127,7 @@ class _Watcher:
             raise KeyboardInterrupt from None
 
     def _ask_to_stop(self) -> None:
-        """Send the stop request, even if the user presses Ctrl-C again."""
+        """Send the stop request, even if the user presses Ctrl-C again meanwhile."""
         path = request_path("trials", self._following.trial_id, "stop")
         body = StopTrial(reason="Ctrl-C")
         try:
@@ -157,7 +158,7 @@ class _Watcher:
         return None
 
     def _show_changes(self, trial: TrialRecord) -> None:
-        """Print notices of changes in a terminal, also after the trial has ended."""
+        """Print a notice for each change of the trial, but only in a terminal."""
         if not self._view.is_live:
             return
         if self._notices is None:
@@ -168,7 +169,10 @@ class _Watcher:
             self._view.note(turn)
 
     def _announce_wait(self, trial: TrialRecord) -> None:
-        """A trial that waits for another may also wait for capacity: its log states this once."""
+        """Explain once that the current trial keeps its resources while it waits for another trial.
+
+        The other trial may wait for exactly these resources.
+        """
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
             return  # external trials reserve no capacity
@@ -180,7 +184,7 @@ class _Watcher:
         self._view.say(f"T{status_text(trial)[1:]}. {advice}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
-        """Warn that all checkpoints were kept, although only the best were requested."""
+        """Warn if all checkpoints were kept, although the user requested only the best."""
         if trial.spec.keep is None or not trial.spec.keep.best:
             return
         for event in self._events() or ():
@@ -193,7 +197,7 @@ class _Watcher:
         try:
             return self._client.transport.ask("GET", path, list[Event])
         except WindlassError:
-            return None  # the next record triggers another request
+            return None  # the next record causes another request
 
     def _conclude(self, trial: TrialRecord) -> None:
         seconds = seconds_run(trial)
@@ -204,7 +208,7 @@ class _Watcher:
 
 
 def _stop_unseen(client: Client, key: str) -> None:
-    """Stop a trial that was perhaps submitted before Ctrl-C cut off the response."""
+    """Stop a trial that may have been submitted although Ctrl-C interrupted the request."""
     page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
     for record in page.items:
         Trial(client.transport, record).stop(reason="Ctrl-C")

@@ -1,1 +1,1 @@
-"""The API of a cluster: connection, logins, requests with retries, watches, kinds of objects."""
+"""The connection to a cluster's API, with logins, retries, watches and kinds of objects."""

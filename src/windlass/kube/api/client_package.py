@@ -1,4 +1,4 @@
-"""Imports the official client of Kubernetes, or raises an error that names the extra."""
+"""Imports the official Kubernetes client, or raises an error that names the missing extra."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.model.errors import Unsupported
 
 
 def load_kubernetes() -> Any:
-    """Return the package `kubernetes` with `client` and `config`."""
+    """Return the package `kubernetes` with its modules `client` and `config` imported."""
     try:
         import kubernetes.client
         import kubernetes.config

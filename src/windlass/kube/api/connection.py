@@ -1,8 +1,8 @@
-"""Connecting to a cluster: which one, as whom, in which namespace.
+"""Opens a connection to a cluster, and chooses its address, account and namespace.
 
-Windlass uses the first of these that exists: the arguments; the stored login
-(`kube/api/stored_login.py`); the files of `KUBECONFIG`; `~/.kube/config`; the account of the pod in
-which this process runs.
+Windlass uses the first of these that exists: the arguments, the stored login
+(`kube/api/stored_login.py`), the files of `KUBECONFIG`, `~/.kube/config`, and the account of the
+pod in which this process runs.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ from windlass.kube.api.stored_login import (
 from windlass.kube.errors.api_errors import no_api, raised_from_answer, raised_from_transport
 from windlass.model.errors import KubernetesError
 
-CONNECT_TIMEOUT = 10.0  # seconds until an address counts as dead
-READ_TIMEOUT = 60.0  # seconds without a byte until an answer counts as lost
+CONNECT_TIMEOUT = 10.0  # seconds until a connection attempt fails
+READ_TIMEOUT = 60.0  # seconds without data until a response counts as lost
 
-NO_CLUSTER = "NoCluster"  # the reason if no cluster is configured
+NO_CLUSTER = "NoCluster"  # the reason of the error if no cluster is configured
 _AS_IT_WAS = (
     "The server uses the value of KUBECONFIG from its start. After a change, "
     "restart it: windlass server stop"
 )
 
-_READ_AGAIN = 2  # times that files are read which are written meanwhile
+_READ_AGAIN = 2  # how often to read files again that changed during the read
 _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """One cluster, seen by one account.
+    """A connection to one cluster with one account.
 
-    `api` is the `kubernetes.client.ApiClient`, safe to use in several threads.
+    `api` is the `kubernetes.client.ApiClient`, which several threads may use at the same time.
     """
 
     api: Any = field(repr=False)
     server: str  # the address of the API
     namespace: str  # the default namespace
-    account: str  # the account, as far as known without a request
-    source: str  # the source of this configuration, for messages
+    account: str  # the account; "" if it is not known without a request
+    source: str  # a description of where this configuration is from, for messages
     home: Home = field(repr=False)
     stamp: Stamp | None = field(repr=False, default=None)
     files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
@@ -78,9 +78,10 @@ class Connection:
         timeout: float = READ_TIMEOUT,
         once: bool = False,
     ) -> Any:
-        """Send a request and return the response as plain JSON; a refusal is a `KubernetesError`.
+        """Send a request and return the response as plain JSON.
 
-        If the server is busy, the request is repeated, except with `once`.
+        Raises `KubernetesError` if the cluster refuses the request. If the API server is busy, the
+        request is repeated, unless `once` is true.
 
         `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
         """
@@ -107,9 +108,9 @@ class Connection:
         content_type: str = "application/json",
         timeout: float | None = READ_TIMEOUT,
     ) -> Any:
-        """Return the response before its body: `.response.stream()`, `.read()`.
+        """Send a request and return the response without reading its body.
 
-        A timeout of None waits for ever.
+        Read the body with `.response.stream()` or `.read()`. A timeout of None waits for ever.
         """
         headers = {"Accept": "application/json"}
         if body is not None:
@@ -135,7 +136,7 @@ class Connection:
 
     @cached_property
     def address(self) -> str:
-        """The identity of the cluster, which differs from other clusters at the same address."""
+        """A text that identifies the cluster, even if another cluster has used the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
             authority = Path(file).read_bytes() if file else b""
@@ -146,21 +147,21 @@ class Connection:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the cluster's certificate is checked."""
+        """Whether the cluster's certificate is verified."""
         return bool(self.api.configuration.verify_ssl)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether somebody logged in or out since, or the files it is from were written.
+        """Whether the stored login or a kubeconfig file changed since this connection was opened.
 
-        A new one may be another account's, and has the token of today.
+        A new connection may use another account or a newer token.
         """
         if login_stamp(self.home) != self.stamp:
             return True
         return any(file_stamp(path) != stamp for path, stamp in self.files.items())
 
     def close(self) -> None:
-        """Give the sockets back."""
+        """Close the sockets of this connection."""
         self.api.rest_client.close()
 
 
@@ -172,11 +173,12 @@ def connect(
     home: Home | None = None,
     login_within: float = math.inf,
 ) -> Connection:
-    """Open a connection to the configured cluster, without a request yet.
+    """Return a connection to the configured cluster. No request is sent yet.
 
-    `context` names a context of the kubeconfig file, `config_file` names such a file. A file that
-    changes during the read is read again, because the result may mix old and new contents. A login
-    program has at most `login_seconds` and at most `login_within` seconds.
+    `context` is the name of a context in the kubeconfig file, and `config_file` is the path of such
+    a file. If a file changes while it is read, it is read again, because the result may mix old and
+    new contents. A login program must finish within `login_seconds()` and within `login_within`
+    seconds.
     """
     home = home or Home.find()
     login_within = min(login_within, login_seconds())
@@ -208,13 +210,13 @@ def connection_settings(home: Home) -> Hashable:
 
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:
-    """A connection with a login that was not verified."""
+    """Return a connection that uses a login, without a request that verifies the login."""
     files = _stamps(_config_files(login))
     return _connected(login, None, namespace, Home.find(), None, files, login_seconds())
 
 
 def _config_files(login: Login | None) -> list[str]:
-    """The kubeconfig files that are meant; none where another way to connect is."""
+    """The kubeconfig files that the connection uses, or an empty list if it uses another source."""
     if isinstance(login, TokenLogin):
         return []
     named = login.path if login else os.environ.get("KUBECONFIG")
@@ -261,7 +263,7 @@ def _connected(
 
 @dataclass(frozen=True)
 class _ConfigurationSource:
-    """The parts of a configuration beyond the connection."""
+    """The origin of a connection's configuration, with its account and its namespace."""
 
     source: str
     account: str
@@ -277,7 +279,7 @@ def _configured(
     files: Sequence[str],
     login_within: float,
 ) -> _ConfigurationSource:
-    """Fill a configuration from the first source that exists."""
+    """Fill in a client configuration from the first source that exists."""
     if isinstance(login, TokenLogin):
         configuration.host = login.server.rstrip("/")
         configuration.api_key["BearerToken"] = f"Bearer {login.token}"
@@ -308,7 +310,7 @@ def _from_config_file(
     context: str | None,
     login_within: float,
 ) -> _ConfigurationSource:
-    """From a kubeconfig file, or several as `KUBECONFIG` names them."""
+    """Fill in a client configuration from one or several kubeconfig files."""
     from windlass.kube.api.kubeconfig import load_files  # which needs the client
 
     config, paths = kubernetes.config, os.pathsep.join(files)
@@ -353,7 +355,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
 
 
 def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
-    """The account of the pod that we run in."""
+    """Fill in a client configuration with the service account of the pod in which we run."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:
@@ -371,14 +373,16 @@ def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
 
 
 def _never_prompt() -> None:
-    """Silence the warning about unchecked certificates, which the user asked for."""
+    """Silence urllib3's warning about unverified certificates. The user chose `skip_tls`."""
     import urllib3
 
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 def _account_of_token(configuration: Any) -> str:
-    """Return the account of a token, if the token contains it, as tokens of service accounts do.
+    """Return the account of a token if the token is a JWT that contains the account, else "".
+
+    Tokens of service accounts contain it.
 
     >>> from types import SimpleNamespace as Of
     >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()
@@ -397,7 +401,7 @@ def _account_of_token(configuration: Any) -> str:
 
 
 def _namespace_of_account(account: str) -> str:
-    """The namespace that an account is of; none of a person's.
+    """The namespace of a service account, or "" for the account of a person.
 
     >>> _namespace_of_account("system:serviceaccount:lab:ada"), _namespace_of_account("ada")
     ('lab', '')

@@ -1,7 +1,7 @@
-"""Parses JSON responses of any depth.
+"""Parses JSON responses, even if they contain deeply nested data.
 
-Users can put any data into objects. Python cannot read data that is nested too deeply. Such data is
-omitted, so that one object does not hide all others.
+Users can put any data into objects. Python's parser fails on data that is nested too deeply. Such
+data is omitted, so that one object does not make all others unreadable.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-DEEPEST = 100  # levels; no pod has a quarter of that
+DEEPEST = 100  # levels of nesting; real pods have less than a quarter of that
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 
 
 def read(data: bytes) -> Any:
-    """Parse JSON; raise `ValueError` if it is invalid.
+    """Parse JSON. Raise `ValueError` if the data is not valid JSON.
 
     >>> read(b'{"kind": "Pod"}')
     {'kind': 'Pod'}
@@ -31,7 +31,7 @@ def read(data: bytes) -> Any:
 
 
 def without_depths(data: bytes, deepest: int = DEEPEST) -> bytes:
-    """The same text with null in the place of whatever is nested more deeply than that.
+    """Return the same text, with null in place of all values below a number of nesting levels.
 
     >>> without_depths(b'{"a": {"b": [{"c": "}"}, 1]}, "d": 2}', deepest=2)
     b'{"a": {"b": null}, "d": 2}'

@@ -1,7 +1,8 @@
-"""Reading kubeconfig files, by the official client; imported inside functions, as that is.
+"""Reads kubeconfig files with the official Kubernetes client.
 
-Programs that log in are run by us (`login_commands.py`): the client would wait for them for ever,
-when a connection is made and in any later request that finds the credential expired.
+Like the client, this module is imported only inside functions. Windlass runs login programs itself
+(`login_commands.py`). The client would wait for them for ever, both when it connects and in any
+later request that finds an expired credential.
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ from windlass.kube.api.login_commands import LoginFailed, run_login_command
 from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.model.errors import KubernetesError
 
-_NEVER = "Never"  # the mode for programs without a terminal
+_NEVER = "Never"  # the `interactiveMode` of programs that need no terminal
 _OWN_EXTENSION = (
-    "client.authentication.k8s.io/exec"  # the extension of a cluster for login programs
+    "client.authentication.k8s.io/exec"  # the cluster extension that login programs get
 )
 
 
 def load_files(paths: str, context: str | None, configuration: Any, *, within: float) -> None:
-    """Fill a configuration; a program that logs in has so many seconds, each time it is run."""
+    """Fill in a client configuration from kubeconfig files.
+
+    Each run of a login program may take `within` seconds.
+    """
     config = KubeConfigMerger(paths).config
     if config is None:
         raise ConfigException("it is empty")
     _Loader(config, context, paths, within).load_and_set(configuration)
 
 
-class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are not read for types
+class _Loader(KubeConfigLoader):  # type: ignore[misc]  # mypy does not analyze the client
     def __init__(self, config: Any, context: str | None, paths: str, within: float) -> None:
         super().__init__(config_dict=config, active_context=context, config_base_path=None)
         self._paths = paths
         self._within = within
-        # Requests of several threads may find at once that a credential has expired.
+        # Requests in several threads may notice at the same time that a credential has expired.
         self._logging_in = SharedAttempt(self._log_in)
 
     def _load_from_exec_plugin(self) -> bool | None:
@@ -73,10 +77,10 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client's own are n
 
 
 def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str, Any]:
-    """The status of the `ExecCredential` that a program answers with."""
+    """Run a login program, and return the `status` of the `ExecCredential` that it prints."""
     is_interactive = mode != _NEVER and _has_terminal()
     spec: dict[str, Any] = {"interactive": is_interactive}
-    if program.cluster:  # it wants to know where it logs in
+    if program.cluster:  # the kubeconfig file tells us to pass the cluster to the program
         spec["cluster"] = _cluster_info(program.cluster.value)
     request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
     env = {**program.env, "KUBERNETES_EXEC_INFO": json.dumps(request)}
@@ -87,7 +91,7 @@ def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str,
         answer = json.loads(output)
         version, status = answer["apiVersion"], dict(answer["status"])
     except (ValueError, KeyError, TypeError):
-        # Without the output, which may contain a token.
+        # Do not show the output, because it may contain a token.
         raise LoginFailed("gave no ExecCredential") from None
     if version != program.api_version:
         raise LoginFailed(f"speaks {version}, and the file says {program.api_version}")
@@ -95,7 +99,7 @@ def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str,
 
 
 def _has_terminal() -> bool:
-    # Either may be closed, or none at all, in a process that serves.
+    # A server process may have closed these streams, or may have none.
     ends = (sys.stdin, sys.stdout)
     return all(end is not None and not end.closed and end.isatty() for end in ends)
 

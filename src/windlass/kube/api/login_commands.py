@@ -1,7 +1,7 @@
-"""Runs the login programs that `exec` in a kubeconfig file names, with a time limit.
+"""Runs the login programs that a kubeconfig file names under `exec`, with a time limit.
 
-They are others' work, and may wait for a browser, a password or a network that never come. So each
-has a limit, and when that is up it goes with all that it started.
+These programs are not ours, and may wait for ever for a browser, a password or a network. When the
+time limit is over, the program and all processes that it started are killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import psutil
 from windlass.kube.explanation import in_a_line
 from windlass.model.errors import KubernetesError
 
-LOGIN_SECONDS = 30.0  # that a program has to log in
+LOGIN_SECONDS = 30.0  # seconds that a login program may take
 VARIABLE = "WINDLASS_LOGIN_SECONDS"
 
 _SEE_MORE = "Run it by hand to see the error, or log in again with its tool."
@@ -32,7 +32,10 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 class LoginFailed(Exception):
-    """A login program failed: its behaviour, and a hint for finding the cause."""
+    """A login program failed.
+
+    The message says what the program did, and the hint how to find out why.
+    """
 
     def __init__(self, what: str, hint: str = _SEE_MORE) -> None:
         super().__init__(what)
@@ -40,7 +43,7 @@ class LoginFailed(Exception):
 
 
 def login_seconds(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the time limit of a login program in seconds.
+    """Return the time limit of login programs in seconds.
 
     >>> login_seconds({}), login_seconds({"WINDLASS_LOGIN_SECONDS": "90"})
     (30.0, 90.0)
@@ -66,7 +69,9 @@ def run_login_command(
     within: float,
     is_interactive: bool = False,
 ) -> str:
-    """Run a login program and return its output; an interactive program gets the terminal.
+    """Run a login program and return its output.
+
+    An interactive program may use the terminal.
 
     >>> run_login_command(["echo", "a token"], env=os.environ, cwd=None, within=30)
     'a token\\n'
@@ -81,7 +86,7 @@ def run_login_command(
             cwd=cwd,
             text=True,
             errors="replace",
-            # In its own process group it cannot read from our terminal.
+            # In its own session, the program cannot read from our terminal.
             start_new_session=not is_interactive,
         )
     except (OSError, ValueError) as error:
@@ -104,7 +109,7 @@ def run_login_command(
 
 @atexit.register
 def end_logins() -> None:
-    """End all login programs: no caller waits for them any longer."""
+    """Kill all running login programs, so that no caller waits for them any longer."""
     with _lock:
         running = list(_running)
     for program in running:
@@ -120,9 +125,9 @@ def _end(program: subprocess.Popen[str]) -> None:
 
 
 def _kill(program: subprocess.Popen[str]) -> None:
-    """Kill a program, and whatever it started."""
+    """Kill a program and all processes that it started."""
     if program.returncode is not None:
-        return  # its number may be another's
+        return  # another process may have its pid by now
     try:
         started = psutil.Process(program.pid).children(recursive=True)
         is_leader = os.getpgid(program.pid) == program.pid
@@ -135,4 +140,4 @@ def _kill(program: subprocess.Popen[str]) -> None:
         try:
             process.kill()
         except psutil.Error:
-            pass  # it has ended, or is not ours
+            pass  # the process has ended, or belongs to another user

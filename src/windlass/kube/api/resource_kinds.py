@@ -1,4 +1,4 @@
-"""Kinds of objects, their paths in the API, and accessors of object metadata."""
+"""Kinds of Kubernetes objects, their API paths, and functions that read object metadata."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import msgspec
 
-Object = dict[str, Any]  # an object of the cluster as JSON
+Object = dict[str, Any]  # a Kubernetes object as parsed JSON
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of objects.
+    """A kind of Kubernetes objects.
 
     >>> PODS.path("lab"), PODS.path("lab", "train-0", "log"), LEASES.path()
     ('/api/v1/namespaces/lab/pods', '/api/v1/namespaces/lab/pods/train-0/log', \
@@ -21,11 +21,11 @@ class Kind(msgspec.Struct, frozen=True):
     group: str
     version: str
     plural: str
-    name: str  # as objects say it themselves: "Pod"
+    name: str  # the value of `kind` in an object, such as "Pod"
 
     @property
     def api_version(self) -> str:
-        """The group and the version, as in `apiVersion`.
+        """The value of `apiVersion` in objects of this kind.
 
         >>> PODS.api_version, LEASES.api_version
         ('v1', 'coordination.k8s.io/v1')
@@ -33,7 +33,10 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
-        """Return the path of a kind in one or all namespaces, of an object, or of a subresource."""
+        """Return the API path of this kind, of one object, or of a subresource of the object.
+
+        Without a namespace, the path is for all namespaces.
+        """
         steps = ["/apis" if self.group else "/api", self.api_version]
         if namespace:
             steps += ["namespaces", quote(namespace, safe="")]
@@ -41,7 +44,7 @@ class Kind(msgspec.Struct, frozen=True):
         return "/".join(step for step in steps if step)
 
     def named(self, obj: Object) -> Object:
-        """Add `apiVersion` and `kind` to an object: lists and responses omit them.
+        """Return an object with `apiVersion` and `kind`, which lists and responses omit.
 
         >>> PODS.named({})
         {'apiVersion': 'v1', 'kind': 'Pod'}
@@ -58,27 +61,27 @@ LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 def uid_of(obj: Object) -> str:
-    """Return the uid, which is unique for ever."""
+    """Return the uid of an object. No other object ever has the same uid."""
     return str(obj["metadata"]["uid"])
 
 
 def location_of(obj: Object) -> tuple[str, str]:
-    """Return the namespace and the name, which a later object may have again."""
+    """Return the namespace and the name of an object. A later object may have the same name."""
     return str(obj["metadata"].get("namespace", "")), str(obj["metadata"]["name"])
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """Return the labels, which may be empty."""
+    """Return the labels of an object, which may be empty."""
     return obj["metadata"].get("labels") or {}
 
 
 def version_of(obj: Object) -> int:
-    """Return the version of an object: a higher one is newer."""
+    """Return the resource version of an object as a number. A newer version has a higher number."""
     return int(obj["metadata"]["resourceVersion"])
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the reference to the controlling owner, if there is one."""
+    """Return the reference to the controlling owner of an object, or None if there is none."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return dict(owner)

@@ -1,4 +1,4 @@
-"""Retries of requests; imported inside functions, as the client is."""
+"""The retry policy of requests. Import this module inside functions, because it needs urllib3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib3 import Retry
 from urllib3.exceptions import MaxRetryError
 
-LONGEST_WAIT = 5.0  # seconds in all, for a server that is busy
+LONGEST_WAIT = 5.0  # seconds that a request may wait in total for a busy API server
 _TOO_MANY = 429
 
 _skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", default=False)
@@ -18,7 +18,7 @@ _skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", defaul
 
 @contextmanager
 def without_busy_retries() -> Iterator[None]:
-    """Disable retries of a busy server for requests of this thread."""
+    """Within this context, do not repeat requests of this thread because the API server is busy."""
     token = _skips_busy_retries.set(True)
     try:
         yield
@@ -27,20 +27,27 @@ def without_busy_retries() -> Iterator[None]:
 
 
 def retries() -> Retry:
-    """Return the policy: retry closed connections once, and busy servers within a short wait."""
-    # The last response of a busy server is a response, not a connection error.
+    """Return the retry policy of requests to the API server.
+
+    A request is repeated once if the connection was closed, and several times within a short wait
+    if the API server is busy.
+    """
+    # If the API server stays busy, return its last response instead of raising a connection error.
     return _Patience(
         total=4, connect=0, read=1, redirect=0, status=3, other=0, raise_on_status=False
     )
 
 
 class _Patience(Retry):
-    """Retries within a total wait, and passes longer waits on to the caller."""
+    """A retry policy that limits the total wait.
+
+    If the API server demands a longer wait, the caller gets its response.
+    """
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         if _skips_busy_retries.get() and has_retry_after:
             return False
-        # A request that was refused this way had no effect, whatever its method.
+        # The server did nothing with such a request, so any HTTP method may be repeated.
         is_busy = has_retry_after and status_code == _TOO_MANY
         return is_busy or super().is_retry(method, status_code, has_retry_after)
 

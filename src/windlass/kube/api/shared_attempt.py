@@ -1,4 +1,4 @@
-"""Shares one run of a slow operation between concurrent callers."""
+"""Lets several callers share one run of a slow function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 class SharedAttempt(Generic[T]):
-    """Runs a function in its own thread, one attempt at a time; all callers share its outcome.
+    """Runs a slow function in its own thread, at most once at a time.
+
+    All callers that wait for the same run get its result or its error.
 
     >>> connecting = SharedAttempt(lambda: "a connection")
     >>> connecting.result()
@@ -22,16 +24,21 @@ class SharedAttempt(Generic[T]):
     def __init__(self, act: Callable[[], T]) -> None:
         self._act = act
         self._lock = threading.Lock()
-        self._under_way: tuple[Future[T], float] | None = None  # and when it was begun
+        # the running attempt, and its start time
+        self._under_way: tuple[Future[T], float] | None = None
 
     def result(self) -> T:
-        """Return the result of the running attempt, or of a new one; raise its error."""
+        """Return the result of the running attempt, or start an attempt.
+
+        Raise the attempt's error.
+        """
         return self._joined()[0].result()
 
     def soon(self, seconds: float) -> T | None:
-        """Return the result, or None if the attempt takes longer than this from its start.
+        """Return the result, or None if `seconds` have passed since the attempt started.
 
-        So later callers wait for a shorter time, and not at all for an attempt that hangs.
+        The time counts from the start of the attempt. Later callers therefore wait for a shorter
+        time, and do not wait at all if the attempt hangs.
         """
         outcome, began = self._joined()
         wait([outcome], timeout=max(began + seconds - time.monotonic(), 0.0))
@@ -56,6 +63,7 @@ class SharedAttempt(Generic[T]):
             outcome.set_result(result)
 
     def _end(self) -> None:
-        # Before the result is visible: a caller that comes after it starts a new attempt.
+        # End the attempt before its result is visible, so that a caller that sees the result can
+        # start a new attempt.
         with self._lock:
             self._under_way = None

@@ -1,7 +1,7 @@
-"""The stored login of the server: a file in the home that only its owner can read.
+"""The stored login of the server. It is a file in the home that only its owner can read.
 
-The server talks to the cluster; a script only configures the login. So `login()` writes this file,
-`logout()` removes it, and every connection reads it first.
+Only the server talks to the cluster. A script that calls `login()` writes this file, and `logout()`
+removes it. Every new connection reads the file first.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _LARGEST = 1 << 20  # bytes
 
 
 class TokenLogin(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
-    """An address and the token that opens it."""
+    """A stored login with the address of a cluster's API and a token."""
 
     server: str
     token: str
     skip_tls: bool = False
-    ca_cert: str = ""  # the certificates themselves: their file may be gone by the time
+    ca_cert: str = ""  # the certificates themselves, because their file may be deleted later
 
     def __repr__(self) -> str:
         return f"TokenLogin(server={self.server!r}, token=...)"
 
 
 class ConfigFileLogin(msgspec.Struct, frozen=True, kw_only=True, tag="kubeconfig"):
-    """A kubeconfig file, read anew for each connection."""
+    """A stored login that names a kubeconfig file, which is read again for each connection."""
 
     path: str
 
 
 Login = TokenLogin | ConfigFileLogin
-Stamp = tuple[int, int, int]  # of a file: see `file_stamp`
+Stamp = tuple[int, int, int]  # identifies a version of a file; see `file_stamp`
 
 
 def read_login(home: Home) -> Login | None:
-    """Return the stored login, if there is one."""
+    """Return the stored login, or None if there is none."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would block
     try:
         with open(os.open(home.kubernetes_login, flags), "rb", buffering=0) as file:
@@ -61,7 +61,7 @@ def read_login(home: Home) -> Login | None:
 
 
 def write_login(home: Home, login: Login) -> None:
-    """Store a login for all later connections."""
+    """Store a login, which all later connections use."""
     _write(home, home.kubernetes_login, msgspec.json.encode(login))
     forget_strays(home)
 
@@ -73,7 +73,10 @@ def forget_login(home: Home) -> None:
 
 
 def authority_file(home: Home, login: TokenLogin) -> str:
-    """Write the certificates of a login to a file, because web sockets accept only files."""
+    """Write the certificates of a login to a file.
+
+    WebSockets accept certificates only as a file.
+    """
     path = _authority_path(home, login)
     if not path.exists():
         _write(home, path, login.ca_cert.encode())
@@ -81,7 +84,7 @@ def authority_file(home: Home, login: TokenLogin) -> str:
 
 
 def forget_strays(home: Home) -> None:
-    """Remove the certificates of logins that no longer exist."""
+    """Delete the certificate files of earlier logins."""
     login = read_login(home)
     kept = _authority_path(home, login) if isinstance(login, TokenLogin) else None
     for path in home.path.glob(f"{home.kubernetes_login.stem}-*.crt"):
@@ -90,12 +93,12 @@ def forget_strays(home: Home) -> None:
 
 
 def login_stamp(home: Home) -> Stamp | None:
-    """Another one after every login and logout."""
+    """Return a value that changes with every login and logout."""
     return file_stamp(home.kubernetes_login)
 
 
 def file_stamp(path: str | Path) -> Stamp | None:
-    """A value that changes whenever the file is written or replaced; None if the file is missing.
+    """Return a value that changes whenever the file changes, or None if the file is missing.
 
     >>> file_stamp("/no/such/file") is None
     True
@@ -104,7 +107,7 @@ def file_stamp(path: str | Path) -> Stamp | None:
         stat = os.stat(path)
     except OSError:
         return None
-    # With its size: two writes in one tick of the kernel's clock may differ only in size.
+    # The stamp includes the size, because two writes may get the same time from a coarse clock.
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 

@@ -1,8 +1,8 @@
-"""Watches all objects of a kind and keeps their present state.
+"""Watches all objects of a kind and caches their current state.
 
-The client's own `SharedInformer` is not used. It converts objects to models, which is slow and
-drops unknown fields. It reconnects at once after each failed watch. It cannot take an object that a
-request returned before the watch reports it.
+The client's own `SharedInformer` is not used, for three reasons. It converts objects to models,
+which is slow and drops unknown fields. It reconnects at once after each failed watch. It cannot
+take an object that a request returned before the watch reports the object.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from windlass.model.errors import KubernetesError, WindlassError
 PAGE = 500
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
-# The API server ends a watch after that many seconds, at random so that not all end together.
+# The API server ends a watch after a random number of seconds in this range, so that not all
+# watches end at the same time.
 SHORTEST_WATCH, LONGEST_WATCH = 300, 600
-# It sends a bookmark about once a minute: in a silence longer than this the connection is dead.
+# The API server sends a bookmark about once a minute. After a longer silence than this number of
+# seconds, the connection is dead.
 LONGEST_SILENCE = 150.0
 _GONE = 410
 _MOST_DELETED = 20_000
@@ -37,12 +39,12 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher:
-    """A cache of all objects of a kind; see `start`, `synced` and `stop`.
+    """A cache of all objects of a kind, which a watch keeps current. See `start` and `synced`.
 
-    `on_change(before, after)` is called, from one thread at a time, for each created (`before` is
-    None), changed or deleted (`after` is None) object, and `on_open()` after each reconnection.
-    `selector` and `name` choose objects by label or by name. `keys` returns the index keys of an
-    object, for `matching(key)`. All methods are thread-safe.
+    Calls `on_change(before, after)` for each created object (`before` is None), changed object, and
+    deleted object (`after` is None), and `on_open()` after each reconnection. Two calls never run
+    at the same time. `selector` and `name` limit the objects by label or by name. `keys` returns
+    the index keys of an object, by which `matching` finds it. All methods are thread-safe.
     """
 
     def __init__(
@@ -61,8 +63,8 @@ class Watcher:
     ) -> None:
         self.kind = kind
         self.namespace = namespace
-        self.synced = threading.Event()  # set once all existing objects were read
-        self.trouble: WindlassError | None = None  # the current error, if the watch fails
+        self.synced = threading.Event()  # set once all existing objects are in the cache
+        self.trouble: WindlassError | None = None  # the current error, or None if the watch works
         self._connection = connection
         self._selector = selector
         self._name = name
@@ -74,90 +76,97 @@ class Watcher:
         self._last_activity = clock()
         self._lock = threading.RLock()
         self._objects: dict[str, Object] = {}  # by uid
-        self._locations: dict[tuple[str, str], str] = {}  # the uid of the current object
+        self._locations: dict[tuple[str, str], str] = {}  # uids by namespace and name
         self._index: dict[str, set[str]] = {}
-        # The uids of removed objects, with their versions: an object may get its labels back.
+        # The uids and versions of removed objects. A removed object may come back when it gets its
+        # labels again.
         self._deleted: OrderedDict[str, int] = OrderedDict()
-        self._version = ""  # the version up to which all was read; empty: list again
-        self._is_stale = False  # another list was requested
+        self._version = ""  # the version up to which changes were read; "" means list again
+        self._is_stale = False  # whether a new list was requested
         self._stopping = threading.Event()
         self._response: Any = None
-        self._was_cut = False  # the present watch, by us
+        self._was_cut = False  # whether we closed the current connection
         self._thread = threading.Thread(
             target=self._run, name=f"watch-{kind.plural}-{namespace or 'all'}", daemon=True
         )
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended without `stop`."""
+        """Whether the thread ended although nobody called `stop`."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 
     @property
     def silence(self) -> float:
-        """The seconds since the last data from the cluster or the last failed request.
+        """The seconds since the last data from the cluster, or since the last failed request.
 
-        If it exceeds `LONGEST_SILENCE` and a few pauses, the reading thread is stuck.
+        If the value exceeds `LONGEST_SILENCE` and a few pauses, the reading thread is stuck.
         """
         return 0.0 if self._thread.ident is None else self._clock() - self._last_activity
 
     def start(self) -> None:
-        """Begin; `synced` is set once the first look is complete."""
+        """Start the thread. `synced` is set once all existing objects are in the cache."""
         self._note_activity()
         self._thread.start()
 
     def stop(self, timeout: float | None = 5.0) -> None:
-        """Stop at once, also during a watch."""
+        """Stop the watch at once, even while its thread waits for data."""
         self._stopping.set()
         self.cut()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
     def renew(self) -> None:
-        """List all objects again; `synced` is set again once that is done."""
+        """List all objects again. `synced` is cleared until the new list is complete."""
         with self._lock:
             self.synced.clear()
             self._is_stale = True
         self.cut()
 
     def cut(self) -> None:
-        """End the present connection: the watch continues from its last version."""
+        """Close the current connection.
+
+        The watch reconnects and continues from its last version.
+        """
         with self._lock:
             response = self._response
         if response is not None:
             self._was_cut = True
             try:
-                response.shutdown()  # a close alone would not wake who reads from it
+                response.shutdown()  # `close` alone would not wake the thread that reads from it
             except (OSError, RuntimeError, ValueError):
-                pass  # it is closed already, or is being closed by who reads from it
+                pass  # the reading thread closes it now, or has already closed it
 
     def items(self) -> list[Object]:
-        """Return all objects."""
+        """Return all objects in the cache."""
         with self._lock:
             return list(self._objects.values())
 
     def get(self, uid: str) -> Object | None:
-        """Return the object with a uid, if it exists."""
+        """Return the object with this uid, or None."""
         with self._lock:
             return self._objects.get(uid)
 
     def at(self, namespace: str, name: str) -> Object | None:
-        """Return the object of a name, if it exists."""
+        """Return the object with this namespace and name, or None."""
         with self._lock:
             return self._objects.get(self._locations.get((namespace, name), ""))
 
     def matching(self, key: str) -> list[Object]:
-        """Return the objects with an index key, sorted by name."""
+        """Return the objects that have this index key, sorted by name."""
         with self._lock:
             matching = [self._objects[uid] for uid in self._index.get(key, ())]
         return sorted(matching, key=location_of)
 
     def observe(self, obj: Object) -> None:
-        """Add an object of an API response before the watch reports it, unless it is older."""
+        """Add an object from an API response, unless the cache has a newer version of it.
+
+        The watch may report the object only later.
+        """
         self._put(obj)
 
     def observe_deleted(self, obj: Object) -> None:
-        """Remove an object that the API reported as deleted."""
+        """Remove an object that an API response reported as deleted."""
         self._remove(obj)
 
     def _run(self) -> None:
@@ -168,9 +177,9 @@ class Watcher:
                     self._list()
                 if self._watch():
                     failures = 0
-                else:  # a server may end every watch at once, again and again
+                else:  # the API server may end every watch at once, so pause before the next one
                     raise WatchEnded("the watch received nothing")
-            except Exception as error:  # noqa: BLE001  # the next try may succeed after any error
+            except Exception as error:  # noqa: BLE001  # after any error, the next try may succeed
                 if self._stopping.is_set():
                     return
                 self._failed(error)
@@ -179,7 +188,7 @@ class Watcher:
                 self._stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 -- no secret
 
     def _list(self) -> None:
-        """List all objects, and remove those that no longer exist."""
+        """List all objects, and remove objects from the cache that no longer exist."""
         with self._lock:
             self._is_stale = False
         seen: set[str] = set()
@@ -198,16 +207,16 @@ class Watcher:
             if not more:
                 break
         for obj in self.items():
-            # Objects that arrived meanwhile are newer than the list.
+            # Objects that arrived in the meantime are newer than the list.
             if uid_of(obj) not in seen and version_of(obj) <= int(version):
                 self._remove(obj)
         self._version = version
         with self._lock:
-            if not self._is_stale:  # else it was asked for once more, meanwhile
+            if not self._is_stale:  # otherwise, another list was requested in the meantime
                 self.synced.set()
 
     def _watch(self) -> bool:
-        """Follow changes until the server ends the watch. True if any event came."""
+        """Follow changes until the API server ends the watch. Return True if any event came."""
         seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
         query = {
             "watch": "true",
@@ -219,14 +228,17 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._note_activity()
         if not self._cannot_parse:
-            self._recovered()  # not before: a watch that continues from a version needs no list
+            # only now, because a watch that continues from a version sends no list that would show
+            # success
+            self._recovered()
         self._on_open()
         response = opened.response
         with self._lock:
             self._response, self._was_cut = response, False
         has_events = False
         try:
-            if self._stopping.is_set() or self._is_stale:  # before there was something to cut
+            # the request came before there was a connection to close
+            if self._stopping.is_set() or self._is_stale:
                 return True
             for event in _events(response):
                 has_events = True
@@ -262,7 +274,7 @@ class Watcher:
             predecessor = self._objects.get(self._locations.get(location, ""))
             if predecessor is not None and uid_of(predecessor) != uid:
                 if version_of(predecessor) > version_of(obj):
-                    return  # an event of a watch that was replaced
+                    return  # an old event from an earlier watch
                 self._remove(predecessor)
             if before is not None:
                 self._unindex(before)
@@ -303,7 +315,7 @@ class Watcher:
             self._version = ""
         failure = error if isinstance(error, WindlassError) else self._as_windlass_error(error)
         is_news = self.trouble is None or str(self.trouble) != str(failure)
-        if isinstance(failure, WatchEnded):  # in the order of things: connections end
+        if isinstance(failure, WatchEnded):  # connections end regularly
             _log.debug("watch of %s: %s", self.kind.plural, failure)
             return
         self.trouble = failure
@@ -312,8 +324,8 @@ class Watcher:
             self._on_trouble(failure)
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
-        """Convert an error of a watch, from the transport or the response."""
-        # A read from a connection that another thread closes may raise anything.
+        """Convert any error of a watch to a `WindlassError`."""
+        # If another thread closes a connection, a read from it may raise any error.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))
         if not self._cannot_parse:
@@ -326,7 +338,7 @@ class Watcher:
 
     @property
     def _cannot_parse(self) -> bool:
-        """Whether the last response of the cluster could not be parsed."""
+        """Whether the last response of the API server could not be parsed."""
         return getattr(self.trouble, "reason", "") == _UNPARSABLE
 
     def _recovered(self) -> None:
@@ -344,16 +356,16 @@ class Watcher:
 
 
 class WatchEnded(WindlassError):
-    """A watch ended early; it continues from its last version."""
+    """A watch ended early. The next watch continues from the last version."""
 
 
 def _is_transport_error(error: Exception) -> bool:
-    """Return whether an error comes from the transport."""
+    """Return whether an error comes from HTTP, TLS or the network."""
     return type(error).__module__.partition(".")[0] in ("urllib3", "http", "ssl")
 
 
 def _events(response: Any) -> Iterator[dict[str, Any]]:
-    """Yield the events of a watch, one for each line."""
+    """Yield the events of a watch. Each line of the response is one event."""
     left = b""
     for chunk in response.stream(amt=None, decode_content=False):
         *lines, left = (left + chunk).split(b"\n")

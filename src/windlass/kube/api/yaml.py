@@ -1,4 +1,4 @@
-"""Manifests as YAML, for `kubectl apply -f -`."""
+"""Converts manifests to YAML, for `kubectl apply -f -`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The capacity of a cluster: its nodes, sizes of machines, Kueue's queues."""
+"""Reads the capacity of a cluster from its nodes and its Kueue queues."""

@@ -1,4 +1,4 @@
-"""Checks that the cluster has Kueue and a queue of a name."""
+"""Checks that the cluster has Kueue and that a Kueue queue exists."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from windlass.kube.api.connection import Connection
 from windlass.model.errors import KubernetesError
 
 GROUP = "kueue.x-k8s.io"
-_QUICK = 20.0  # seconds that an answer may take
+_QUICK = 20.0  # seconds that a response may take
 
 
 def check_queue(connection: Connection, namespace: str, queue: str) -> None:
-    """Raise an error if a queue does not exist. A queue without read access counts as existing."""
+    """Raise an error if a queue does not exist.
+
+    If the account may not read the queue, assume that it exists.
+    """
     group = _seen(connection, f"/apis/{GROUP}")
     if group is None:
         raise KubernetesError(
@@ -39,7 +42,7 @@ def check_queue(connection: Connection, namespace: str, queue: str) -> None:
 
 
 def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
-    """Return an object; None if it does not exist, empty if the account may not read it."""
+    """Return an object, None if it does not exist, or {} if the account may not read it."""
     try:
         response = connection.request("GET", path, timeout=_QUICK)
     except KubernetesError as error:

@@ -7,11 +7,11 @@ from windlass.kube.capacity.nodes import Node, parse_node
 from windlass.model.errors import KubernetesError
 
 _PAGE = "500"
-_QUICK = 20.0  # seconds that an answer may take
+_QUICK = 20.0  # seconds that a response may take
 
 
 def list_nodes(connection: Connection) -> list[Node] | None:
-    """Return the nodes; None if the account may not list them."""
+    """Return the nodes, or None if the account may not list nodes."""
     nodes: list[Node] = []
     more = ""
     while True:

@@ -1,8 +1,8 @@
 """Refuses resource requests that exceed every machine of a cluster.
 
-Autoscaled nodes may be larger than the existing ones. Not every account may query the autoscaler,
-but existing nodes have the label of their node group: if any node has one, nothing is refused, and
-the scheduler reports why a pod waits.
+Autoscaled nodes may be larger than the existing nodes. Not every account may query the autoscaler,
+but nodes of an autoscaled group have the label of their group. If any node has such a label, no
+request is refused, and the scheduler reports why a pod waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.model.errors import ResourceError
 from windlass.model.hardware.resources import Resources
 from windlass.model.text.quantities import format_size
 
-# Labels of nodes that belong to a group of machines, which somebody may make larger.
+# Labels of nodes in a group to which an autoscaler or a person may add larger machines.
 _GROUPS = (
     "karpenter.sh/nodepool",
     "karpenter.sh/provisioner-name",
@@ -24,15 +24,15 @@ _GROUPS = (
     "alpha.eksctl.io/nodegroup-name",
     "kubernetes.azure.com/agentpool",
     "doks.digitalocean.com/node-pool",
-    "eks.amazonaws.com/compute-type",  # Fargate: a node is as large as its pod
+    "eks.amazonaws.com/compute-type",  # Fargate creates a node of the size that the pod needs
     "kops.k8s.io/instancegroup",
     "lke.linode.com/pool-id",
 )
-_ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # that much every machine has
+_ANYWHERE = Resources(cpus=1.0, memory=2 << 30)  # an amount that every machine has
 
 
 def may_exceed_machines(requested: Resources) -> bool:
-    """Return whether a request may exceed some machines.
+    """Return whether a request is so large that some machine might be too small for it.
 
     >>> may_exceed_machines(Resources(cpus=1)), may_exceed_machines(Resources(cpus=64))
     (False, True)
@@ -43,7 +43,7 @@ def may_exceed_machines(requested: Resources) -> bool:
 def check_size(
     requested: Resources, nodes: Sequence[Node], node_selector: Mapping[str, str] | None = None
 ) -> None:
-    """Raise a `ResourceError` for a request that exceeds every machine.
+    """Raise a `ResourceError` if a request exceeds every machine.
 
     >>> oak = Node(name="oak", allocatable={"cpu": "15900m", "memory": "64Gi"})
     >>> check_size(Resources(cpus=8), [oak])
@@ -67,7 +67,7 @@ them: node_selector= of wl.Kubernetes.
     if any(cpus >= requested.cpus and memory >= requested.memory for cpus, memory in sizes):
         return
     most_cpus, most_memory = max(cpus for cpus, _ in sizes), max(memory for _, memory in sizes)
-    too_much = []  # the resource, and its largest amount
+    too_much = []  # each resource that is too large, and the largest available amount
     if requested.cpus > most_cpus:
         too_much.append((f"cpus={requested.cpus:g}", _cpus(most_cpus)))
     if requested.memory > most_memory:

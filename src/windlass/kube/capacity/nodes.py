@@ -1,8 +1,8 @@
-"""The accelerators of nodes, and the pod fields that select them.
+"""The accelerators of nodes, and the pod fields that select nodes with an accelerator.
 
-Pure: nodes are dicts, as the API lists them. Clusters label their nodes differently, so the
-selectors use the labels that the nodes have. If the account may not list nodes, they use common
-labels.
+All functions are pure and get the nodes as dicts from the API. Clusters label their nodes
+differently, so the selectors use the labels that the nodes have. If the account may not list nodes,
+the selectors use common labels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCT = "nvidia.com/gpu.product"  # by NVIDIA's GPU operator
 _GPU_LABELS = (PRODUCT, GKE_GPU, "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator")
 GKE_TPU = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY = "cloud.google.com/gke-tpu-topology"
-GKE_POOL = "cloud.google.com/gke-nodepool"  # label of the machines of one TPU slice
+GKE_POOL = "cloud.google.com/gke-nodepool"  # the label that all machines of one TPU slice share
 
 _TPU_KINDS = {
     "tpu-v3-device": "v3",
@@ -38,7 +38,7 @@ _TPU_KINDS = {
     "tpu-v6e-slice": "v6e",
 }
 
-# Node labels by GKE and by the GPU operator, for accounts that may not list nodes.
+# The node labels of GKE and of NVIDIA's GPU operator, used if the account may not list nodes.
 _USUAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "t4": (("nvidia-tesla-t4",), ("Tesla-T4",)),
     "v100": (
@@ -78,7 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The kind of the node's accelerators; empty without accelerators."""
+        """The kind of the node's accelerators, or "" if the node has none."""
         if self.count == 0:
             return ""
         if _amount(self.allocatable, TPU):
@@ -94,17 +94,17 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """The pod fields that request accelerators, merged into the pod spec unchanged."""
+    """The pod fields that request accelerators. They are merged into the pod `spec` unchanged."""
 
     resources: dict[str, str] = {}
     node_selector: dict[str, str] = {}
-    node_terms: tuple[dict[str, Any], ...] = ()  # of a required node affinity; one of them must fit
+    node_terms: tuple[dict[str, Any], ...] = ()  # alternatives of a required node affinity
     tolerations: tuple[dict[str, str], ...] = ()
-    together: str = ""  # the label of nodes that must be the same under all pods of its role
+    together: str = ""  # all pods of a role must run on nodes with the same value of this label
 
 
 def parse_node(obj: Mapping[str, Any]) -> Node:
-    """Return a node from its object."""
+    """Convert a node object of the API to a `Node`."""
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = [
@@ -135,10 +135,10 @@ def placement(
 ) -> Placement:
     """Return the pod fields that request an accelerator for each pod of a role.
 
-    A number of GPUs applies to each pod. The size of a TPU applies to all pods together: a slice of
-    several machines needs as many replicas. Raises `ResourceError` if no node can satisfy the
-    request. `nodes` is None if the account may not list them. Nodes that the cluster adds on demand
-    may not exist yet, so a `node_selector` that matches no node is accepted.
+    A number of GPUs applies to each pod. The size of a TPU applies to all pods together, so a TPU
+    slice of several machines needs as many replicas. Raises `ResourceError` if no node can satisfy
+    the request. `nodes` is None if the account may not list nodes. The cluster may add nodes on
+    demand, so a `node_selector` that matches no existing node is accepted.
     """
     if accelerator is None:
         return Placement()
@@ -179,7 +179,10 @@ def _gpu(
 def _fitting(
     accelerator: Accelerator, nodes: Sequence[Node], tolerations: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
-    """Return the nodes that can run it once they are free; raise an error if no node can."""
+    """Return the nodes that can run a pod with this accelerator once they are free.
+
+    Raises `ResourceError` if no node can.
+    """
     of_kind = [
         node
         for node in nodes
@@ -248,7 +251,7 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
             hint=f"The generations are {', '.join(sorted(set(_TPU_KINDS.values())))}.",
         )
     if nodes is None:
-        # Those of one machine had a label of their own with v3; the others' is the general one.
+        # For v3, TPUs of a single machine have a special label. All others have the general label.
         return labels[0] if kind == "v3" and size.hosts == 1 else labels[-1]
     labelled = [
         node
@@ -257,7 +260,7 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
         and node.labels.get(GKE_TOPOLOGY) == size.topology
         and _amount(node.allocatable, TPU) == size.chips_per_host
     ]
-    # Machines of two pools are not wired to each other, however many there are.
+    # Machines of different pools have no fast connection to each other, so pools do not add up.
     pools = Counter((node.labels[GKE_TPU], node.labels.get(GKE_POOL, "")) for node in labelled)
     for label in labels:
         if any(
@@ -299,7 +302,7 @@ def _one_of_these(nodes: Iterable[Node]) -> str:
 
 
 def describe_accelerators(nodes: Iterable[Node]) -> str:
-    """Describe the accelerators of nodes for display.
+    """Describe the accelerators of these nodes as text for display.
 
     >>> labels = {GKE_GPU: "nvidia-l4"}
     >>> describe_accelerators(
@@ -334,7 +337,7 @@ def _counts(counts: Sequence[int]) -> str:
 
 
 def _terms(nodes: Sequence[Node]) -> tuple[dict[str, Any], ...]:
-    """Return the selector terms of exactly these nodes: the model label and its values."""
+    """Return selector terms that match exactly these nodes by the labels with their GPU model."""
     values: dict[str, set[str]] = {}
     for node in nodes:
         label = next(
@@ -378,7 +381,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
 
 
 def _is_slice(title: str) -> bool:
-    """Return whether a device is a slice of a GPU, not a whole GPU of its model."""
+    """Return whether a device is only a part (a MIG slice) of a GPU."""
     return "-MIG-" in title.upper()
 
 

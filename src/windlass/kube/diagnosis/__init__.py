@@ -1,1 +1,4 @@
-"""Explains why a pod does not run: scheduling, images, containers, unknown fields."""
+"""Explains why a pod does not run.
+
+The cause may be its scheduling, its image, a container, or an unknown field.
+"""

@@ -8,7 +8,8 @@ from typing import Any
 
 from windlass.kube.explanation import Explanation
 
-BACKING_OFF = "PullRepeated"  # the reason where a pod says only that it is tried again
+# the reason of a pod whose status only says that the pull is tried again
+BACKING_OFF = "PullRepeated"
 _CHOOSE = "container_image= of wl.Kubernetes"
 
 
@@ -19,7 +20,7 @@ def why_not_pulled(
     events: Sequence[Mapping[str, Any]],
     pod: Mapping[str, Any],
 ) -> Explanation:
-    """Explain a message of the kubelet; events are in order of time.
+    """Explain a message of the kubelet about an image. `events` are in the order of time.
 
     >>> denied = "failed to resolve reference: pull access denied, repository does not exist"
     >>> why_not_pulled("ErrImagePull", denied, "lab/trian:7", [], {}).sentence

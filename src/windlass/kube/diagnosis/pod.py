@@ -1,7 +1,7 @@
-"""Explains why a pod does not run, from the pod and its events, with a remedy.
+"""Explains why a pod does not run, from the pod and its events, and names a remedy.
 
-Pure: pods and events are dicts, as in the API. The module recognizes the messages of the scheduler,
-the kubelet and the container runtimes; unknown messages are reported unchanged.
+All functions are pure and get pods and events as dicts from the API. The module recognizes messages
+of the scheduler, the kubelet and the container runtimes. Unknown messages are returned unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windlass.kube.explanation import Explanation, to_sentence
 from windlass.kube.quantity import parse_quantity
 from windlass.model.text.quantities import format_duration, format_size
 
-_PATIENCE = 10.0  # seconds before an unfinished step is reported
+_PATIENCE = 10.0  # seconds before a step that has not finished is reported
 
 
 Pod = Mapping[str, Any]
@@ -26,10 +26,10 @@ Event = Mapping[str, Any]
 
 
 def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> Explanation | None:
-    """Explain why a pod does not run or stopped; None without a reason.
+    """Explain why a pod does not run or why it stopped. Return None if there is no reason.
 
-    `events` are the events of the pod. `log` is the output of its container, if known and if the
-    program had not started.
+    `events` are the events of the pod. `log` is the output of its container, if the program never
+    started and the output is known.
     """
     status = pod.get("status") or {}
     ended = _ended(pod, log)
@@ -51,7 +51,8 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
 def needs_events(pod: Pod) -> bool:
     """Return whether events may explain more about a pending pod than its status does.
 
-    The status shows whether the pod has a node. It does not show the node's work for the pod.
+    The status shows only whether the pod has a node. The work of that node for the pod shows in
+    events.
 
     >>> needs_events({"spec": {}}), needs_events({"spec": {"nodeName": "node-1"}})
     (False, True)
@@ -60,7 +61,7 @@ def needs_events(pod: Pod) -> bool:
 
 
 def event_time(event: Event) -> float:
-    """When an event was last seen."""
+    """The time at which an event was last seen."""
     moment = (
         event.get("lastTimestamp")
         or (event.get("series") or {}).get("lastObservedTime")
@@ -72,7 +73,7 @@ def event_time(event: Event) -> float:
 
 
 def parse_time(text: Any) -> float | None:
-    """Seconds since the epoch of a time as the API writes it.
+    """Return a time of the API in seconds since the epoch.
 
     >>> parse_time("2024-05-01T10:00:00Z"), parse_time("2024-05-01T10:00:00.250000Z")
     (1714557600.0, 1714557600.25)
@@ -137,11 +138,11 @@ _OWN_NEWS = "cache: timed out waiting for the condition"
 
 
 def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
-    """Explain volumes that cannot be mounted, which only events report."""
+    """Explain a volume that cannot be mounted. Only events report this."""
     failure = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
     if failure is None:
         return None
-    # An earlier failure says more than a later "timed out waiting".
+    # An earlier failure explains more than a later "timed out waiting".
     messages = [
         str(event.get("message") or "")
         for event in reversed(events)
@@ -175,7 +176,7 @@ def _without_sandbox(events: Sequence[Event]) -> Explanation | None:
 
 
 def _in_progress(pod: Pod, events: Sequence[Event], now: float) -> Explanation | None:
-    """Nothing is wrong, but it takes a while."""
+    """Explain a step that works but takes a while, such as a pull of a large image."""
     created = parse_time((pod.get("metadata") or {}).get("creationTimestamp"))
     pulling, pulled = _last(events, "Pulling"), _last(events, "Pulled")
     if pulling is not None and (pulled is None or event_time(pulled) < event_time(pulling)):
@@ -274,7 +275,7 @@ def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _states(pod: Pod, state: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The containers in a state, those before the others first."""
+    """Yield the containers in this state. Init containers come first."""
     status = pod.get("status") or {}
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(group) or ():
@@ -292,7 +293,7 @@ def _labels(pod: Pod) -> Mapping[str, str]:
 
 
 def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spec of a container from its status."""
+    """Return the spec of the container to which a container status belongs."""
     spec = pod.get("spec") or {}
     for container_spec in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if container_spec.get("name") == container.get("name"):
@@ -301,7 +302,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """The image name as the user wrote it. Nodes use longer names."""
+    """The name of the image as the user wrote it. The status may contain a longer name."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 
@@ -316,6 +317,6 @@ def _quoted(text: str) -> str:
 
 
 def _last_part(message: str) -> str:
-    """Return the end of a chain of "failed to ...: ...", which is the cause."""
+    """Return the last two parts of a chain like "failed to ...: ...: ...". They name the cause."""
     parts = message.split(": ")
     return ": ".join(parts[-2:]) if len(parts) > 2 else message

@@ -1,7 +1,7 @@
-"""Explains why no node takes a pod, from the message of the scheduler.
+"""Explains why the scheduler finds no node for a pod, from the scheduler's message.
 
-The message has the number of nodes and the reasons why they do not fit:
-`0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
+The message contains the number of nodes and the reasons why they do not fit: `0/3 nodes are
+available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNDIVIDED = ("1 GPU", "1 TPU chip")  # which cannot be divided
 
 
 def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
-    """Explain a message of the scheduler.
+    """Explain a message of the scheduler about a pod.
 
     >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
     >>> pod = {"spec": {"containers": [gpus]}}
@@ -50,7 +50,7 @@ windlass kubernetes check
     total = int(head["all"])
     reasons = dict(_reasons(head["reasons"]))
     if any(what.endswith("affinity rules") for what in reasons):
-        reasons.pop(_AFFINITY, None)  # older schedulers repeat it for a node
+        reasons.pop(_AFFINITY, None)  # older schedulers report this reason twice for a node
     if not reasons:
         return _verbatim(message)
     parts = [_part(count, what, total, pod) for what, count in reasons.items()]
@@ -68,14 +68,18 @@ def _verbatim(message: str) -> Explanation:
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
-    """Return each reason with its number of nodes."""
+    """Yield each reason with the number of nodes for which it holds."""
     text = text.partition(" preemption:")[0].strip().rstrip(".")
     for match in _ONE.finditer(text):
         yield match["what"].strip().rstrip("."), int(match["count"])
 
 
 def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
-    """Return a weight (the lightest can best be fixed), a reason, a sentence and a remedy."""
+    """Return a weight, a reason, a sentence and a remedy for one part of the scheduler's message.
+
+    The part with the lowest weight is the easiest to fix, and determines the remedy of the whole
+    message.
+    """
     of = _nodes_text(count, total)
     if what.startswith("Insufficient "):
         resource = what.removeprefix("Insufficient ")
@@ -107,7 +111,8 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
         )
     if "node affinity" in what or "node selector" in what:
         has_none = f"none of the {total} machines has" if count >= total > 1 else f"{of} without"
-        weight = 0 if count >= total else 6  # else the message concerns existing nodes
+        # otherwise, the requested nodes exist, and other reasons matter more
+        weight = 0 if count >= total else 6
         return weight, "NoSuchNode", f"{has_none} the requested labels ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
         return 5, "NodesClosed", f"{of} closed to new pods", "It starts when they are uncordoned."
@@ -132,7 +137,7 @@ _SEE_NODES = "See the labels of the nodes: kubectl get nodes --show-labels"
 
 
 def _nodes_text(count: int, total: int) -> str:
-    """Return the affected nodes of a reason, with the verb.
+    """Return the subject and the verb of a sentence about the nodes for which a reason holds.
 
     >>> _nodes_text(1, 1), _nodes_text(3, 3), _nodes_text(2, 3), _nodes_text(1, 3)
     ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
@@ -143,7 +148,7 @@ def _nodes_text(count: int, total: int) -> str:
 
 
 def _short(count: int, total: int, need: str) -> str:
-    """Return the sentence about nodes with too little of a resource.
+    """Return a sentence about nodes that have too little of a resource.
 
     >>> _short(3, 3, "4 GPUs"), _short(1, 1, "4 GPUs")
     ('none of the 3 machines has 4 GPUs free', 'the only machine has less than 4 GPUs free')
@@ -160,7 +165,7 @@ def _short(count: int, total: int, need: str) -> str:
 
 
 def _need(resource: str, pod: Mapping[str, Any]) -> str:
-    """Return the amount of a resource that a pod requests, for display."""
+    """Return the amount of a resource that a pod requests, as text for display."""
     amount = requested(resource, pod)
     if resource in _UNITS:
         count = f"{amount:g}" if amount else "enough"
@@ -173,7 +178,7 @@ def _need(resource: str, pod: Mapping[str, Any]) -> str:
 
 
 def requested(resource: str, pod: Mapping[str, Any]) -> float:
-    """Return the amount of a resource that all containers of a pod request.
+    """Return the amount of a resource that all containers of a pod request together.
 
     >>> asks = [{"resources": {"requests": {"cpu": "500m"}}}, {"resources": {"limits": {"cpu": 2}}}]
     >>> requested("cpu", {"spec": {"containers": asks}})
@@ -190,7 +195,7 @@ def requested(resource: str, pod: Mapping[str, Any]) -> float:
 
 
 def _wanted(pod: Mapping[str, Any]) -> str:
-    """The labels that a pod asks of its node."""
+    """The node labels that a pod requires, as text for display."""
     spec = pod.get("spec") or {}
     wanted = [f"{key}={value}" for key, value in sorted((spec.get("nodeSelector") or {}).items())]
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
@@ -204,7 +209,7 @@ def _wanted(pod: Mapping[str, Any]) -> str:
 
 
 def _is_of_slice(pod: Mapping[str, Any]) -> bool:
-    """Whether its machine is one of several that are one TPU, and must be with the others'."""
+    """Whether the pod must run beside other pods on the machines of one multi-machine TPU."""
     affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     return any(term.get("topologyKey") == GKE_POOL for term in terms)

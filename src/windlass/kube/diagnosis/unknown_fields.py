@@ -1,7 +1,7 @@
-"""Fields that an object of the cluster does not have.
+"""Finds fields in an object that the API does not know, and suggests the right names.
 
-The API silently drops unknown fields. So the sent object is compared with the returned one; the
-models of the official client supply suggestions for the right name.
+The API silently drops unknown fields. The module therefore compares the sent object with the
+returned object. The models of the official client supply the suggestions.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from windlass.model.kubernetes.pod_lists import KEYS, identity
 
-_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # the form of the models; older ones use a lowercase letter
+_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # a list type of the client, also as "list[...]"
 _LABEL = re.compile(r"\[[^]]*\]")  # the label of a list item in a path
 
 
 def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that were dropped. Empty fields may be omitted.
+    """Yield the paths of sent fields that the API dropped. Empty fields do not count.
 
     >>> sent = {"hostNetwrok": True, "tty": False, "containers": [{"name": "main", "imagee": "x"}]}
     >>> got = {"containers": [{"name": "side"}, {"name": "main", "image": "x"}]}
@@ -42,7 +42,7 @@ def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
 
 
 def likely_field(path: str) -> str:
-    """Return the field that the last part of a path probably means; empty if none is similar.
+    """Return the known field that is most similar to the last part of a path, or "".
 
     >>> likely_field("spec.containers[main].resorces"), likely_field("spec.hostnetwork")
     ('resources', 'hostNetwork')
@@ -71,7 +71,7 @@ def likely_field(path: str) -> str:
 
 
 def meant(path: str) -> str:
-    """Return a suggestion that follows a sentence; empty if no field is similar.
+    """Return a sentence that suggests the right field name, or "" if no name is similar.
 
     >>> meant("spec.hostnetwork")
     ' Did you mean hostNetwork?'
@@ -81,7 +81,7 @@ def meant(path: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return whether a value is empty, so that an object without it is the same."""
+    """Return whether a value is empty, so that the API may omit it."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value
@@ -90,8 +90,9 @@ def _is_empty(value: Any) -> bool:
 def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the matching items of two lists, each with its label.
 
-    The items may come back in another order, or with more items. An item with a name is found by
-    its name, another item by its position, or by similarity if the lengths differ.
+    The API may return the items in another order, or with additional items. An item with a name is
+    matched by its name. An item without a name is matched by its position, or by similarity if the
+    lengths differ.
     """
     if not all(isinstance(item, Mapping) for item in [*sent, *got]):
         return
@@ -102,7 +103,7 @@ def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tupl
         name = identity(field, item)
         if name is not None:
             same = named.get(name)
-            if same:  # the first of that name is the first that was sent
+            if same:  # with duplicate names, the API keeps the order
                 yield str(item[KEYS[field][0]]), item, same.pop(0)
         elif len(sent) == len(got):
             yield str(number), item, got[number]
@@ -113,7 +114,7 @@ def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tupl
 
 
 def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Count the equal values of two objects; 0 if a value differs.
+    """Count the equal values of two objects. Return 0 if any value differs.
 
     >>> _likeness({"key": "gpu", "efect": "NoSchedule"}, {"key": "gpu", "operator": "Equal"})
     1

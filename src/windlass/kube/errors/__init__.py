@@ -1,1 +1,1 @@
-"""Errors of a cluster's API, as `wl.KubernetesError` with a remedy."""
+"""Converts errors of a cluster's API to a `wl.KubernetesError` with a remedy."""

@@ -1,4 +1,4 @@
-"""Converts errors of the transport and the API to a `KubernetesError` with a remedy."""
+"""Converts errors of the network and of the API to a `KubernetesError` with a remedy."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNREADABLE = re.compile(
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One invalid field of an object."""
+    """One invalid field of an object that the API rejected."""
 
-    field: str  # "spec.containers[1].name"; empty where it names none
+    field: str  # such as "spec.containers[1].name"; empty if the API names no field
     message: str
 
     def __str__(self) -> str:
@@ -33,9 +33,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class InvalidObject(KubernetesError):
-    """The API rejected an object as invalid for its kind.
+    """The API rejected an object because it is not valid for its kind.
 
-    Quotas and webhooks raise other errors: they may accept the same object later.
+    Quotas and webhooks raise other errors, because they may accept the same object later.
     """
 
     def __init__(self, error: KubernetesError, kind: str, faults: Sequence[Fault]) -> None:
@@ -46,13 +46,13 @@ class InvalidObject(KubernetesError):
 
 @contextmanager
 def raised_from_transport(server: str) -> Iterator[None]:
-    """Convert errors of the address, the network or the certificates."""
+    """Convert errors of the address, the network or the certificates to a `KubernetesError`."""
     import urllib3
     from kubernetes.client.exceptions import ApiException
 
     try:
         yield
-    except ApiException as error:  # the client's message for a TLS failure
+    except ApiException as error:  # the client uses this class for TLS failures
         raise unanswered(server, str(error.reason or error)) from None
     except urllib3.exceptions.HTTPError as error:
         cause: BaseException = error
@@ -66,13 +66,13 @@ def raised_from_transport(server: str) -> Iterator[None]:
 def _is_slow(cause: BaseException) -> bool:
     from urllib3 import exceptions
 
-    # Whatever kept a connection from being made is a kind of timeout to them.
+    # In urllib3, a refused connection is a kind of timeout.
     is_refusal = isinstance(cause, exceptions.NewConnectionError)
     return isinstance(cause, exceptions.TimeoutError) and not is_refusal
 
 
 def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesError:
-    """Nothing came back from an address.
+    """Return the error for an address from which no response came.
 
     >>> print(unanswered("https://lab:6443", "[Errno 111] Connection refused"))
     The Kubernetes API at https://lab:6443 cannot be reached: Connection refused
@@ -124,10 +124,10 @@ def no_api(server: str, data: bytes | str | None) -> KubernetesError:
 def raised_from_answer(
     status: int, data: bytes | str | None, *, method: str, path: str, account: str, server: str
 ) -> KubernetesError:
-    """Return the error of a response with status 300 and above.
+    """Return the error for a response with status 300 or above.
 
-    Only a response of the API itself means that an object does not exist. A proxy without a route
-    also responds with 404, and objects must not count as deleted because of it.
+    Only a response of the API itself proves that an object does not exist. A proxy without a route
+    also responds with 404, and objects must not count as deleted because of that.
 
     >>> ours = {"method": "GET", "account": "ada", "server": "https://lab:6443"}
     >>> path = "/api/v1/namespaces/lab/pods/train-0"
@@ -163,7 +163,7 @@ def raised_from_answer(
 
 
 def raised_from_exception(error: Any, *, account: str, server: str) -> KubernetesError:
-    """Return the error of an `ApiException` of the client's own methods."""
+    """Return the error for an `ApiException` that the client raised."""
     if not error.status:
         return unanswered(server, str(error.reason or error))
     status_object = _status_object(error.body)
@@ -178,7 +178,7 @@ def raised_from_exception(error: Any, *, account: str, server: str) -> Kubernete
 def _faults(status_object: dict[str, Any]) -> tuple[str, Sequence[Fault]]:
     """Return the kind and the invalid fields of an object that the API rejected.
 
-    Policies give the same reason, but name a resource, "pods", and no fields.
+    Policies use the same reason, but name a resource such as "pods", and no fields.
 
     >>> causes = [{"field": "spec.containers[1].name", "message": 'Duplicate value: "a"'}]
     >>> _faults({"reason": "Invalid", "details": {"kind": "Pod", "causes": causes}})
@@ -212,7 +212,10 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
-    """Parse the `Status` of the API. Other data, such as a page of a proxy, becomes the message."""
+    """Parse the `Status` object of the API.
+
+    Other data, such as a page of a proxy, becomes its message.
+    """
     try:
         parsed = json.loads(data or b"")
     except ValueError:
@@ -227,7 +230,7 @@ def _in_a_line(data: bytes | str | None) -> str:
 
 
 def _plain(why: str) -> str:
-    """Remove details of Python: error numbers, objects, positions in C files."""
+    """Remove details of Python from a message, such as error numbers and object addresses."""
     text = why.rpartition(">: ")[2] if ">: " in why else why
     for sign in ("HTTPSConnectionPool", "HTTPConnectionPool"):
         if text.startswith(sign):

@@ -1,7 +1,7 @@
-"""Explains refusals of a cluster with a remedy, from the response alone.
+"""Explains why a cluster refused a request, from the response alone, and names a remedy.
 
-The module recognizes the messages of the API server and its admission plugins; other messages are
-reported unchanged.
+The module recognizes messages of the API server and its admission plugins. Other messages are
+returned unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def refusal(
     account: str,
     server: str,
 ) -> Explanation:
-    """Return the explanation of a response with status 300 and above."""
+    """Return the explanation of a response with status 300 or above."""
     if status == 401:
         return Explanation(
             reason="Unauthorized",
@@ -74,7 +74,7 @@ def refusal(
 
 
 def not_allowed(permission: Permission, account: str) -> Explanation:
-    """Explain that an account lacks a permission, with the command that grants it.
+    """Explain that an account lacks a permission, and name the command that grants it.
 
     >>> create_pods = Permission(verb="create", resource="pods", namespace="lab")
     >>> explanation = not_allowed(create_pods, "ada")
@@ -106,7 +106,7 @@ def not_allowed(permission: Permission, account: str) -> Explanation:
 
 
 def _subject(account: str) -> str:
-    """Return the option for the subject of a binding.
+    """Return the kubectl option that names the account of a role binding.
 
     >>> _subject("system:serviceaccount:lab:trainer")
     '--serviceaccount=lab:trainer'
@@ -118,7 +118,7 @@ def _subject(account: str) -> str:
 
 
 def _with_namespace(explanation: Explanation, namespace: str) -> Explanation:
-    """Return the explanation with commands for the namespace of the refused object."""
+    """Return the explanation, with commands for the namespace of the refused object."""
     if not namespace:
         return explanation
     remedy = explanation.remedy.replace("kubectl describe", f"kubectl -n {namespace} describe")
@@ -246,7 +246,7 @@ def _account_new(match: re.Match[str]) -> Explanation:
     )
 
 
-# The webhook's message comes first: it may contain the text of any other pattern.
+# The pattern for webhooks comes first, because a webhook's message may contain any other text.
 _REFUSALS: tuple[tuple[re.Pattern[str], Explainer], ...] = (
     (
         re.compile(

@@ -1,1 +1,1 @@
-"""Required permissions, and checks of the permissions of an account."""
+"""The permissions that Windlass needs, and checks whether an account has them."""

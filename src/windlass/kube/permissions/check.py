@@ -1,8 +1,8 @@
-"""Checks that the cluster answers, accepts the account, has the namespace and grants permissions.
+"""Checks that the cluster responds, accepts the account, has the namespace and grants permissions.
 
-One request (`SelfSubjectRulesReview`) returns all permissions. Its response may lack permissions
-from rules outside of roles, so missing permissions are checked again one by one
-(`SelfSubjectAccessReview`). The usual case is one round trip, and an existing permission is never
+One request (`SelfSubjectRulesReview`) returns the permissions from roles. Permissions from other
+sources may be absent from its response, so missing permissions are checked again one by one
+(`SelfSubjectAccessReview`). Usually, one request is enough, and a permission that exists is never
 reported as missing.
 """
 
@@ -23,20 +23,20 @@ _QUICK = 20.0  # seconds that a check may take
 
 
 def server_version(connection: Connection) -> str:
-    """The version of the cluster: `v1.33.1`."""
+    """The Kubernetes version of the cluster, such as `v1.33.1`."""
     response = connection.request("GET", "/version", timeout=_QUICK)
     return str((response or {}).get("gitVersion") or "")
 
 
 def account_name(connection: Connection) -> str:
-    """Return the account name of the cluster, or else of the configuration."""
+    """Return the account name that the cluster reports, or else the name in the configuration."""
     for version in ("v1", "v1beta1"):
         body = {"apiVersion": f"authentication.k8s.io/{version}", "kind": "SelfSubjectReview"}
         path = f"/apis/authentication.k8s.io/{version}/selfsubjectreviews"
         try:
             response = connection.request("POST", path, body, timeout=_QUICK)
         except KubernetesError as error:
-            if error.status in (403, 404):  # versions before 1.27 lack it
+            if error.status in (403, 404):  # clusters before version 1.27 do not have this API
                 continue
             raise
         return str(response["status"]["userInfo"].get("username") or connection.account)
@@ -44,7 +44,7 @@ def account_name(connection: Connection) -> str:
 
 
 def check_account(connection: Connection) -> None:
-    """Raise an error unless the cluster answers and accepts the account."""
+    """Raise an error unless the cluster responds and accepts the account."""
     is_allowed(connection, Permission(verb="list", resource="pods", namespace=connection.namespace))
 
 
@@ -67,7 +67,7 @@ def check_namespace(connection: Connection, namespace: str) -> None:
 
 
 def _try_namespace(connection: Connection, namespace: str) -> None:
-    """Check that a namespace exists by a dry run, because few accounts may read namespaces."""
+    """Check with a dry run that a namespace exists, because few accounts may read namespaces."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "windlass-check-"}}
     path = f"/api/v1/namespaces/{namespace}/secrets"
     try:
@@ -75,7 +75,7 @@ def _try_namespace(connection: Connection, namespace: str) -> None:
     except KubernetesError as error:
         if error.status in (404, 409) or "being deleted" in error.message:
             raise
-        # Forbidden, or over a quota: the check of permissions reports these.
+        # The request is forbidden or over a quota. The check of permissions reports such problems.
 
 
 def missing_permissions(
@@ -83,7 +83,7 @@ def missing_permissions(
 ) -> list[Permission]:
     """Return the permissions that the account lacks in a namespace."""
     wanted = [permission for rule in rules for permission in rule.permissions(namespace)]
-    if namespace:  # rules can only be listed of one
+    if namespace:  # the rules can only be listed for one namespace
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
@@ -100,7 +100,7 @@ def missing_permissions(
 def denied_permissions(
     connection: Connection, permissions: Sequence[Permission]
 ) -> list[Permission]:
-    """Return the denied permissions, with one request for each permission."""
+    """Return the permissions that the account lacks, with one request per permission."""
     if not permissions:
         return []
     with ThreadPoolExecutor(min(_AT_ONCE, len(permissions))) as pool:
@@ -145,7 +145,7 @@ def check_access(
 
 
 def missing_permissions_error(missing: Sequence[Permission], account: str) -> KubernetesError:
-    """Return the error that names missing permissions.
+    """Return the error that names the missing permissions.
 
     >>> one = Permission(verb="create", resource="pods", namespace="lab")
     >>> two = Permission(verb="list", resource="events", namespace="lab")
@@ -177,7 +177,7 @@ def missing_permissions_error(missing: Sequence[Permission], account: str) -> Ku
 
 
 def grant_hint(missing: Sequence[Permission], account: str) -> str:
-    """Return the command with which an administrator grants all missing permissions.
+    """Return the hint with the command by which an administrator grants all missing permissions.
 
     >>> grant_hint([Permission(verb="list", resource="events", namespace="lab")], "ada")
     'An administrator of the cluster can grant it: windlass kubernetes rights --namespace lab \

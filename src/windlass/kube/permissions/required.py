@@ -1,4 +1,4 @@
-"""The permissions that Windlass needs: one table for checks, manifests and the docs."""
+"""The permissions that Windlass needs. Checks, manifests and docs use this table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLE = "windlass"  # the name of the role in our manifests
 
 
 class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The required verbs of a resource, and their purpose."""
+    """A resource, the verbs that Windlass needs for it, and the reason why."""
 
     resource: str
     verbs: tuple[str, ...]
@@ -21,7 +21,7 @@ class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
 
     def permissions(self, namespace: str) -> Iterator[Permission]:
-        """Yield a permission for each verb."""
+        """Yield one permission for each verb."""
         for verb in self.verbs:
             yield Permission(
                 verb=verb, resource=self.resource, group=self.group, namespace=namespace
@@ -34,7 +34,7 @@ RUNNING: tuple[PermissionRule, ...] = (
         verbs=("create", "delete", "get", "list", "watch"),
         why="a replica of a trial is a pod",
     ),
-    # As a web socket the request is a GET, which older API servers take for a "get".
+    # A WebSocket starts with a GET request, so older API servers check the verb "get".
     PermissionRule(
         resource="pods/portforward",
         verbs=("create", "get"),
@@ -69,7 +69,7 @@ HELPFUL: tuple[PermissionRule, ...] = (
 
 
 def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bool:
-    """Return whether rules of a role, or of a `SelfSubjectRulesReview`, allow it.
+    """Return whether the rules of a role or of a `SelfSubjectRulesReview` grant a permission.
 
     >>> rules = [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/log"]}]
     >>> is_granted(rules, Permission(verb="get", resource="pods/log", namespace="lab"))
@@ -89,7 +89,7 @@ def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bo
 
 
 def role_rules(rules: Sequence[PermissionRule]) -> list[dict[str, Any]]:
-    """Return the rules of a role.
+    """Return the rules of a role in a manifest.
 
     >>> role_rules(HELPFUL)
     [{'apiGroups': [''], 'resources': ['nodes'], 'verbs': ['list']}]
@@ -103,7 +103,7 @@ def role_rules(rules: Sequence[PermissionRule]) -> list[dict[str, Any]]:
 def role_manifests(
     namespace: str, account: str, rules: Sequence[PermissionRule] = RUNNING, *, name: str = ROLE
 ) -> list[dict[str, Any]]:
-    """Return the manifests of a role and its binding to an account."""
+    """Return the manifests of a role, and of the binding that gives the role to an account."""
     return [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -114,7 +114,8 @@ def role_manifests(
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
-            # One for each account: applied for a second it would else take them from the first.
+            # Each account has its own binding. A shared binding would be overwritten by the next
+            # account.
             "metadata": {"name": _binding_name(name, account), "namespace": namespace},
             "roleRef": {
                 "apiGroup": "rbac.authorization.k8s.io",
@@ -142,7 +143,7 @@ kubectl create clusterrolebinding windlass-nodes:ada --clusterrole=windlass-node
 
 
 def _binding_name(role: str, account: str) -> str:
-    """Return the name of the binding of a role to an account, without slashes.
+    """Return the name of the binding that gives a role to an account. It contains no slashes.
 
     >>> _binding_name("windlass", "system:serviceaccount:lab:trainer")
     'windlass:system:serviceaccount:lab:trainer'
@@ -151,7 +152,7 @@ def _binding_name(role: str, account: str) -> str:
 
 
 def binding_subject(account: str) -> dict[str, str]:
-    """Return the subject of a binding.
+    """Return the entry for an account in the `subjects` of a role binding.
 
     >>> binding_subject("system:serviceaccount:lab:trainer")
     {'kind': 'ServiceAccount', 'namespace': 'lab', 'name': 'trainer'}

@@ -1,1 +1,1 @@
-"""Hardware: accelerators, the sizes of TPUs, and the resources of a replica or a machine."""
+"""Accelerators, the sizes of TPUs, and the resources of a replica or a machine."""

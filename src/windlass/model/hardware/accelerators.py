@@ -30,7 +30,9 @@ class AcceleratorKind(NamedTuple):
 
     @property
     def sizes(self) -> tuple[TpuSize, ...]:
-        """The sizes of a TPU, smallest first. Each has a name, chips, topology, hosts, and chips
+        """The sizes of a TPU, smallest first.
+
+        A size has a name, a number of chips, a topology, a number of hosts, and a number of chips
         per host.
 
         ```python
@@ -187,8 +189,9 @@ def kind_of_device(title: str) -> str:
 
 
 def _has(words: list[str], part: str) -> bool:
-    """Return True if a word is `part`, or `part` followed by letters. A10G counts as A10, A100 does
-    not.
+    """Return True if a word is `part`, or begins with `part` and then has no digit.
+
+    The word `a10g` therefore counts as `a10`, but `a100` does not.
     """
     return any(re.match(rf"{re.escape(part)}(?!\d)", word) for word in words)
 

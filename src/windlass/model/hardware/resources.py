@@ -11,7 +11,7 @@ from windlass.model.text.quantities import format_size
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
-    """Some accelerators of one model, such as two A100."""
+    """A number of accelerators of the same model, such as two A100."""
 
     kind: str
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
@@ -27,6 +27,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 1.0
     memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # bytes; 0 means no request
     accelerator: Accelerator | None = None
+    # The threads per numeric library. With 0, a library starts a thread for each core.
+    threads: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
     def __str__(self) -> str:
         parts = [f"{self.cpus:g} CPU" + ("" if self.cpus == 1 else "s")]

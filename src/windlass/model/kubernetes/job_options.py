@@ -45,7 +45,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a cluster runs a role's replicas: the image, the nodes, the volumes and the pod patch."""
+    """The options for a role's pods, such as the image, the nodes, the volumes and the patch."""
 
     namespace: Namespace = ""  # if empty, the server's own namespace
     container_image: ImageName = ""  # if empty, an image with the job's Python version
@@ -134,7 +134,7 @@ def mount_flaw(path: str) -> str:
 
 
 def mount_place(path: str) -> str:
-    """Normalize an absolute path to the path in the pod.
+    """Normalize the path where a volume is mounted in a pod.
 
     >>> mount_place("//data/./train/")
     '/data/train'
@@ -179,7 +179,10 @@ def patch_flaw(patch: object) -> str:
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
-    """List the problems of Kubernetes options that the types do not exclude, one sentence each."""
+    """Return the problems of Kubernetes options, with one sentence per problem.
+
+    Wrong types are not reported, because the decoder has already rejected them.
+    """
     problems = []
     for target, source in options.volumes.items():
         flaw = mount_flaw(target)
@@ -197,7 +200,7 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
 
 
 def _depth(value: object, most: int = _DEEPEST_PATCH + 1) -> int:
-    """Return how deeply a value is nested, counting at most `most` levels."""
+    """Return how deeply a value is nested, or `most` if it is nested more deeply."""
     if most == 0 or not isinstance(value, (dict, list, tuple)):
         return 0
     inner = value.values() if isinstance(value, dict) else value

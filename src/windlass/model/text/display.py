@@ -1,4 +1,4 @@
-"""Display of untrusted text in a terminal: control characters are escaped, widths are correct."""
+"""Shows untrusted text in a terminal. Control characters are escaped, and widths are correct."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A shell's terminal output: replay it to a client that attaches later, reset modes on detaching.
+"""Keeps the terminal of a shell correct when clients attach and detach.
 
-All functions depend only on the bytes that a shell wrote.
+A client that attaches later gets the recent output again. A client that detaches gets its terminal
+modes back. All functions depend only on the bytes that the shell wrote.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Modes:
         return any(self._changed.get(mode) for mode in _SECOND_SCREEN)
 
     def feed(self, data: bytes) -> None:
-        """Update the modes from further output."""
+        """Update the modes with the next bytes of output."""
         data = self._rest + data
         for match in _MODE.finditer(data):
             if match[1] is not None:
@@ -72,7 +73,7 @@ class Modes:
         return b"".join(sequences) + (b"\x1b=" if self._keypad else b"")
 
     def left(self) -> bytes:
-        """Return the sequences that reset a terminal to the modes it started with."""
+        """Return the sequences that give a terminal back the modes it had before."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"l" if on else b"h")
             for mode, on in reversed(self._changed.items())
@@ -100,7 +101,7 @@ def without_questions(data: bytes) -> bytes:
 
 
 def replay(kept: bytes, most: int) -> bytes:
-    """Return the end of the stored output, for a new client to show roughly the current screen.
+    """Return the end of a shell's output, which shows a new client roughly the current screen.
 
     The result starts at the beginning of a line, or where a program opened the alternate screen. It
     first sets the modes that were on at that position.

@@ -1,1 +1,4 @@
-"""TFJob and PyTorchJob objects as jobs, with their status. Imports nothing of `pods`."""
+"""Translates TFJob and PyTorchJob objects into jobs, and stores the status of the jobs.
+
+This package imports nothing from `pods`.
+"""

@@ -1,7 +1,7 @@
-"""Reports template fields that pods do not have as events of the job, once for each field.
+"""Records an event for each template field that pods do not have.
 
-The API drops unknown fields silently: a misspelt `comand` would start the default program of the
-image.
+The API drops unknown fields silently. A misspelled `comand`, for example, would start the default
+program of the image.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASON = "FieldIgnored"
 
 
 class DroppedFields:
-    """The dropped fields that were reported for each job. Thread-safe."""
+    """The dropped fields that were already reported for each job. Thread-safe."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
@@ -25,7 +25,10 @@ class DroppedFields:
         self._reported: dict[str, frozenset[str]] = {}  # by the uid of a job
 
     def report(self, job: Object, sent: Object, created: Object) -> None:
-        """Record an event for each field of `sent` that `created` lacks, once for each job."""
+        """Record an event for each field of `sent` that `created` lacks.
+
+        Report each field only once.
+        """
         dropped = frozenset(dropped_fields(sent["spec"], created.get("spec"), "spec"))
         with self._lock:
             reported = self._reported.get(uid_of(job), frozenset())
@@ -36,6 +39,6 @@ class DroppedFields:
             self._recorder.record(job, REASON, message + meant(path), kind=EventKind.WARNING)
 
     def forget(self, uid: str) -> None:
-        """Discard the state of a job."""
+        """Discard the data about a job."""
         with self._lock:
             self._reported.pop(uid, None)

@@ -1,6 +1,7 @@
 """Translates a TFJob or PyTorchJob object into a job.
 
-Pure functions of the object. One error names all invalid fields, each with its path.
+All functions are pure. If the object is not valid, one error names all invalid fields with their
+paths.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from windlass.operator.jobs.template_schema import ELASTIC, TEMPLATE, misshapen
 from windlass.operator.names import address_of, name_problem, replica_name
 
 DEFAULT_BACKOFF_LIMIT = 6
-MOST_REPLICAS = 1000  # their stored status must fit into an annotation
-_MOST_DIGITS = 6  # of the number of processes on each node
+MOST_REPLICAS = 1000  # the limit follows from the size of the annotation that stores their status
+_MOST_DIGITS = 6  # digits of the number of processes per node
 _LAST_PORT = 65535
 _SERVICES = ("ps", "evaluator")
 _LEADERS = ("chief", "master")
@@ -37,7 +38,7 @@ _WORKER = "worker"
 
 
 class Elastic(msgspec.Struct, frozen=True, kw_only=True):
-    """The rendezvous of an elastic PyTorchJob."""
+    """The rendezvous settings of an elastic PyTorchJob."""
 
     least: int
     most: int
@@ -51,7 +52,7 @@ class Elastic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, and the templates of its pods."""
+    """A job together with the templates and settings of its pods."""
 
     kind: JobKind
     job: Job
@@ -59,13 +60,13 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     templates: dict[str, Object]  # by role
     ports: dict[str, int]  # by role
     priority_class: str = ""
-    processes: str = ""  # of a PyTorchJob, on each node: a number, "auto", "gpu", "cpu"
+    processes: str = ""  # per node, for PyTorchJob: a number, "auto", "gpu", "cpu"
     elastic: Elastic | None = None
     has_dynamic_workers: bool = False
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The address of each replica: "role-index" -> "host:port"."""
+        """The address of each replica, as a dict of "role-index" -> "host:port"."""
         return {
             f"{role.name}-{index}": address_of(
                 self.job.name, self.namespace, role.name, index, self.ports[role.name]
@@ -76,20 +77,23 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leader(self) -> str:
-        """The role whose replica 0 decides the result of the job."""
+        """The role whose replica 0 determines the result of the job."""
         names = [role.name for role in self.job.spec.roles if role.replicas]
         return next((name for name in (*_LEADERS, _WORKER) if name in names), "")
 
 
 def is_ours(obj: Object) -> bool:
-    """Return whether an object is for this operator, not for another in its `managedBy`."""
+    """Return whether this operator manages an object, and not another operator.
+
+    The field `managedBy` of the object names the operator.
+    """
     policy = (obj.get("spec") or {}).get("runPolicy")
     manager = policy.get("managedBy") if isinstance(policy, Mapping) else ""
     return (manager or "") in OUR_NAMES
 
 
 def translate(obj: Object) -> Translation:
-    """Return the job of an object, or raise `InvalidArgument` with all invalid fields."""
+    """Translate an object. If it has invalid fields, raise `InvalidArgument` with all of them."""
     kind = BY_NAME[obj["kind"]]
     namespace, name = location_of(obj)
     reader = _Reader()
@@ -132,8 +136,11 @@ def translate(obj: Object) -> Translation:
 
 
 def invalid_job(obj: Object) -> Job:
-    """Return the job of an invalid object: it has no replicas, only a time to live."""
-    reader = _Reader()  # its problems were reported before
+    """Return the job of an invalid object.
+
+    The job has no replicas, and keeps only the time to live.
+    """
+    reader = _Reader()  # these problems were already reported
     policy = reader.mapping(reader.mapping(obj, "spec"), "runPolicy")
     ttl = _seconds(reader, policy, "ttlSecondsAfterFinished", least=0)
     spec = JobSpec(roles=(), clean_policy=CleanPolicy.RUNNING, ttl_after_finished=ttl)
@@ -141,7 +148,7 @@ def invalid_job(obj: Object) -> Job:
 
 
 class _Reader:
-    """Reads fields and collects their problems."""
+    """Reads fields of an object and collects all problems."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -158,7 +165,7 @@ class _Reader:
     def shaped(
         self, of: Mapping[str, Any], field: str, shape: Any, where: str
     ) -> Mapping[str, Any] | None:
-        """Return the value of a field; None if it does not match the schema."""
+        """Return the value of a field, or None if the value does not match the schema."""
         value = of.get(field)
         problems = [] if value is None else list(misshapen(value, shape, f"{where}{field}"))
         self.problems += problems
@@ -199,7 +206,7 @@ class _Reader:
 def _read_roles(
     kind: JobKind, spec: Mapping[str, Any], reader: _Reader
 ) -> list[tuple[Role, Object, int]]:
-    """Return the roles, leaders first, each with its template and port."""
+    """Return each role with its pod template and port. Leaders come first."""
     path = f"spec.{kind.replica_specs}"
     replica_specs = reader.mapping(spec, kind.replica_specs, "spec.")
     if not replica_specs:
@@ -245,7 +252,7 @@ def _read_role(
     argv = [*(container.get("command") or ()), *(container.get("args") or ())]
     role = Role(
         name=name,
-        # For display only: the template decides what runs.
+        # This command line is only displayed. The template determines what runs.
         executable=ProcessCall(argv=tuple(map(str, argv)) or (str(container.get("image")),)),
         replicas=reader.number(fields, "replicas", f"{path}.", default=1),
         restart_policy=RestartPolicy(policy),
@@ -257,7 +264,7 @@ def _read_role(
 def _container(
     kind: JobKind, template: Mapping[str, Any], path: str, reader: _Reader
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the position and the spec of the container that decides how a replica ended."""
+    """Return the position and the spec of the container whose end is the end of the replica."""
     where = _containers(path)
     containers = (template.get("spec") or {}).get("containers")
     if not containers:
@@ -277,7 +284,7 @@ def _container(
 
 
 def _containers(path: str) -> str:
-    """Return the path of the containers of a role."""
+    """Return the field path of a role's containers."""
     return f"{path}.template.spec.containers"
 
 
@@ -311,7 +318,7 @@ def _read_elastic(spec: Mapping[str, Any], roles: tuple[Role, ...], reader: _Rea
 
 
 def _processes(spec: Mapping[str, Any], reader: _Reader) -> str:
-    """Return the number of processes on each node, as written in the object."""
+    """Return the number of processes per node as the user wrote it, such as "auto"."""
     elastic = spec.get("elasticPolicy")
     older = elastic.get("nProcPerNode") if isinstance(elastic, Mapping) else None
     written = str(spec.get("nprocPerNode") or older or "auto")
@@ -344,7 +351,7 @@ def _success_policy(
 
 
 def _problems(kind: JobKind, name: str, spec: JobSpec) -> Iterator[str]:
-    """Yield the problems of the job as a whole."""
+    """Yield problems that concern the whole job and not one field."""
     if not spec.roles:
         return
     for problem in find_framework_problems(spec):

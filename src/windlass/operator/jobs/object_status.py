@@ -1,4 +1,4 @@
-"""Converts the status of a job to the status of its object. Pure functions."""
+"""Converts the engine's status of a job to the `status` field of its object. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_MESSAGE = 4000
 def build_status(
     kind: JobKind, name: str, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]
 ) -> dict[str, Any]:
-    """Return the status of an object."""
+    """Return the value of an object's `status` field."""
     result: dict[str, Any] = {
         "conditions": [_condition(condition, status) for condition in _in_order(status.conditions)],
         "replicaStatuses": {
@@ -36,19 +36,23 @@ def build_status(
 
 
 def is_same_status(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two statuses are equal but for `lastReconcileTime`."""
+    """Return whether two statuses are equal, apart from `lastReconcileTime`."""
     return _essence(one) == _essence(other)
 
 
 def _in_order(conditions: Sequence[Condition]) -> list[Condition]:
-    """Sort true conditions last, the newest at the end: clients read the state from there."""
+    """Sort conditions so that the newest true condition comes last.
+
+    Clients take the last condition for the state of the job.
+    """
     return sorted(conditions, key=lambda condition: (condition.status, condition.last_transition))
 
 
 def failure_message(status: JobStatus, message: str) -> str:
-    """Return the message of a failure with the name of the decisive replica.
+    """Return the message of a failure, with the name of the replica that caused it.
 
-    The engine omits the name for a single replica; readers of the object need it always.
+    The engine omits the name if a job has a single replica. Readers of the object always need the
+    name.
 
     >>> from windlass.model.status import ReplicaId
     >>> failure_message(JobStatus(decisive=ReplicaId("master", 0, 1)), "exit code 3")
@@ -72,14 +76,17 @@ def _condition(condition: Condition, status: JobStatus) -> dict[str, Any]:
         "lastUpdateTime": time_text(condition.last_update),
         "lastTransitionTime": time_text(condition.last_transition),
     }
-    # Some API servers refuse an empty text.
+    # Some API servers reject fields with an empty text.
     return {field: text for field, text in fields.items() if text}
 
 
 def _counts(
     kind: JobKind, name: str, role: str, status: JobStatus, replicas: Sequence[Replica]
 ) -> dict[str, Any]:
-    """Count the active, succeeded and failed replicas of a role without those in deletion."""
+    """Count the active, succeeded and failed replicas of a role.
+
+    Replicas that are being deleted do not count as active or failed.
+    """
     succeeded = {
         replica.index
         for replica in status.replicas

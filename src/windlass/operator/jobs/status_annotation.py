@@ -1,8 +1,8 @@
-"""The engine's status of a job, stored in an annotation of its object.
+"""Stores the engine's status of a job in an annotation of the job's object.
 
-The definitions drop unknown fields of a status, and an annotation lives exactly as long as the
-job. The annotation contains the uid of its object, so that a copy of it, as by
-`kubectl get -o yaml`, has no effect on another object.
+The `status` field cannot hold it, because the definitions drop unknown fields. An annotation lives
+exactly as long as its object. The annotation contains the uid of the object. If a user copies the
+object, for example with `kubectl get -o yaml`, the annotation has no effect on the copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.model.thread_safe_types import learned
 from windlass.operator.names import MEMORY
 
 _log = logging.getLogger(__name__)
-_LAST = 2.5e11  # seconds since the epoch: the end of the year 9891, after which none can be written
+_LAST = 2.5e11  # seconds since the epoch in the year 9892; later times may not be representable
 _TYPES = {type_.value: type_ for type_ in ConditionType}
 
 
@@ -30,7 +30,7 @@ class _Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_status(obj: Object) -> JobStatus | None:
-    """Return the stored status of an object's job, if there is any."""
+    """Return the status in the annotation of an object, or None if there is none."""
     text = (obj["metadata"].get("annotations") or {}).get(MEMORY)
     if not text:
         return None
@@ -38,15 +38,16 @@ def stored_status(obj: Object) -> JobStatus | None:
         memory = msgspec.json.decode(text, type=learned(_Memory))
         _check_times(memory.status)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        _log.warning("%s: its memory cannot be read: %s", obj["metadata"]["name"], error)
+        _log.warning("%s: its stored status cannot be read: %s", obj["metadata"]["name"], error)
         return None
     return memory.status if memory.uid == uid_of(obj) else None
 
 
 def annotation_text(uid: str, status: JobStatus) -> str:
-    """Return the text to store; equal texts mean that nothing relevant changed.
+    """Return the text of the annotation. If two texts are equal, nothing relevant changed.
 
-    Pods show whether a replica is pending or running, and addresses follow from names.
+    The text omits which replicas are pending or running, because pods show that, and the addresses,
+    because they follow from names.
     """
     replicas = tuple(
         replica
@@ -61,7 +62,10 @@ def annotation_text(uid: str, status: JobStatus) -> str:
 
 
 def _check_times(status: JobStatus) -> None:
-    """Raise an error for times that cannot be formatted, which the operator never writes."""
+    """Raise an error if a time cannot be formatted.
+
+    The operator itself never writes such a time.
+    """
     times = [status.start_time, status.completion_time, status.last_reconcile_time]
     times += [replica.not_before for replica in status.replicas]
     for condition in status.conditions:
@@ -72,7 +76,10 @@ def _check_times(status: JobStatus) -> None:
 
 
 def status_from_object(obj: Object) -> JobStatus:
-    """Return the status of an object that another operator has reconciled so far."""
+    """Return the status of an object that has no annotation of this operator.
+
+    Another operator has managed such an object so far.
+    """
     status: Mapping[str, Any] = obj.get("status") or {}
     conditions = []
     for condition in status.get("conditions") or ():

@@ -1,7 +1,8 @@
-"""The job objects of a cluster as the controller's store.
+"""The controller's job store, which keeps its data in the job objects of a cluster.
 
-A save swaps the annotation of the object, guarded by the object's version, and then writes the
-object's status. If the operator dies in between, the next reconciliation repairs the status.
+To save a status, the store first replaces the annotation of the object, provided that the object's
+version is unchanged. Then it writes the object's `status` field. If the operator dies in between,
+the next reconciliation repairs the `status` field.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from windlass.operator.prometheus import Counts
 _MERGE = "application/merge-patch+json"
 _NOT_FOUND, _CONFLICT = 404, 409
 _PROJECT_TRIES = 5
-# The runtime records an event once these are done.
+# The runtime records its own event when such an action is complete.
 _INTENTIONS = frozenset({"ReplicaStarting", "ReplicaStopping"})
 
 _log = logging.getLogger(__name__)
 
 
 class JobObjectStore:
-    """A `JobStore` over the job objects in `cache`.
+    """A `JobStore` that works on the job objects in `cache`.
 
     `check` raises `InvalidArgument` if no pods can be built from a translated object.
     """
@@ -67,23 +68,26 @@ class JobObjectStore:
         self._recorder = recorder
         self._counts = counts
         self._check = check
-        self._wake: Callable[[str], None] | None = None  # none: another instance acts
-        self._shared: set[str] = set()  # namespaces with another operator, after the warning
+        self._wake: Callable[[str], None] | None = None  # None while another instance is the leader
+        self._shared: set[str] = set()  # namespaces with a logged warning
         self._lock = threading.Lock()
         self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
         self._refused: dict[str, tuple[Translation, InvalidArgument]] = {}
-        self._written: dict[str, deque[str]] = {}  # the last annotations that this process wrote
+        self._written: dict[str, deque[str]] = {}  # our last annotations, by job uid
         self.cache = ObjectCache(
             connection, [kind.kind for kind in kinds], namespaces,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
         )  # fmt: skip
 
     def watch(self, wake: Callable[[str], None] | None) -> None:
-        """Call `wake` with the uid of every changed job; none stops that."""
+        """Call `wake` with the uid of every changed job. With None, stop the calls."""
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status; None if it is deleted or another operator's."""
+        """Return a job and its status.
+
+        Returns None if the job is deleted or another operator manages it.
+        """
         resource = self.find(uid)
         if resource is None or not _is_to_act_on(resource):
             self._forget(uid)
@@ -112,7 +116,10 @@ class JobObjectStore:
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Store the status if it changed, then write the object's status if that differs."""
+        """Store a changed status in the annotation, and then update the object's `status` field.
+
+        Returns False if the stored status is not `old`.
+        """
         resource = self.find(uid)
         if resource is None:
             return False
@@ -142,7 +149,10 @@ class JobObjectStore:
         return True
 
     def unfinished(self) -> Iterable[str]:
-        """Yield the jobs that are not settled or have an outdated status, oldest first."""
+        """Yield the uids of jobs that still need the controller, oldest first.
+
+        These jobs are not settled, have an outdated `status` field, or have a time to live.
+        """
         objects = self.cache.items()
         objects.sort(key=lambda obj: (obj["metadata"]["creationTimestamp"], location_of(obj)))
         for resource in objects:
@@ -153,16 +163,16 @@ class JobObjectStore:
         try:
             status = stored_status(resource)
             return status is None or not status.settled or self._is_unfinished(resource, status)
-        except Exception:  # noqa: BLE001 -- whatever is in one object, the others are looked after
-            _log.exception("%s/%s cannot be understood", *location_of(resource))
+        except Exception:  # noqa: BLE001 -- one bad object must not affect the others
+            _log.exception("the object %s/%s cannot be read", *location_of(resource))
             return False
 
     def find(self, uid: str) -> Object | None:
-        """Return the object of a job."""
+        """Return the object of a job, or None if it is deleted."""
         return self.cache.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
-        """Return the translation of a job; None if the job is deleted or invalid."""
+        """Return the translation of a job, or None if the job is deleted or invalid."""
         resource = self.find(uid)
         if resource is None or not _is_to_act_on(resource):
             return None
@@ -170,15 +180,15 @@ class JobObjectStore:
         return None if isinstance(result, InvalidArgument) else result
 
     def refuse(self, made_from: Translation, problem: InvalidArgument) -> None:
-        """Note that the cluster rejects the pods of a job, which then fails."""
+        """Record that the cluster rejected the pods of a job. The job then fails."""
         with self._lock:
             self._refused[made_from.job.uid] = (made_from, problem)
 
     def problem(self, made_from: Translation) -> InvalidArgument | None:
-        """Return why the cluster rejected the pods of a translation, if it did."""
+        """Return the reason why the cluster rejected the pods of a translation, or None."""
         with self._lock:
             refusal = self._refused.get(made_from.job.uid)
-        # A changed object has another translation.
+        # If the object has changed since, it has another translation.
         return refusal[1] if refusal is not None and refusal[0] is made_from else None
 
     def status(self, uid: str) -> JobStatus | None:
@@ -187,7 +197,7 @@ class JobObjectStore:
         return None if resource is None else stored_status(resource)
 
     def namesakes(self, resource: Object) -> Iterator[str]:
-        """Yield the uids of the jobs that the labels of a pod or service name."""
+        """Yield the uids of the jobs whose name is in the labels of a pod or service."""
         labels = labels_of(resource)
         namespace, name = location_of(resource)[0], labels.get(JOB_NAME, "")
         for watcher in self.cache.watchers:
@@ -196,12 +206,12 @@ class JobObjectStore:
                 yield uid_of(job)
 
     def refresh(self, uid: str) -> Object | None:
-        """Read an object from the cluster; None if it is deleted."""
+        """Read the object of a job from the cluster again. Return None if the object is deleted."""
         resource = self.find(uid)
         return None if resource is None else self._refresh(resource)
 
     def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
-        """Return the spec and the status of a settled job; None if it is not settled."""
+        """Return the spec and the status of a settled job, or None if the job is not settled."""
         resource = self.find(uid)
         status = (
             None if resource is None or not _is_to_act_on(resource) else stored_status(resource)
@@ -211,7 +221,7 @@ class JobObjectStore:
         return self._spec_of(resource), status
 
     def delete(self, uid: str) -> None:
-        """Delete the object and everything that it owns."""
+        """Delete the object of a job and all objects that it owns."""
         resource = self.find(uid)
         if resource is None or "deletionTimestamp" in resource["metadata"]:
             return
@@ -223,7 +233,7 @@ class JobObjectStore:
                 raise
 
     def _is_unfinished(self, resource: Object, status: JobStatus) -> bool:
-        """Return whether a settled job has an outdated object status or a time to live."""
+        """Return whether a settled job still has an outdated `status` field or a time to live."""
         return (
             self._is_status_outdated(resource, status)
             or self._spec_of(resource).ttl_after_finished is not None
@@ -241,7 +251,7 @@ class JobObjectStore:
             return
         wake = self._wake
         if wake is None:
-            return  # the leader reconciles and counts it
+            return  # the leader reconciles and counts this change
         if after is None:
             if is_ours(resource):
                 self._counts.add(prometheus.DELETED, location_of(resource)[0], resource["kind"])
@@ -260,7 +270,7 @@ class JobObjectStore:
             return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
 
     def _warn_of_other_operator(self, resource: Object) -> None:
-        """Warn once for each namespace that another operator is active there."""
+        """Log a warning, once per namespace, that another operator seems to be active there."""
         namespace, name = location_of(resource)
         if namespace in self._shared:
             return
@@ -283,7 +293,7 @@ class JobObjectStore:
             self._check(translation)
         except InvalidArgument as error:
             translation = error
-        except Exception as error:  # noqa: BLE001 -- templates hold anything
+        except Exception as error:  # noqa: BLE001 -- a template may contain anything
             _log.exception("%s/%s cannot be translated", *location_of(resource))
             translation = InvalidArgument(
                 f"The object is not valid: {type(error).__name__}: {error}."
@@ -299,7 +309,7 @@ class JobObjectStore:
         ).spec
 
     def _refuse(self, resource: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
-        """Fail the job of an invalid object, with all its problems."""
+        """Set the job of an invalid object to failed, with all problems in the message."""
         now, message = time.time(), str(problem)
         new = set_condition(status, ConditionType.FAILED, INVALID_REASON, message, now)
         conditions = tuple(
@@ -320,10 +330,14 @@ class JobObjectStore:
         return new
 
     def _swap(self, resource: Object, text: str) -> Object | None:
-        """Store the annotation and return the object; None if the object had changed."""
+        """Replace the annotation and return the new object.
+
+        Return None if the object had changed.
+        """
         uid = uid_of(resource)
         with self._lock:
-            # Not only the last: if its response was lost, the next write shows that it succeeded.
+            # Remember several texts. If the response of a write was lost, a later read shows that
+            # the write succeeded.
             self._written.setdefault(uid, deque(maxlen=3)).append(text)
         patch = {
             "metadata": {
@@ -347,9 +361,9 @@ class JobObjectStore:
     def _project(
         self, resource: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
     ) -> None:
-        """Write the stored status as the object's status if it differs.
+        """Write the stored status to the object's `status` field, unless the field is up to date.
 
-        Without `replicas`, the replica statuses of the object stay.
+        If `replicas` is None, the replica counts of the object stay as they are.
         """
         kind, (_, name) = BY_NAME[resource["kind"]], location_of(resource)
         projected = build_status(kind, name, spec, status, replicas or ())
@@ -372,7 +386,7 @@ class JobObjectStore:
                     raise
                 fresh = self._refresh(resource)
                 if fresh is None or _memory_of(fresh) != _memory_of(resource):
-                    return  # the writer of that change reports it, too
+                    return  # the process that made this change writes the field, too
                 resource = fresh
             else:
                 self._observe(new)
@@ -380,12 +394,12 @@ class JobObjectStore:
         raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
 
     def _repair_status(self, resource: Object, status: JobStatus) -> None:
-        """Write the object's status that a killed operator did not write."""
+        """Write the object's `status` field if an earlier operator died before it wrote it."""
         if self._is_status_outdated(resource, status):
             self._project(resource, self._spec_of(resource), status, None)
 
     def _is_status_outdated(self, resource: Object, status: JobStatus) -> bool:
-        """Return whether an object's status differs from the stored status."""
+        """Return whether the object's `status` field differs from the stored status."""
         kind, (_, name) = BY_NAME[resource["kind"]], location_of(resource)
         projected = build_status(kind, name, JobSpec(roles=()), status, ())
         return bool(
@@ -405,7 +419,7 @@ class JobObjectStore:
             )
 
     def _refresh(self, resource: Object) -> Object | None:
-        """Read an object and pass it to its watcher."""
+        """Read an object from the cluster and put it into the cache."""
         try:
             fresh: Object = self._connection.request("GET", _path(resource))
         except KubernetesError as error:
@@ -434,7 +448,7 @@ def _is_of(resource: Object, labels: dict[str, str]) -> bool:
 
 
 def _is_news(before: Object, after: Object) -> bool:
-    """Return whether the spec of an object changed or its deletion began."""
+    """Return whether the spec of an object changed, or its deletion started."""
     if before["metadata"].get("generation") != after["metadata"].get("generation"):
         return True
     return "deletionTimestamp" in after["metadata"] and (

@@ -1,7 +1,7 @@
-"""The schema of the template fields that the operator reads.
+"""The schema of the pod template fields that the operator reads.
 
-The definitions accept any template. The operator checks the fields that it reads; the API checks
-the others when a pod is created.
+The definitions accept any template. The operator checks only the fields that it reads. The API
+checks the other fields when a pod is created.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.model.errors import shown
 
-_ANY = "*"  # all fields that a shape does not name
+_ANY = "*"  # a key for all fields that a schema does not name
 _CONTAINER = {
     "name": str,
     "image": str,
@@ -29,7 +29,7 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numb
 
 
 def misshapen(value: object, shape: Any, path: str) -> Iterator[str]:
-    """Yield mismatches of a value and a schema with their paths. All fields are optional.
+    """Yield each mismatch between a value and a schema, with its path. All fields are optional.
 
     >>> containers = [{"name": "tensorflow", "env": "abc", "ports": [None]}]
     >>> template = {"spec": {"containers": containers}}

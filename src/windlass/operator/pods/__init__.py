@@ -1,1 +1,1 @@
-"""Pods and services of the operator's jobs. May import `jobs`."""
+"""The pods and services of the operator's jobs. This package may import `jobs`."""

@@ -1,4 +1,4 @@
-"""Builds the pod and the service of a replica. Pure functions."""
+"""Builds the pod and the service of a replica. All functions are pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.operator.pods.replica_env import DEFAULTS, build_environment
 
 
 def owner_reference(made_from: Translation) -> Object:
-    """Return the owner reference of the pods and services of a job."""
+    """Return the owner reference that all pods and services of a job have."""
     return {
         "apiVersion": made_from.kind.kind.api_version,
         "kind": made_from.kind.name,
@@ -25,7 +25,10 @@ def owner_reference(made_from: Translation) -> Object:
 
 
 def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
-    """Return the pod of an attempt: its template with name, labels, owner and environment."""
+    """Return the pod of an attempt, built from the template of its role.
+
+    The name, labels, owner and environment of the pod are added to the template.
+    """
     pod: Object = copy.deepcopy(made_from.templates[replica.role])
     metadata = pod.get("metadata") or {}
     labels = {
@@ -44,7 +47,7 @@ def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
         if metadata.get(kept):
             pod["metadata"][kept] = metadata[kept]
     spec = pod["spec"]
-    # The operator counts and delays restarts, so that the kubelet must not restart containers.
+    # The kubelet must not restart containers, because the operator counts and delays restarts.
     spec["restartPolicy"] = "Never"
     if made_from.priority_class and not spec.get("priorityClassName"):
         spec["priorityClassName"] = made_from.priority_class
@@ -58,13 +61,13 @@ def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
 
 
 def check_pods(made_from: Translation) -> None:
-    """Build a pod of each role, to raise the errors of an invalid job."""
+    """Build a pod of each role, so that an invalid job raises its errors early."""
     for role in made_from.job.spec.roles:
         make_pod(made_from, ReplicaId(role.name, 0, 1))
 
 
 def make_service(made_from: Translation, replica: ReplicaId) -> Object:
-    """Return the headless service of a replica: the address of all its attempts."""
+    """Return the headless service of a replica, which gives all its attempts the same address."""
     labels = _labels(made_from, replica)
     selector = {name: text for name, text in labels.items() if name != JOB_ROLE}
     port = made_from.ports[replica.role]
@@ -79,7 +82,8 @@ def make_service(made_from: Translation, replica: ReplicaId) -> Object:
         },
         "spec": {
             "clusterIP": "None",
-            # Replicas resolve each other, and themselves, before they are ready.
+            # Replicas must be able to resolve their own names and other names before they are
+            # ready.
             "publishNotReadyAddresses": True,
             "selector": selector,
             "ports": [{"name": made_from.kind.port_name, "port": port, "targetPort": port}],
@@ -95,7 +99,7 @@ def _labels(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
 
 
 def _equip(container: dict[str, Any], made_from: Translation, replica: ReplicaId) -> None:
-    """Add the port, the environment and the termination message policy to the container."""
+    """Add the port, the environment and the termination message policy to a container."""
     ports = container.setdefault("ports", None) or []
     if not any(existing.get("name") == made_from.kind.port_name for existing in ports):
         port = {"name": made_from.kind.port_name, "containerPort": made_from.ports[replica.role]}
@@ -108,7 +112,7 @@ def _equip(container: dict[str, Any], made_from: Translation, replica: ReplicaId
     own_names = {variable.get("name") for variable in own}
     variables |= {name: value for name, value in DEFAULTS.items() if name not in own_names}
     ours = [{"name": name, "value": value} for name, value in variables.items()]
-    # Ours come first: values of the user may refer to them, as $(RANK).
+    # Our variables come first, so that the user's values may refer to them, for example as $(RANK).
     container["env"] = [*ours, *own]
-    # The pod's status then contains the last output, which the failure message shows.
+    # With this policy, the pod's status contains the last output, which the failure message shows.
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")

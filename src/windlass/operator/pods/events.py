@@ -1,7 +1,7 @@
-"""Pod events: the cluster's reasons why pods do not start, where the pod has none itself.
+"""Reads the events of pods, which may contain the reason why a pod does not start.
 
-The kubelet reports problems of volumes as events only. Events are listed for a whole namespace,
-only while pods wait there without a reason in their status, and at growing intervals.
+The kubelet reports problems with volumes only as events. The operator lists the events of a whole
+namespace, at growing intervals, and only while pods wait there without a reason in their status.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import EVENTS, Object, location_of, uid_of
 from windlass.model.errors import KubernetesError, WindlassError
 
-FIRST_PAUSE = 5.0  # most pods have started by then, which saves the request
+FIRST_PAUSE = 5.0  # seconds; most pods start sooner, which saves the request
 LONGEST_PAUSE = 120.0
 _PAGE = 500
 _FORBIDDEN = 403
@@ -28,17 +28,18 @@ _log = logging.getLogger(__name__)
 class _PendingNamespace:
     """A namespace with pending pods."""
 
-    due: float = 0.0  # time of the next list
+    due: float = 0.0  # the time of the next list request
     pause: float = FIRST_PAUSE
-    waiting: dict[str, str] = field(default_factory=dict)  # uids of pods -> uids of their jobs
-    events: dict[str, list[Object]] = field(default_factory=dict)  # by the uid of a pod
+    # the uid of each waiting pod and of its job
+    waiting: dict[str, str] = field(default_factory=dict)
+    events: dict[str, list[Object]] = field(default_factory=dict)  # by pod uid
 
 
 class PodEvents:
-    """The events of waiting pods; see `of` and `stop`. May be used from any thread.
+    """The events of waiting pods. May be used from any thread.
 
-    `wake` is called with the uid of a job of whose pods there may be news; `waits` says whether
-    the pod of a uid still does.
+    `wake` is called with the uid of a job if there may be new events of its pods. `waits` returns
+    whether the pod with this uid still waits.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class PodEvents:
         self._wake = wake
         self._waits = waits
         self._namespaces: dict[str, _PendingNamespace] = {}
-        self._forbidden: set[str] = set()  # namespaces without permission for events
+        self._forbidden: set[str] = set()  # namespaces whose events the account may not list
         self._changed = threading.Condition()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="pod-events", daemon=True)
@@ -60,7 +61,7 @@ class PodEvents:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended without `stop`."""
+        """Whether the thread ended although nobody called `stop`."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -71,7 +72,10 @@ class PodEvents:
         self._thread.join(timeout)
 
     def of(self, pod: Object, job_uid: str) -> Sequence[Object]:
-        """Return the known events of a pending pod, and schedule a list that wakes its job."""
+        """Return the known events of a pending pod, and schedule a request for newer events.
+
+        The job of the pod is woken after the request.
+        """
         namespace = location_of(pod)[0]
         with self._changed:
             pending = self._namespaces.setdefault(namespace, _PendingNamespace())
@@ -86,13 +90,14 @@ class PodEvents:
             self._refresh(namespace)
 
     def _next(self) -> str | None:
-        """Wait for the next namespace that is due; none after `stop`."""
+        """Wait for the next namespace whose events are due. Return None after `stop`."""
         with self._changed:
             while not self._is_stopped:
                 now = time.monotonic()
                 for namespace, pending in list(self._namespaces.items()):
                     if not pending.waiting and now > pending.due + LONGEST_PAUSE:
-                        del self._namespaces[namespace]  # no pod has been pending there for long
+                        # no pod has been pending in this namespace for a long time
+                        del self._namespaces[namespace]
                 wanted = {
                     name: pending for name, pending in self._namespaces.items() if pending.waiting
                 }
@@ -121,7 +126,7 @@ class PodEvents:
     def _events_by_pod(
         self, namespace: str, pods: Container[str]
     ) -> dict[str, list[Object]] | None:
-        """Return the events of some pods by uid; None if they cannot be listed."""
+        """Return the events of these pods by pod uid, or None if they cannot be listed."""
         by_pod: dict[str, list[Object]] = {}
         try:
             for event in self._events(namespace):
@@ -144,7 +149,7 @@ class PodEvents:
             query["continue"] = more
 
     def _log_failure(self, namespace: str, error: WindlassError) -> None:
-        """Log that events cannot be listed, once for each forbidden namespace."""
+        """Log that events cannot be listed. Log each forbidden namespace only once."""
         is_refused = isinstance(error, KubernetesError) and error.status == _FORBIDDEN
         if not is_refused:
             _log.info("events of pods in namespace %s: %s", namespace, error)

@@ -1,6 +1,6 @@
-"""Converts a permanent rejection of a pod or service to a problem of the job's object.
+"""Converts the permanent rejection of a pod or service to an error about the job's object.
 
-Pure functions.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _VARIABLE = re.compile(r"spec\.containers\[(\d+)\]\.env\[(\d+)\]")
 def invalid_pod_error(
     refused: InvalidObject, made_from: Translation, replica: ReplicaId
 ) -> InvalidArgument:
-    """Return the problems of a job whose pod or service is invalid, each with its path."""
+    """Return the error for a job whose pod or service the API rejected.
+
+    The error names each invalid field by its path in the job's object.
+    """
     kind = made_from.kind
     path = f"spec.{kind.replica_specs}.{kind.type_of(replica.role)}"
     if refused.kind != "Pod":
@@ -41,11 +44,14 @@ def _fault_text(fault: Fault, pod: Object, template: Object) -> str:
 
 
 def _as_written(match: re.Match[str], pod: Object, template: Object) -> str:
-    """Return the path of a pod's variable in its template: our variables come first in pods."""
+    """Convert the path of a variable in a pod to the path of the variable in its template.
+
+    The positions differ, because variables of Windlass come first in pods.
+    """
     container, position = int(match[1]), int(match[2])
     try:
         variable = pod["spec"]["containers"][container]["env"][position]
         written = template["spec"]["containers"][container]["env"].index(variable)
     except (LookupError, ValueError):
-        return match[0]  # a variable of Windlass or of an admission webhook
+        return match[0]  # Windlass or an admission webhook added the variable
     return f"spec.containers[{container}].env[{written}]"

@@ -1,8 +1,8 @@
 """Decides which pods and services belong to a job.
 
-The uid of the owner decides, never labels alone. Pods and services with a job's labels and no owner
-are adopted, those with the labels of another job are released, and objects of other owners are
-never changed.
+The uid of the owner decides, and never labels alone. The operator adopts pods and services that
+have the labels of a job and no owner. It releases objects of a job that have the labels of another
+job. It never changes objects with other owners.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ RecordEvent = Callable[
 
 
 def ownership_keys(obj: Object) -> list[str]:
-    """Return the index keys of a pod or service: its job by labels, and its owner's uid."""
+    """Return the index keys of a pod or service.
+
+    One key stands for the job that its labels name, the other for the uid of its owner.
+    """
     owner, labels = controller_of(obj), labels_of(obj)
     keys = [_job_key(location_of(obj)[0], labels)]
     return keys if owner is None else [*keys, f"uid:{owner['uid']}"]
 
 
 class Ownership:
-    """Adopts and releases the pods and services in `cache`, and records events of that."""
+    """Adopts and releases the pods and services in `cache`, and records an event each time."""
 
     def __init__(
         self,
@@ -59,7 +62,10 @@ class Ownership:
         self._record = record
 
     def reconcile(self, made_from: Translation) -> None:
-        """Adopt pods with the job's labels and no owner; release owned pods with other labels."""
+        """Adopt objects that have the job's labels and no owner.
+
+        Release those with other labels.
+        """
         job = made_from.job
         wanted = job_labels(made_from.kind, job.name)
         key = _job_key(made_from.namespace, wanted)
@@ -73,7 +79,7 @@ class Ownership:
                     self.disown(watcher.kind, obj, made_from)
 
     def adopt(self, kind: Kind, obj: Object, made_from: Translation) -> Object | None:
-        """Make it the job's, if the job is still the one we think it is."""
+        """Make an object belong to a job, if the job still exists with the same uid."""
         job = self._jobs.refresh(made_from.job.uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
             return None
@@ -85,7 +91,7 @@ class Ownership:
         return adopted
 
     def disown(self, kind: Kind, obj: Object, made_from: Translation) -> None:
-        """Release a pod whose labels belong to another job."""
+        """Release a pod or service whose labels belong to another job."""
         owners = [
             owner
             for owner in obj["metadata"].get("ownerReferences") or ()
@@ -96,7 +102,7 @@ class Ownership:
             self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
 
     def _patch_owners(self, kind: Kind, obj: Object, owners: Sequence[Object]) -> Object | None:
-        """Set the owners of an unchanged object; None if the object had changed."""
+        """Set the owners of an object. Return None if the object changed since it was read."""
         namespace, name = location_of(obj)
         body = {
             "metadata": {
@@ -112,9 +118,10 @@ class Ownership:
         except KubernetesError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise
-            return None  # it changed: another look will see it as it is
+            return None  # the object changed, and the next reconciliation sees its new state
         new = kind.named(new)
-        if JOB_NAME in labels_of(new):  # else no watch of Windlass would report its end
+        # without this label, no watch of Windlass would report that the object ended
+        if JOB_NAME in labels_of(new):
             self._cache.of(kind, namespace).observe(new)
         return new
 

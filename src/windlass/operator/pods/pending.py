@@ -1,4 +1,4 @@
-"""Reports why the pods of a job do not start as events of its object, each reason once."""
+"""Records events on a job's object that explain why its pods do not start, once per reason."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from windlass.operator.events import EventRecorder
 from windlass.operator.pods.events import PodEvents
 
 REASON = "ReplicaWaiting"
-# Normal progress, not a problem.
+# These reasons are normal progress and not problems.
 _NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
-# Their sentences vary from event to event.
+# For these reasons, the sentence differs from event to event.
 _WORDY = frozenset({"VolumeUnavailable", "NodeTrouble"})
-# Events that follow successful mounts: earlier mount problems are solved.
+# These events follow a successful mount, so earlier problems with mounts are solved.
 _BEGUN = frozenset({"Pulling", "Pulled", "Created", "Started"})
 
 
 class PendingPods:
-    """The reasons that were reported for each job with pending pods. Thread-safe."""
+    """The reasons for pending pods that were already reported, by job. Thread-safe."""
 
     def __init__(self, recorder: EventRecorder, events: PodEvents) -> None:
         self._recorder = recorder
         self._events = events
         self._lock = threading.Lock()
         self._reported: dict[str, frozenset[str]] = {}  # by the uid of a job
-        self._causes: dict[str, dict[str, Explanation]] = {}  # of its pods, as last reported
+        self._causes: dict[str, dict[str, Explanation]] = {}  # by job uid and pod uid
 
     def report(self, job: Object, uid: str, pending: list[Object]) -> None:
         """Record an event for each new reason why pending pods of a job do not start.
 
-        A reason that many pods share is reported for the first. A reason that was solved is
-        reported again when it returns.
+        If many pods share a reason, only the first pod is named. If a solved problem returns, it is
+        reported again.
         """
         problems: dict[str, str] = {}  # problem -> its message
         causes: dict[str, Explanation] = {}
@@ -46,7 +46,7 @@ class PendingPods:
             if why is not None and why.reason == BACKING_OFF:
                 why = self._causes.get(uid, {}).get(
                     uid_of(pod), why
-                )  # the new reason has less detail
+                )  # the new reason says less than the earlier one
             if why is not None:
                 causes[uid_of(pod)] = why
             if why is not None and why.reason not in _NO_TROUBLE:
@@ -62,21 +62,24 @@ class PendingPods:
                 self._recorder.record(job, REASON, message, kind=EventKind.WARNING)
 
     def _explain(self, pod: Object, uid: str) -> Explanation | None:
-        """Return the reason in the pod's status, or else in its events if it has a node."""
+        """Return the reason in the pod's status. If there is none, look in the events of the pod.
+
+        Only a pod that is assigned to a node has useful events.
+        """
         why = explain(pod, (), time.time())
         if why is not None or not has_node(pod):
             return why
         return why_unprepared(pod, self._events.of(pod, uid), time.time())
 
     def forget(self, uid: str) -> None:
-        """Discard the state of a job."""
+        """Discard the data about a job."""
         with self._lock:
             self._reported.pop(uid, None)
             self._causes.pop(uid, None)
 
 
 def cause_key(why: Explanation) -> str:
-    """Return a key that is equal for explanations of the same cause.
+    """Return a key that is equal for all explanations with the same cause.
 
     >>> slow = Explanation(reason="VolumeUnavailable", sentence="It took more than 2 minutes.")
     >>> busy = Explanation(reason="VolumeUnavailable", sentence="Its server does not answer.")
@@ -87,7 +90,7 @@ def cause_key(why: Explanation) -> str:
 
 
 def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explanation | None:
-    """Return why the node of a pod does not start it, from the pod's events.
+    """Return why the node of a pod does not start the pod, according to the pod's events.
 
     >>> said = 'MountVolume.SetUp failed for volume "data" : secret "data" not found'
     >>> pod = {"metadata": {"namespace": "lab"}, "status": {"phase": "Pending"}}
@@ -102,7 +105,7 @@ def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explana
 
 
 def is_waiting(pod: Object) -> bool:
-    """Return whether a pod is pending and not in deletion."""
+    """Return whether a pod is pending and not being deleted."""
     status = pod.get("status") or {}
     return status.get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 

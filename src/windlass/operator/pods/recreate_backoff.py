@@ -1,8 +1,8 @@
-"""Pauses between pods that something removes again and again.
+"""Pauses before a pod is created again, if something deletes the pod again and again.
 
-A pod that vanishes after it was observed causes a restart, with a pause and a limit. A pod that
-vanishes before that is created again at once in the same attempt, and its job counts no restart.
-If a faulty controller or a policy deletes every new pod, that would keep the whole cluster busy.
+If a pod vanishes after it was observed, its replica restarts with a pause and a limit. If a pod
+vanishes before that, it is created again at once in the same attempt, and no restart is counted. A
+faulty controller or policy that deletes every new pod would thus keep the whole cluster busy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from windlass.model.status import EventKind, ReplicaId
 from windlass.operator.events import EventRecorder
 from windlass.runtimes.base import NotYet
 
-_FREE = 2  # creations without a pause: the first, and one replacement
+_FREE = 2  # the first creation and one replacement need no pause
 _LONGEST = 60.0
-_FORGIVEN = 300.0  # seconds after which the count starts again
+_FORGIVEN = 300.0  # seconds without a creation after which the count starts again
 
 
 class _Creations(msgspec.Struct):
@@ -29,7 +29,7 @@ class _Creations(msgspec.Struct):
 
 
 class RecreateBackoff:
-    """Delays attempts whose pods vanish again and again. The state is in memory only."""
+    """Delays the creation of pods that vanish again and again. The state is only in memory."""
 
     def __init__(
         self, recorder: EventRecorder, clock: Callable[[], float] = time.monotonic
@@ -39,7 +39,7 @@ class RecreateBackoff:
         self._creations: dict[str, dict[ReplicaId, _Creations]] = {}
 
     def record(self, uid: str, replica: ReplicaId) -> None:
-        """Count the creation of a pod of an attempt."""
+        """Count one creation of the pod of an attempt."""
         now = self._clock()
         of_job = self._creations.setdefault(uid, {})
         before = of_job.get(replica)
@@ -49,7 +49,7 @@ class RecreateBackoff:
             before.times, before.last = before.times + 1, now
 
     def check(self, uid: str, replica: ReplicaId, name: str, job: Object | None) -> None:
-        """Raise `NotYet` during the pause of an attempt, and record one event for each pause."""
+        """Raise `NotYet` if the pod must not be created yet. Record one event per pause."""
         before = self._creations.get(uid, {}).get(replica)
         if before is None:
             return
@@ -59,19 +59,19 @@ class RecreateBackoff:
         if job is not None and before.reported < before.times:
             before.reported = before.times
             message = (
-                f"the pod {name} was made {before.times} times and is gone each time: something "
+                f"the pod {name} was created {before.times} times and deleted each time: something "
             )
-            message += "in the cluster deletes it. It is made again after a pause"
+            message += "in the cluster deletes it. It is created again after a pause"
             self._recorder.record(job, "PodKeepsVanishing", message, kind=EventKind.WARNING)
-        raise NotYet(f"the pod {name} keeps vanishing", is_notified=False)
+        raise NotYet(f"the pod {name} is deleted again and again", is_notified=False)
 
     def forget(self, uid: str) -> None:
-        """Discard the state of a job."""
+        """Discard the data about a job."""
         self._creations.pop(uid, None)
 
 
 def pause_after(times: int) -> float:
-    """Return the pause after a number of creations.
+    """Return the pause in seconds after this number of creations.
 
     >>> [pause_after(times) for times in (1, 2, 3, 4, 7, 8, 9999)]
     [0.0, 1.0, 2.0, 4.0, 32.0, 60.0, 60.0]

@@ -1,4 +1,4 @@
-"""The environment of an object's replica: the variables of its framework, and ours."""
+"""The environment variables of a replica, from its framework and from Windlass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
 
 def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
-    """The variables of an attempt. They are the same in every one, but for its number."""
+    """Return the environment variables of an attempt.
+
+    The attempts of a replica differ only in the variable with the attempt number.
+    """
     addresses = made_from.addresses
     cluster = build_cluster(made_from.job.spec, addresses)
     me = cluster.member(replica.role, replica.index)
@@ -40,7 +43,10 @@ def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, s
 
 
 def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
-    """The API's own meaning of the world's size: nodes times the processes on each."""
+    """Return variables whose meaning the PyTorchJob API defines in its own way.
+
+    There, the world size is the number of nodes times the number of processes per node.
+    """
     written = made_from.processes
     processes = int(written) if written.isascii() and written.isdigit() else 1
     return {
@@ -50,7 +56,7 @@ def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
 
 
 def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
-    """Return the variables of torchrun for an elastic job."""
+    """Return the variables that configure torchrun for an elastic job."""
     job = made_from.job
     host = elastic.host or replica_name(job.name, "worker", 0)
     port = elastic.port or made_from.ports["worker"]
@@ -71,7 +77,10 @@ def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
 
 
 def _sparse(cluster: Cluster, me: Member) -> str:
-    """A cluster in which a worker knows itself and the servers alone: workers come and go."""
+    """Return a `TF_CONFIG` in which a worker knows only itself and the parameter servers.
+
+    It is for jobs whose workers may come and go.
+    """
     hosts = cluster.by_role()
     own = {str(me.index): me.address} if me.role == "worker" else {}
     config = {

@@ -1,6 +1,6 @@
-"""The runtime of the operator: replicas are pods, each with a headless service of its name.
+"""The operator's runtime, in which each replica has a pod and a headless service of the same name.
 
-Pods and services belong to a job by the uid of their owner, never by labels alone: see
+The uid of the owner decides which job a pod or service belongs to, and never labels alone. See
 `ownership.py`.
 """
 
@@ -55,11 +55,11 @@ _log = logging.getLogger(__name__)
 
 
 class NotOurs(WindlassError):
-    """An object of another owner has the name that a replica needs."""
+    """An object with another owner has the name that a replica needs."""
 
 
 class PodRuntime:
-    """A `Runtime` over the pods and services in `cache`."""
+    """A `Runtime` that works on the pods and services in `cache`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class PodRuntime:
         self._pending = PendingPods(recorder, self.events)
         self._dropped_fields = DroppedFields(recorder)
         self._backoff = RecreateBackoff(recorder, clock)
-        self._unserved: dict[str, frozenset[str]] = {}  # reported failures of services by job
+        self._unserved: dict[str, frozenset[str]] = {}  # the reported failures, by job uid
         self.cache = ObjectCache(
             connection, (PODS, SERVICES), namespaces, selector=JOB_NAME, keys=ownership_keys,
             on_change=self._changed, on_trouble=on_trouble, clock=clock,
@@ -89,12 +89,12 @@ class PodRuntime:
         self._ownership = Ownership(connection, jobs, self.cache, record=self._record)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the addresses of the services, which are the same in every attempt."""
+        """Return the addresses of the replicas' services. They are the same in every attempt."""
         translation = self._jobs.translation(job.uid)
         return dict(assigned) if translation is None else translation.addresses
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Create the pod of an attempt, and the service of its replica if there is none."""
+        """Create the pod of an attempt. If the replica has no service yet, create its service."""
         del assignment  # addresses follow from names
         made_from = self._jobs.translation(job.uid)
         if made_from is None or self._jobs.problem(made_from) is not None:
@@ -103,7 +103,7 @@ class PodRuntime:
         existing = self.cache.at(PODS, made_from.namespace, name)
         if existing is not None and self._is_in_the_way(existing, made_from, replica):
             raise NameHeld(
-                f"the pod {name} is still there", is_notified=_is_end_observed(existing, made_from)
+                f"the pod {name} still exists", is_notified=_is_end_observed(existing, made_from)
             )
         service = self.cache.at(SERVICES, made_from.namespace, name)
         try:
@@ -115,12 +115,12 @@ class PodRuntime:
                 self._backoff.record(job.uid, replica)
         except InvalidObject as refused:
             if self._has_live_peer(job.uid, replica.role):
-                raise  # the cluster accepted such a pod before, and may again
+                raise  # the cluster accepted a pod of this role before, and may do so again
             self._jobs.refuse(made_from, invalid_pod_error(refused, made_from, replica))
             raise NotYet(refused.message, is_notified=False) from None
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Delete the pod of an attempt, with the grace period of its template."""
+        """Delete the pod of an attempt. Its template sets the grace period."""
         del grace
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:
@@ -135,7 +135,7 @@ class PodRuntime:
                     self._delete(SERVICES, service, job.uid)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the attempts of a job from its pods."""
+        """Return the attempts of a job, according to its pods."""
         made_from = self._jobs.translation(job.uid)
         if made_from is not None:
             self._ownership.reconcile(made_from)
@@ -147,11 +147,14 @@ class PodRuntime:
         ]
 
     def watch(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the uid of the job of every changed pod or service."""
+        """Call `callback` with the uid of the job whenever a pod or service of the job changed."""
         self._wake = callback
 
     def release(self, job_uid: str) -> None:
-        """Delete the running pods of a settled job, and the job itself once it has expired."""
+        """Delete the running pods of a settled job.
+
+        Delete the job when its time to live is over.
+        """
         self._pending.forget(job_uid)
         self._dropped_fields.forget(job_uid)
         self._backoff.forget(job_uid)
@@ -161,21 +164,19 @@ class PodRuntime:
             return
         spec, status = settled
         if spec.clean_policy is not CleanPolicy.NONE:
-            for pod in self._owned(PODS, job_uid):  # pods whose other containers still run
+            for pod in self._owned(PODS, job_uid):  # such pods have other containers that still run
                 is_going = "deletionTimestamp" in pod["metadata"]
                 if pod.get("status", {}).get("phase") in ("Running", "Pending") and not is_going:
                     self._delete(PODS, pod, job_uid)
         self._delete_stale_services(job_uid)
         left = ttl_left(spec, status, time.time())
         if left is not None and left > 0:
-            self._wake(
-                job_uid
-            )  # its time to live is new: the next reconciliation waits for its end
+            self._wake(job_uid)  # the next reconciliation waits until the time to live is over
         elif left is not None:
             self._jobs.delete(job_uid)
 
     def close(self) -> None:
-        """Stop the watchers. Pods keep running."""
+        """Stop the watchers. Pods continue to run."""
         self.events.stop()
         self.cache.stop()
 
@@ -187,12 +188,13 @@ class PodRuntime:
             if owner is not None:
                 self._wake(str(owner["uid"]))
             if owner is None or after is None or before is None:
-                # An orphan may be adopted, and a job may wait for a name to be free.
+                # The job in the labels may adopt an object without owner, or may wait for the name
+                # to be free.
                 for uid in self._jobs.namesakes(obj):
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod must be deleted before an attempt can have its name."""
+        """Return whether a pod has the name that an attempt needs, and must be deleted first."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True
@@ -200,7 +202,11 @@ class PodRuntime:
         return replica_of(labels_of(pod)) != replica
 
     def _has_live_peer(self, uid: str, role: str) -> bool:
-        """Whether another pod of a role is alive: a pod that cannot be created must not end it."""
+        """Whether another pod of this role is alive.
+
+        If so, the cluster accepted such pods before, and a pod that is rejected now must not end
+        the job.
+        """
         return any(
             replica.role == role and not seen.phase.is_final and not seen.deleting
             for replica, pods in self._attempts(uid)
@@ -208,7 +214,7 @@ class PodRuntime:
         )
 
     def _is_not_needed(self, uid: str, replica: ReplicaId) -> bool:
-        """Return whether a replica will not start again and needs no service."""
+        """Return whether a replica will not start again, so that its service is not needed."""
         status, translation = self._jobs.status(uid), self._jobs.translation(uid)
         if status is None or translation is None:
             return True
@@ -220,7 +226,10 @@ class PodRuntime:
     def _create_object(
         self, kind: Kind, body: Object, made_from: Translation, replica: ReplicaId
     ) -> None:
-        """Create an object, or take over an existing one of the same job."""
+        """Create an object.
+
+        If it already exists and belongs to the same job, take over the object.
+        """
         namespace, name = location_of(body)
         try:
             new = self._connection.request("POST", kind.path(namespace), body)
@@ -240,22 +249,22 @@ class PodRuntime:
     def _take_over(
         self, kind: Kind, namespace: str, name: str, made_from: Translation, replica: ReplicaId
     ) -> None:
-        """Take over an existing object of the same name, or raise an error that names its owner."""
+        """Take over an existing object with this name, or raise an error that names its owner."""
         try:
             existing = kind.named(self._connection.request("GET", kind.path(namespace, name)))
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
-            what = f"the {kind.name.lower()} {name} was still there"
+            what = f"the {kind.name.lower()} {name} still existed"
             raise NameHeld(
                 what, is_notified=False
-            ) from None  # its end may have been observed before
+            ) from None  # the watch may already have reported its deletion
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(existing).items()
         if matches and controller_of(existing) is None:
             adopted = self._ownership.adopt(kind, existing, made_from)
             if adopted is None:
-                raise NameHeld(f"the {kind.name.lower()} {name} was still there")
+                raise NameHeld(f"the {kind.name.lower()} {name} still existed")
             existing = adopted
         if not _is_owned_by(existing, made_from.job.uid):
             if "deletionTimestamp" in existing["metadata"]:
@@ -267,10 +276,13 @@ class PodRuntime:
             raise _not_ours(kind, existing)
         self.cache.of(kind, namespace).observe(existing)
         if kind is PODS and replica_of(labels_of(existing)) != replica:
-            raise NameHeld(f"the pod {name} is of another attempt")
+            raise NameHeld(f"the pod {name} belongs to another attempt")
 
     def _attempts(self, job_uid: str) -> Iterable[tuple[ReplicaId, Sequence[Object]]]:
-        """Return the pods of each attempt: one, unless a user created a copy."""
+        """Return the attempts of a job with their pods.
+
+        An attempt has one pod, unless a user created a copy of the pod.
+        """
         by_attempt: dict[ReplicaId, list[Object]] = {}
         for pod in self._owned(PODS, job_uid):
             replica = replica_of(labels_of(pod))
@@ -279,7 +291,12 @@ class PodRuntime:
         return by_attempt.items()
 
     def _current_replica(self, job: Job, replica: ReplicaId, pods: Sequence[Object]) -> Replica:
-        """Return an attempt by the pod of its name, else the newest. Delete live copies."""
+        """Return the state of an attempt by its pod.
+
+        If there are copies, delete those that are alive.
+
+        The pod with the expected name counts. If there is none, the newest pod counts.
+        """
         name = replica_name(job.name, replica.role, replica.index)
         *copies, pod = sorted(
             pods,
@@ -297,7 +314,7 @@ class PodRuntime:
     def _recreate_services(self, made_from: Translation) -> None:
         """Create deleted services again while their replicas run.
 
-        A failure is reported once and retried in later reconciliations; the job continues.
+        A failure is reported once and retried in later reconciliations. The job continues.
         """
         uid = made_from.job.uid
         unserved: set[str] = set()
@@ -314,15 +331,15 @@ class PodRuntime:
             try:
                 self._create_object(SERVICES, make_service(made_from, replica), made_from, replica)
             except NameHeld:
-                continue  # the previous service is in deletion
+                continue  # the previous service is still being deleted
             except WindlassError as error:
                 if not _is_refusal(error):
                     raise
-                unserved.add(f"making the service {name} failed: {error}")
+                unserved.add(f"creating the service {name} failed: {error}")
         self._report_unserved(uid, frozenset(unserved))
 
     def _report_unserved(self, uid: str, unserved: frozenset[str]) -> None:
-        # Only one worker at a time reconciles a job.
+        # This dict needs no lock, because only one worker at a time reconciles a job.
         reported = self._unserved.pop(uid, frozenset())
         if unserved:
             self._unserved[uid] = unserved
@@ -355,7 +372,7 @@ class PodRuntime:
         return pod is not None and is_waiting(pod) and has_node(pod)
 
     def _delete(self, kind: Kind, obj: Object, job_uid: str) -> None:
-        """Delete an object by its uid, never a successor of the same name."""
+        """Delete exactly this object, and never a newer object with the same name."""
         namespace, name = location_of(obj)
         options = {"preconditions": {"uid": uid_of(obj)}}
         watcher = self.cache.of(kind, namespace)
@@ -386,7 +403,7 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
     container = _CONTAINERS.get(labels_of(pod).get(OPERATOR_NAME, ""), "")
     state = read_pod_state(pod, container)
     if state.phase is Phase.SUCCEEDED and was_deleted_before_end(pod, state):
-        # A program that saves its work and exits with 0 on SIGTERM is not finished.
+        # If a program exits with 0 because of SIGTERM, it has saved its work but is not finished.
         return Replica(id=replica, phase=Phase.FAILED, reason="Evicted", deleting=True)
     is_silent = state.phase is Phase.SUCCEEDED
     return Replica(
@@ -404,7 +421,7 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
 
 
 def _is_refusal(error: WindlassError) -> bool:
-    """Return whether an error concerns one object only, such as a taken name or an exhausted quota.
+    """Return whether an error concerns only one object, such as a taken name or a full quota.
 
     Other errors mean that the cluster is unreachable or busy.
     """
@@ -418,7 +435,7 @@ def _is_owned_by(obj: Object, uid: str) -> bool:
 
 
 def _is_end_observed(obj: Object, made_from: Translation) -> bool:
-    """Whether the deletion of an object wakes the job: its labels or its owner name the job."""
+    """Whether the deletion of an object wakes the job, because its labels or owner name the job."""
     wanted = job_labels(made_from.kind, made_from.job.name)
     return wanted.items() <= labels_of(obj).items() or _is_owned_by(obj, made_from.job.uid)
 

@@ -1,7 +1,8 @@
-"""Replicas in the pods of a Kubernetes cluster. Nothing needs to be installed there.
+"""The Kubernetes runtime, which runs replicas in pods.
 
-A job has one Secret, which owns all its other objects, and a pod for each attempt. If its replicas
-communicate, each has a headless service. A pod runs the agent of `worker`, which downloads the code
-and uploads the results into the same files that a local supervisor writes. These files describe an
-attempt, and its pod does where the files are missing.
+The cluster needs no installed component of Windlass. Each job has one Secret, which owns all other
+objects of the job, and one pod per attempt. If the replicas of a job communicate, each replica has
+a headless service. A pod runs the agent of the package `worker`. The agent downloads the code and
+uploads the same files that a local supervisor writes. The runtime reads the state of an attempt
+from these files. If they are missing, it reads the state of the pod.
 """

@@ -1,4 +1,4 @@
-"""The view of a cluster: the connection to it, and a watch of our pods in each namespace."""
+"""The server's view of a cluster, which consists of a connection and a pod watch per namespace."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from windlass.runtimes.kubernetes.other_cluster import (
 )
 from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, RetryQueue, TaskFailure, to_failure
 
-_SOON = 2.0  # seconds that a connection may take for callers that serve other jobs as well
-_SHARED = 1.0  # seconds in which a slow failed login is not repeated
-_LONGEST = 400  # characters of an error message; the hint follows after it
+_SOON = 2.0  # seconds that a caller may wait for a login if the caller also serves other jobs
+_SHARED = 1.0  # seconds for which callers share the failure of a slow login
+_LONGEST = 400  # characters of an error message without its hint
 
 
 class ClusterView:
-    """The connection and the watches, created on first use, and again after a login."""
+    """The connection to a cluster and the watches of its pods.
+
+    They are created on first use, and created again after each login.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class ClusterView:
         on_login: Callable[[], None],
         notify: Callable[[str], None],
     ) -> None:
-        """Call `on_pod` for changed pods and `notify` for jobs whose visibility changed."""
+        """Call `on_pod` when a pod changed, and `notify` when a job's state may have changed."""
         self._connect = connect
         self._settings = settings
         self._records = records
@@ -52,13 +55,13 @@ class ClusterView:
         self._on_login = on_login
         self._notify = notify
         self._other_clusters = OtherClusters()
-        # Held for moments only: every reconciliation takes this lock, and must not wait for a
-        # login.
+        # This lock is only ever held briefly, because every reconciliation takes it and must not
+        # wait for a login.
         self._lock = threading.RLock()
         self._renewal = SharedAttempt(self._renew)
-        self._failure: KubernetesError | None = None  # why the newest attempt to connect failed
+        self._failure: KubernetesError | None = None  # of the newest attempt to connect
         self._shared_until = 0.0
-        self._failed_with: Hashable = None  # the settings of that attempt
+        self._failed_with: Hashable = None  # the settings with which that attempt failed
         self._connection: Connection | None = None
         self._watchers: dict[str, Watcher] = {}  # by namespace
 
@@ -68,10 +71,11 @@ class ClusterView:
         return self._connection
 
     def connected(self) -> Connection:
-        """Return the connection, created on first use, and again after a login.
+        """Return the connection. Connect first, if there is no connection or a login outdated it.
 
-        This may take as long as a login program runs, so it is for callers that can wait. Callers
-        that wait at the same time share one login and its failure, unless the settings changed.
+        This may take as long as a login program runs, so only callers that can wait may call it.
+        Callers that wait at the same time share one login and its failure, unless the settings
+        changed.
         """
         if connection := self._current():
             return connection
@@ -81,9 +85,9 @@ class ClusterView:
         return self._renewal.result()
 
     def connected_soon(self) -> Connection:
-        """Return the connection within seconds, or the previous one if a new login takes longer.
+        """Return the connection within seconds, or the previous connection if a login takes longer.
 
-        Raises an error if there was no connection before. Later actions use the newest connection.
+        Raises an error if there was no connection before. Later calls use the newest connection.
         """
         if connection := self._current():
             return connection
@@ -91,7 +95,7 @@ class ClusterView:
             "There is no connection to the cluster yet: the login program takes longer than usual."
         )
         try:
-            # After a failure, do not wait: the next caller gets the result of this attempt.
+            # After a failure, do not wait. The next caller gets the result of this attempt.
             connection = self._renewal.soon(0.0 if self._failure else _SOON)
         except KubernetesError as error:
             failure = error
@@ -105,11 +109,11 @@ class ClusterView:
 
     def _renew(self) -> Connection:
         if current := self._current():
-            return current  # created by an attempt that ended a moment ago
+            return current  # another attempt created this connection a moment ago
         began, settings = time.monotonic(), self._settings()
         try:
             connection = self._connect()
-        except KubernetesError as error:  # everything stays as it is
+        except KubernetesError as error:  # keep the previous connection and watches
             ended = time.monotonic()
             self._failed_with = settings
             self._shared_until = ended + _SHARED if ended - began > _SOON else 0.0
@@ -119,15 +123,15 @@ class ClusterView:
             self._failure = None
             self._connection = connection
             outdated, self._watchers = list(self._watchers.values()), {}
-            if outdated:  # before anything starts with the new connection
+            if outdated:  # before any watch starts with the new connection
                 self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.notify_namespace(watcher.namespace)  # jobs in this namespace reconcile again
+            self.notify_namespace(watcher.namespace)  # to reconcile its jobs
         return connection
 
     def connected_for(self, record: JobRecord) -> Connection:
-        """Return the connection to the cluster of a job. Raises if the job is in another."""
+        """Return the connection, or raise an error if the job is in another cluster."""
         connection = self.connected()
         if self._is_abroad(record, connection):
             raise KubernetesError(
@@ -136,7 +140,10 @@ class ClusterView:
         return connection
 
     def elsewhere(self, record: JobRecord) -> str | None:
-        """Return a message if a job is in another cluster, else ""; None until that is known."""
+        """Return a message if a job is in another cluster, or "" if it is in the connected cluster.
+
+        Returns None until the cluster of the job is known.
+        """
         connection = self._connection
         is_elsewhere = (
             None if connection is None else self._other_clusters.is_elsewhere(record, connection)
@@ -149,7 +156,10 @@ class ClusterView:
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
     def trouble(self, record: JobRecord) -> TaskFailure:
-        """Return why the state of a job is outdated, if an attempt to read it failed."""
+        """Return the failure because of which a job's state may be outdated.
+
+        If there is none, return an empty failure.
+        """
         watcher = self.now(record.namespace)
         if watcher is not None and watcher.trouble is not None:
             return _shortened(to_failure(watcher.trouble))
@@ -160,7 +170,10 @@ class ClusterView:
         return _shortened(next((failure for failure in failures if failure.message), TaskFailure()))
 
     def reach(self, record: JobRecord) -> None:
-        """Check that the cluster of a job responds: a watch is silent for long before it fails."""
+        """Check in the background that the cluster of a job responds.
+
+        A watch alone notices a silent cluster only after a long time.
+        """
         self._retries.do(("reach", record.uid), partial(self._reach, record.uid))
 
     def _reach(self, uid: str) -> None:
@@ -180,13 +193,13 @@ class ClusterView:
     def _is_abroad(self, record: JobRecord, connection: Connection) -> bool:
         if self._other_clusters.check(record, connection):
             return True
-        # From now on this address identifies the job's cluster, without a request.
+        # Store the address, so that later checks identify the job's cluster without a request.
         if record.is_begun:
             self._records.change(record.uid, server=connection.address)
         return False
 
     def now(self, namespace: str) -> Watcher | None:
-        """Return the watch of a namespace, if it exists."""
+        """Return the watch of a namespace, or None if there is no watch yet."""
         with self._lock:
             return self._watchers.get(namespace)
 
@@ -197,12 +210,12 @@ class ClusterView:
             self._retries.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
-        """Return the watch of a namespace, started if necessary."""
+        """Return the watch of a namespace. Start the watch if there is none."""
         connection = self.connected()
         with self._lock:
             if namespace in self._watchers:
                 return self._watchers[namespace]
-            # Another thread may have connected in the meantime.
+            # Another thread may have connected again in the meantime.
             connection = self._connection or connection
             made = Watcher(
                 connection,
@@ -211,17 +224,19 @@ class ClusterView:
                 selector=f"{pod_names.HOME}={self._records.identity}",
                 on_change=self._on_pod,
                 on_trouble=lambda _error: self.notify_namespace(namespace),
-                on_open=self._retries.wake,  # the cluster is back: failed tasks run at once
+                # the cluster responds again, so failed tasks run at once
+                on_open=self._retries.wake,
             )
             self._watchers[namespace] = made
         made.start()
-        # Only a synced watch shows which pods were deleted before it started.
+        # Notify once the watch is synced. Only a synced watch shows which pods were deleted
+        # earlier.
         self._retries.do(("synced", namespace), partial(self._notify_when_synced, made))
         return made
 
     def close(self) -> None:
         """Stop all watches and close the connection."""
-        end_logins()  # unblocks threads that wait for a login
+        end_logins()  # wakes threads that wait for a login
         with self._lock:
             watchers, self._watchers = list(self._watchers.values()), {}
             connection, self._connection = self._connection, None
@@ -238,7 +253,7 @@ class ClusterView:
             self._retries.do(("synced", watcher.namespace), again, after=0.2)
 
     def notify_namespace(self, namespace: str) -> None:
-        """Reconcile all jobs of a namespace."""
+        """Have all jobs of a namespace reconciled."""
         for record in self._records.all():
             if record.namespace == namespace:
                 self._notify(record.uid)

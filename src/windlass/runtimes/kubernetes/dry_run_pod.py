@@ -1,4 +1,4 @@
-"""Submits a pod as a dry run, to find the options that the cluster refuses or drops."""
+"""Submits a pod as a dry run, to find options that the cluster would reject or ignore."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from windlass.runtimes.kubernetes.objects.manifests import build_pod, job_record
 
 _NOBODY = "0" * 32
 _QUICK = 20.0  # seconds that a response may take
-# Errors that do not pass with time: somebody has to create the object, or name another.
+# These errors do not go away with time. A user has to create the missing object, or name another
+# object.
 _MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 
 def needs_try(options: KubernetesOptions) -> bool:
-    """Return whether the pod options contain anything that only the cluster can validate."""
+    """Return whether the pod options contain anything that only a dry run can validate."""
     return bool(options.service_account or options.priority_class or options.pod_patch)
 
 
@@ -35,11 +36,11 @@ def check_pod(
     placement: Placement,
     image: str,
 ) -> None:
-    """Refuse a pod that refers to missing objects, or whose `pod_patch=` would be dropped.
+    """Submit a dry run. Raise an error if an object is missing or `pod_patch=` has unknown fields.
 
-    Missing objects are a service account or a priority class; fields that pods do not have are
-    dropped. The cluster's other objections (a quota, an admission rule) may pass, so they are
-    reported when the pod is created. If the cluster allows no dry run, the check passes.
+    The object may be a service account or a priority class. The cluster would silently drop unknown
+    fields. Other objections of the cluster (a quota, an admission rule) may go away, so they are
+    only reported when the real pod is created. If the cluster allows no dry run, the check passes.
     """
     pod = _pod(spec, role, namespace, placement, image)
     query = {"dryRun": "All"}
@@ -61,7 +62,7 @@ def check_pod(
 
 
 def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
-    """Build the pod of a first attempt, for a trial that has no number yet."""
+    """Build the pod of a first attempt for the dry run. The trial has no number yet."""
     job = Job(uid=_NOBODY, trial_id=0, spec=spec)
     record = job_record(job, namespace, "0")
     first = ReplicaId(role.name, 0, 1)

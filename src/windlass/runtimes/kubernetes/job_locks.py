@@ -1,7 +1,7 @@
-"""Locks per job: creating objects and releasing all objects of a job exclude each other.
+"""One lock per job, which keeps its objects from being created and deleted at the same time.
 
-A release that does not wait for a running creation would find nothing to delete, and leave the new
-object behind.
+If a deletion did not wait for a running creation, it would find nothing to delete, and would leave
+the new object behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class JobLocks:
-    """Shared locks for the creation of a job's objects, exclusive locks for their release.
+    """A shared lock per job to create an object, and an exclusive lock to delete all its objects.
 
     >>> turns = JobLocks()
     >>> with turns.shared("a"), turns.shared("a"), turns.exclusive("b"):
@@ -28,7 +28,7 @@ class JobLocks:
 
     @contextmanager
     def shared(self, uid: str) -> Iterator[None]:
-        """Hold the shared lock of a job, while an object is created for it."""
+        """Hold the job's lock in shared mode while one of its objects is created."""
         with self._changed:
             self._changed.wait_for(lambda: uid not in self._alone)
             self._together[uid] += 1
@@ -43,7 +43,7 @@ class JobLocks:
 
     @contextmanager
     def exclusive(self, uid: str) -> Iterator[None]:
-        """Hold the exclusive lock of a job, while all its objects are deleted."""
+        """Hold the job's lock in exclusive mode while all its objects are deleted."""
         with self._changed:
             self._changed.wait_for(lambda: uid not in self._alone and uid not in self._together)
             self._alone.add(uid)

@@ -1,7 +1,7 @@
-"""Job records: the objects of each job in the cluster, written to disk before their creation.
+"""Job records, which list the jobs that may have objects in a cluster.
 
-So no object in the cluster is forgotten, whichever process dies. A record is deleted after all
-objects of its job.
+A record is written to disk before the first object of its job is created, and deleted after the
+last object is deleted. No object is forgotten, even if the server dies in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class JobRecords:
     """The records of all jobs of a home. All methods may be called from any thread."""
 
     def __init__(self, home: Path) -> None:
-        # One file for each job that has objects in a cluster.
+        # The folder contains one file for each job that has objects in a cluster.
         self._folder = paths.job_records_dir(home)
         self._lock = threading.Lock()
         self._cache: dict[str, JobRecord | None] = {}
@@ -36,7 +36,7 @@ class JobRecords:
 
     @property
     def identity(self) -> str:
-        """The id that marks all objects of this home. It never changes."""
+        """The id in the labels of all objects that this home creates. The id never changes."""
         with self._lock:
             if not self._identity:
                 path = self._folder / _IDENTITY
@@ -48,28 +48,31 @@ class JobRecords:
             return self._identity
 
     def find(self, uid: str) -> JobRecord | None:
-        """Return the record of a job, if there is one."""
+        """Return the record of a job, or None if there is no record."""
         with self._lock:
             if uid not in self._cache:
                 self._cache[uid] = self._read(uid)
             return self._cache[uid]
 
     def keep(self, record: JobRecord) -> None:
-        """Store a record."""
+        """Store a record on disk."""
         with self._lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_json(str(self._path(record.uid)), msgspec.to_builtins(record), durable=True)
             self._cache[record.uid] = record
 
     def change(self, uid: str, **changes: object) -> None:
-        """Change fields of a record, if it exists."""
+        """Change fields of a job's record. Do nothing if there is no record."""
         with self._lock:
             before = self._cache.get(uid) or self._read(uid)
             if before is not None:
                 self._replace(before, msgspec.structs.replace(before, **changes))
 
     def place(self, uid: str, role: str, where: Placement) -> None:
-        """Store the placement of a role's pods in the job's record, if it exists."""
+        """Store the placement of a role's pods in the job's record.
+
+        Do nothing if there is no record.
+        """
         with self._lock:
             before = self._cache.get(uid) or self._read(uid)
             if before is not None:
@@ -83,7 +86,7 @@ class JobRecords:
             self._cache.pop(uid, None)
 
     def all(self) -> Iterator[JobRecord]:
-        """Return all records."""
+        """Yield all records."""
         for name in sorted(list_folder(self._folder)):
             uid, _, suffix = name.rpartition(".")
             record = self.find(uid) if suffix == "json" else None

@@ -1,6 +1,6 @@
-"""Name conflicts: foreign pods with the name of one of our pods, watched until they are deleted.
+"""Waits until pods of other owners no longer have a name that one of our pods needs.
 
-The watch of a namespace only contains our own pods.
+The normal watch of a namespace contains only our own pods, so each conflict has its own watch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class NameConflicts:
-    """Repeats a task as soon as the pod that it waits for is deleted."""
+    """Wakes a task of the retry queue as soon as the pod that blocks the task is deleted."""
 
     def __init__(self, retries: RetryQueue) -> None:
         self._retries = retries
@@ -24,7 +24,7 @@ class NameConflicts:
         self._watchers: dict[Hashable, Watcher] = {}  # by the key of the task
 
     def wait_for(self, key: Hashable, connection: Connection, namespace: str, name: str) -> None:
-        """Watch the pod of that name, unless a watch for the task exists."""
+        """Watch the pod that blocks a task, unless the task already has a watch."""
         with self._lock:
             if key in self._watchers:
                 return
@@ -57,7 +57,10 @@ class NameConflicts:
             self._retries.wake(key)
 
     def _see_if_gone(self, key: Hashable, watcher: Watcher, name: str) -> None:
-        """Detect a pod that was deleted before the watch started, which causes no event."""
+        """Wake the task if its pod was deleted before the watch started.
+
+        The watch reports no event for such a pod.
+        """
         with self._lock:
             is_over = self._watchers.get(key) is not watcher
         if is_over:

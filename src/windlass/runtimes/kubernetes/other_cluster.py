@@ -1,10 +1,11 @@
-"""Jobs in another cluster than the one that the server is connected to.
+"""Finds jobs whose cluster is not the cluster to which the server is connected.
 
-A server may restart with another KUBECONFIG. If it took pods as deleted that it merely cannot see,
-they would run twice. So a job record contains its cluster: the address of the API and the
-certificate authority. In any other cluster, the server must first find the job's Secret, which owns
-all its objects. Until then it judges nothing and creates nothing. A job that never started is in no
-cluster, and may start in any.
+A server may restart with another KUBECONFIG. It must not take pods for deleted that it merely
+cannot see, because the pods would run twice. A job record therefore identifies the cluster by the
+address and the certificate authority of its API. If these differ, the server first looks for the
+job's Secret, which owns all objects of the job. Until the result is known, the server changes no
+attempt and creates nothing. A job that never started is in no cluster, and may start in any
+cluster.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from windlass.runtimes.kubernetes.objects import names as pod_names
 from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
-_NOT_ALLOWED = (401, 403)  # these may pass: a cluster that has just started refuses every login
-_FRESH = 30.0  # seconds until a cluster that refused the request is queried again
+_NOT_ALLOWED = (401, 403)  # may be temporary when a cluster starts
+_FRESH = 30.0  # seconds until the server repeats a request that a cluster refused
 
 
 class OtherClusters:
-    """Determines which jobs are in a cluster. May be used from any thread."""
+    """Determines whether a job is in the connected cluster. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By job and cluster: whether the job is elsewhere, and until when the answer holds.
+        # Whether a job is in another cluster, and until when this is valid, by job and cluster.
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
-        """Return whether a job is in another cluster than this one; None before the first check."""
+        """Return whether a job is in another cluster, or None if `check` has to find out first."""
         if not record.is_begun or record.server == connection.address:
             return False
         with self._lock:
@@ -42,7 +43,7 @@ class OtherClusters:
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
-        """Query whether a job is in another cluster."""
+        """Return whether a job is in another cluster. Query the connected cluster if necessary."""
         cached = self.is_elsewhere(record, connection)
         if cached is not None:
             return cached
@@ -67,7 +68,7 @@ HOW_TO_CONNECT_THERE = (
 
 
 def elsewhere_message(record: JobRecord, server: str) -> str:
-    """Return the message for a job of another cluster than the connected one at `server`.
+    """Return the message for a job that is in another cluster than the connected cluster `server`.
 
     >>> elsewhere_message(
     ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"
@@ -81,7 +82,7 @@ def elsewhere_message(record: JobRecord, server: str) -> str:
 
 
 def abandoned_message(record: JobRecord, why: str) -> str:
-    """Return the message for a job that is given up while its pods may continue to run.
+    """Return the message for a job that ends although its pods may continue to run.
 
     >>> record = JobRecord(uid="c0ffee", trial_id=1, namespace="lab", base="", home="", server="a")
     >>> abandoned_message(record, "https://a is away")

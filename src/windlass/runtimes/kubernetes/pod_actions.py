@@ -1,6 +1,6 @@
-"""Actions in the cluster for a job: create pods, delete pods, release all objects.
+"""Creates pods, deletes pods, and deletes all objects of a job in the cluster.
 
-Each action is a task of the retry queue: if it fails, it is repeated from the beginning.
+Each action is a task of the retry queue. If the action fails, the queue repeats it from the start.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
-_SHORT = 5  # seconds for a pod whose program never started
-_INVALID = (400, 422)  # the API refuses these requests however often they are repeated
+_SHORT = 5  # grace period in seconds for a pod whose program never started
+_INVALID = (400, 422)  # a retry of these requests would fail again
 _REFUSED = range(400, 500)  # the API understood the request, and created nothing
 
 
 class PodActions:
-    """Creates, stops and releases pods in the background; callers do not wait."""
+    """Creates and deletes pods in the background. Callers do not wait."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PodActions:
         checks: SubmitChecks,
         notify: Callable[[str], None],
     ) -> None:
-        """Call `notify` with the uid of each job for which an action ended."""
+        """Call `notify` with a job's uid whenever an action for the job has ended."""
         self._context = context
         self._records = records
         self._retries = retries
@@ -65,15 +65,18 @@ class PodActions:
         self._owner_locks = JobLocks()
         self._conflicts = NameConflicts(retries)
         self._owners: dict[str, str] = {}  # the uid of each job's Secret
-        self._gone: set[Path] = set()  # the folders of attempts whose pods were searched in vain
+        self._gone: set[Path] = set()  # the folders of attempts whose pods were not found
 
     def make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
-        """Create the pod of an attempt, with all objects that it needs."""
+        """Create the pod of an attempt, and all other objects that the pod needs."""
         self._retries.forget(("release", record.uid))
         self._retries.do(("make", attempt.path), partial(self._make, record, job, attempt))
 
     def why_not_made(self, attempt: PodAttempt) -> str:
-        """Return why the attempt has no pod yet, with a hint, or "" if creation has not failed."""
+        """Return the reason why the attempt has no pod yet, or "" if creation has not failed.
+
+        The reason ends with a hint.
+        """
         return self._retries.failure(("make", attempt.path)).message_with_hint
 
     def end(
@@ -84,15 +87,17 @@ class PodActions:
         after: float = 0.0,
         grace: int | None = None,
     ) -> None:
-        """Delete the pod of an attempt, after this many seconds."""
+        """Delete the pod of an attempt after `after` seconds."""
         end = partial(self._end, record, attempt, grace)
         self._retries.do(("end", attempt.path), end, after=after)
 
     def is_gone(self, record: JobRecord, attempt: PodAttempt) -> bool:
-        """Whether a pod that the watch does not contain is deleted; starts a search if unknown.
+        """Whether a pod that the watch does not contain is deleted.
 
-        A pod that still runs is stopped first: two attempts of a replica never run at the same
-        time.
+        Starts a search if this is unknown.
+
+        If the search finds that the pod still runs, it stops the pod, because two attempts of a
+        replica must never run at the same time.
         """
         if attempt.path in self._gone:
             self._gone.discard(attempt.path)
@@ -107,7 +112,10 @@ class PodActions:
         self._retries.do(("release", record.uid), partial(self._release, record))
 
     def forget_owner(self, record: JobRecord) -> None:
-        """Forget the Secret of a job, which may be deleted. The next use looks it up again."""
+        """Forget the cached uid of a job's Secret, which may be deleted.
+
+        The next use queries it.
+        """
         self._owners.pop(record.uid, None)
 
     def close(self) -> None:
@@ -117,7 +125,7 @@ class PodActions:
 
     def _make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
         with self._locks.shared(record.uid):
-            # A released job has no record, so nothing would delete objects made from now on.
+            # A released job has no record. Nothing would delete an object that is created now.
             now = self._records.find(record.uid)
             is_to_be = not attempt.is_unwanted() and not attempt.was_made
             key = ("make", attempt.path)
@@ -125,7 +133,7 @@ class PodActions:
                 if now is not None and is_to_be:
                     self._create_now(now, job, attempt)
             except api_objects.NameTaken as error:
-                if error.kind is PODS:  # for other kinds there may be no permission to watch
+                if error.kind is PODS:  # other kinds may need another permission
                     connection = self._view.connected()
                     self._conflicts.wait_for(key, connection, error.namespace, error.name)
                 raise
@@ -137,8 +145,8 @@ class PodActions:
         for before in attempt.left_before():
             self._ensure_gone(connection, record, before)
         if attempt.was_taken_up:
-            # The process that created the pod was killed before it stored that. A second one would
-            # run twice.
+            # An earlier process created the pod, and was killed before it stored that. A second pod
+            # would run the program twice.
             pod = self._find(connection, record, attempt)
             gone = "its pod was deleted, but not by Windlass"
             end = None if pod is not None else ("Lost", gone)
@@ -147,16 +155,17 @@ class PodActions:
         if end is not None:
             attempt.record_end(*end)
         if pod is not None:
-            watcher.observe(pod)  # first: an attempt that counts as created must be in the watch
+            # before `note_made`, because the watch must contain the pod by then
+            watcher.observe(pod)
             attempt.note_made(pod)
             if attempt.is_unwanted():  # in the meantime
                 self.end(record, attempt)
         self._notify(record.uid)
 
     def _ensure_gone(self, connection: Connection, record: JobRecord, attempt: PodAttempt) -> None:
-        """Delete the pod of an earlier attempt that was not seen to end.
+        """Delete the pod of an earlier attempt whose end was never observed.
 
-        Two attempts of a replica never run at the same time.
+        Two attempts of a replica must never run at the same time.
         """
         pod = self._find(connection, record, attempt)
         if pod is not None and not read_pod_state(pod, CONTAINER).phase.is_final:
@@ -174,7 +183,10 @@ class PodActions:
     def _make_pod(
         self, connection: Connection, record: JobRecord, job: Job, replica: ReplicaId
     ) -> tuple[Object | None, tuple[str, str] | None]:
-        """Return the pod of an attempt, or the reason and message if it can never be created."""
+        """Create the pod of an attempt.
+
+        Return the pod, or a reason and message if creation can never succeed.
+        """
         owner = self._owner(connection, record)
         if has_services(job.spec):
             service = build_service(record, replica.role, replica.index, owner)
@@ -195,7 +207,10 @@ class PodActions:
             return None, ("StartFailed", one_line_error(error))
 
     def _owner(self, connection: Connection, record: JobRecord) -> str:
-        """Return the uid of the Secret that owns all objects of a job."""
+        """Return the uid of the Secret that owns all objects of a job.
+
+        Create the Secret if necessary.
+        """
         with self._owner_locks.exclusive(record.uid):
             owner = self._owners.get(record.uid)
             if owner is None:
@@ -215,7 +230,8 @@ class PodActions:
         now = self._records.find(record.uid)
         is_first = now is not None and not now.is_begun
         if is_first:
-            # If this request fails, nothing is created: the job has no objects in the cluster yet.
+            # This request tests the connection. If it fails, the job still has no objects in the
+            # cluster.
             api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
             self._records.change(record.uid, is_begun=True, server=connection.address)
         try:
@@ -244,7 +260,7 @@ class PodActions:
             self._notify(record.uid)
 
     def _is_seen(self, record: JobRecord, pod: Object) -> bool:
-        """Return whether the watch contains a pod again, so that no search is needed."""
+        """Return whether the watch contains a pod again, so that no search is necessary."""
         watcher = self._view.now(record.namespace)
         return watcher is not None and watcher.get(uid_of(pod)) is not None
 
@@ -253,7 +269,7 @@ class PodActions:
         if not record.is_begun:
             return
         connection = self._view.connected_for(record)
-        # The watch shows why a silent cluster does not respond.
+        # If the cluster does not respond, the watch reports the reason.
         watcher = self._view.begin_watch(record.namespace)
         name = pod_names.pod_name(record.base, attempt.replica)
         pod = api_objects.find(connection, PODS, record.namespace, name)
@@ -286,8 +302,9 @@ class PodActions:
 def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
     """Return the seconds that a pod has to end, or None for the pod's own grace period.
 
-    A pod whose program never started has none: a kubelet that waits for an image may take a minute
-    to notice the deletion. If its agent starts nevertheless, the server tells it to stop.
+    If the program never started, the pod has no grace period. Otherwise, a kubelet that waits for
+    an image may take a minute to notice the deletion. If the agent starts nevertheless, the server
+    tells it to stop.
     """
     if attempt.was_begun and not attempt.has_ended:
         return None

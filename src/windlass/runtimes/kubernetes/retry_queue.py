@@ -1,6 +1,7 @@
-"""A queue of actions in a cluster: few threads run them, and repeat each until it succeeds.
+"""A queue of actions in a cluster. A few threads run each action, and repeat it until it succeeds.
 
-The controller never waits for a cluster: a cluster that does not answer must not delay other jobs.
+The controller never waits for a cluster, because a cluster that does not answer must not delay jobs
+on other backends.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ _log = logging.getLogger(__name__)
 
 
 class TaskFailure(NamedTuple):
-    """The message of a failed task, without and with its hint."""
+    """The error message of a failed task, without and with a hint."""
 
     message: str = ""
     message_with_hint: str = ""
-    is_busy: bool = False  # the cluster responded that it is overloaded
+    is_busy: bool = False  # the cluster responded with the status "too many requests"
 
 
 class RetryQueue:
-    """Tasks by key. One task of a key runs at a time, and the newest replaces the others.
+    """Runs tasks in background threads. At most one task per key runs at a time.
+
+    A newer task replaces a waiting task with the same key.
 
     >>> retries, done = RetryQueue(), threading.Event()
     >>> retries.do("greet", done.set)
@@ -47,14 +50,14 @@ class RetryQueue:
         self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
         self._failures: dict[Hashable, tuple[int, TaskFailure]] = {}
         self._busy: set[Hashable] = set()
-        self._parked: set[Hashable] = set()  # due as soon as the running task of that key ends
-        self._woken: set[Hashable] = set()  # running, and to be repeated at once after a failure
+        self._parked: set[Hashable] = set()  # due when the running task with the same key ends
+        self._woken: set[Hashable] = set()  # running tasks to repeat at once if they fail
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
 
     def do(self, key: Hashable, act: Callable[[], object], *, after: float = 0.0) -> None:
-        """Schedule a task, in place of an earlier one with the same key."""
+        """Schedule a task. It replaces a scheduled task with the same key."""
         with self._changed:
             if self._is_closed:
                 return
@@ -67,13 +70,13 @@ class RetryQueue:
                 thread.start()
 
     def forget(self, key: Hashable) -> None:
-        """Remove a task. A running one continues to its end."""
+        """Remove a scheduled task. A running task continues to its end."""
         with self._changed:
             self._wanted.pop(key, None)
             self._failures.pop(key, None)
 
     def wake(self, *keys: Hashable) -> None:
-        """Repeat failed tasks now instead of after their pause; without keys, all of them.
+        """Repeat the failed tasks with these keys now. Without keys, repeat all failed tasks.
 
         A task that is running now is repeated at once if it fails.
         """
@@ -91,7 +94,7 @@ class RetryQueue:
             return key in self._wanted or key in self._busy
 
     def failure(self, key: Hashable) -> TaskFailure:
-        """Return the last failure of an unfinished task, or an empty one."""
+        """Return the last failure of an unfinished task, or an empty failure."""
         with self._changed:
             return self._failures.get(key, (0, TaskFailure()))[1]
 
@@ -125,7 +128,7 @@ class RetryQueue:
             self._finish(key, act, failure)
 
     def _next(self) -> tuple[Hashable, Callable[[], object]] | None:
-        """Wait for the next due task; None when the queue is closed."""
+        """Wait for the next due task and return it. Return None when the queue is closed."""
         with self._changed:
             while not self._is_closed:
                 wait = None
@@ -160,7 +163,7 @@ class RetryQueue:
                 count, before = self._failures.get(key, (0, TaskFailure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
-                if key not in self._wanted:  # else a newer task replaces this one
+                if key not in self._wanted:  # otherwise, a newer task replaces this task
                     longest = 0.0 if is_woken else LONGEST_PAUSE
                     pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), longest)
                     self._plan(key, act, pause)

@@ -1,4 +1,4 @@
-"""The runtime of trials in pods: it stores each request, then carries it out in the cluster."""
+"""The Kubernetes runtime, which stores each request on disk before it changes the cluster."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 from windlass.runtimes.remote_attempt import ask_for
 from windlass.runtimes.worker_zip import worker_zip
 
-_RECHECK = 5.0  # seconds between checks of a stopping attempt in another cluster
+_RECHECK = 5.0  # seconds between checks of stopping attempts in another cluster
 
 
 def create_runtime(server: ServerContext) -> KubernetesRuntime:
-    """Create the runtime of a server's pods."""
+    """Create the Kubernetes runtime of a server."""
     context = KubernetesContext(
         connect=lambda: connect(home=server.home),
         settings=lambda: connection_settings(server.home),
@@ -48,11 +48,12 @@ def create_runtime(server: ServerContext) -> KubernetesRuntime:
 
 
 class KubernetesRuntime:
-    """Runs replicas in the pods of a cluster, known by their files under `home` and by label.
+    """Runs replicas in the pods of a cluster.
 
-    Only `validate` waits for the cluster or for a login. `create` and `addresses` wait for seconds
-    at most, for the default namespace. Nothing that matters is kept in memory only: after a crash,
-    another instance finds the same replicas once `adopt` was called.
+    Replicas are known by their files under `home` and by the labels of their pods. Only `validate`
+    waits for the cluster or for a login. `create` and `addresses` may wait a few seconds to learn
+    the default namespace. All important state is on disk. After a crash, another instance finds the
+    same replicas once `adopt` was called.
     """
 
     def __init__(self, home: Path, context: KubernetesContext) -> None:
@@ -68,7 +69,8 @@ class KubernetesRuntime:
             self._records,
             self._retries,
             on_pod=self._pod_changed,
-            on_login=self._tunnels.drop_all,  # the next observation of each pod opens them again
+            # the next observation of each pod opens its tunnel again
+            on_login=self._tunnels.drop_all,
             notify=self._notify,
         )
         self._agent_tunnels = AgentTunnels(
@@ -93,7 +95,7 @@ class KubernetesRuntime:
         self._callbacks.append(callback)
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the id of each trial whose agents have orders."""
+        """Call `callback` with the id of each trial whose agents have new orders."""
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
@@ -111,7 +113,7 @@ class KubernetesRuntime:
         return {**made, **assigned}
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Create the pod of an attempt, unless it exists."""
+        """Create the pod of an attempt, unless the pod exists or the attempt has ended."""
         record = self._record(job)
         attempt = self._attempts.one(record, job.spec, replica)
         if attempt.has_ended or attempt.was_made:
@@ -120,7 +122,10 @@ class KubernetesRuntime:
         self._actions.make(record, job, attempt)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt: by its agent if the agent has started, else by deleting its pod."""
+        """Stop an attempt. If its agent has started, the agent stops it.
+
+        Otherwise, delete the pod.
+        """
         record = self._records.find(job.uid)
         if record is None:
             return
@@ -136,15 +141,15 @@ class KubernetesRuntime:
             self._notify(job.uid)
         for callback in self._on_orders:
             callback(record.trial_id)
-        # A started attempt ends by itself and uploads its results. This deletes a pod that does not
-        # end.
+        # A started attempt ends by itself and uploads its results. This task deletes a pod that
+        # does not end.
         after = grace + HAND_OVER if attempt.was_begun else 0.0
         self._actions.end(record, attempt, after=after)
 
     def give_up(self, job_uid: str) -> None:
-        """End a job that is being stopped without its cluster, if the cluster does not respond.
+        """End a job that is being stopped, even if its cluster does not respond.
 
-        Its objects are deleted when the cluster is back: the job record stays until then.
+        The job record stays until the cluster is back, and the objects of the job are deleted then.
         """
         self._records.change(job_uid, is_given_up=True)
         record = self._records.find(job_uid)
@@ -157,7 +162,8 @@ class KubernetesRuntime:
         if record is None:
             return []
         attempts = [*self._attempts.all(record, job.spec)]
-        # Read the watch first: after a change of clusters, it must not be the newer cluster's.
+        # Read the watch before the check of the cluster. If the connection changes in between, a
+        # watch of the new cluster must not be used here.
         watcher = self._view.now(record.namespace)
         elsewhere = self._view.elsewhere(record)
         now = time.time()
@@ -171,11 +177,11 @@ class KubernetesRuntime:
             message = f"{elsewhere}: {HOW_TO_CONNECT_THERE}"
             abandoned = abandoned_message(record, elsewhere)
             seen = [attempt.observe_elsewhere(message, abandoned, now) for attempt in attempts]
-            # No event tells when their grace period is over.
+            # No event reports when the grace period of these attempts is over.
             if any(replica.deleting for replica in seen):
                 self._observer.reconcile_after(job.uid, _RECHECK)
             return seen
-        if elsewhere is not None:  # else the connected cluster may have no objects of the job
+        if elsewhere is not None:  # otherwise, the connected cluster may have no objects of the job
             self._view.watch(record.namespace)
         is_seen = watcher is not None and watcher.synced.is_set() and elsewhere is not None
         return [
@@ -191,7 +197,7 @@ class KubernetesRuntime:
             self._actions.release(record)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call it once, at the start."""
+        """Take over the jobs of an earlier runtime of this home. Call this once, at the start."""
         unfinished = {job.uid: job for job in jobs}
         for record in self._records.all():
             job = unfinished.get(record.uid)
@@ -210,7 +216,7 @@ class KubernetesRuntime:
                     self._actions.make(record, job, attempt)
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return nothing: pods have no process on the server's machine."""
+        """Return an empty result, because a pod has no process on the server's machine."""
         del job, replica
         return AttemptProcess()
 
@@ -222,7 +228,7 @@ class KubernetesRuntime:
         self._view.close()
 
     def _why_unreachable(self, record: JobRecord) -> str:
-        """Return why the cluster of a job does not respond, or ""."""
+        """Return the reason why the cluster of a job does not respond, or ""."""
         trouble = self._view.trouble(record)
         return "" if trouble.is_busy else trouble.message
 
@@ -233,7 +239,7 @@ class KubernetesRuntime:
             namespace = options.namespace or self._view.connected_soon().namespace
             record = job_record(
                 job, namespace, self._records.identity
-            )  # the cluster is stored when the job starts
+            )  # the record names no cluster until the job starts
             self._records.keep(record)
         return record
 

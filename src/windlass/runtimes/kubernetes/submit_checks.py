@@ -1,4 +1,4 @@
-"""Checks of a job before it is accepted: options that are invalid in pods, and missing objects."""
+"""Checks a job before it is accepted, for unsupported options and resources that do not exist."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from windlass.model.kubernetes.job_options import KubernetesOptions, problems_of
 from windlass.runtimes.kubernetes.dry_run_pod import check_pod, needs_try
 from windlass.runtimes.kubernetes.objects.manifests import image_problems
 
-_FRESH = 60.0  # seconds for which a response of the cluster is cached
+_FRESH = 60.0  # seconds for which the result of a check is cached
 _MOST_KEPT = 1000
 
 Value = TypeVar("Value")
 
 
 class SubmitChecks:
-    """The checks of submitted jobs. Responses of the cluster are cached for a while."""
+    """The checks of submitted jobs. Responses of the cluster are cached for a minute."""
 
     def __init__(self, image: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._image = image
@@ -41,7 +41,7 @@ class SubmitChecks:
         self._placed: dict[Hashable, Placement] = {}  # the last placement of each kind of role
 
     def problems(self, spec: JobSpec) -> list[str]:
-        """Return everything in a job that cannot work in pods, one sentence each."""
+        """Return a sentence for each option of the job that cannot work in pods."""
         problems = [*code_problems(spec), *image_problems(spec, self._image)]
         if spec.volumes:
             problems.append(
@@ -60,7 +60,7 @@ class SubmitChecks:
         return problems
 
     def check(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse a job that the cluster would refuse, or never run, or silently change."""
+        """Raise an error if the cluster would refuse, never run, or silently change the job."""
         options = spec.roles[0].kubernetes or KubernetesOptions()
         namespace = options.namespace or connection.namespace
         self._check_allowed(connection, namespace)
@@ -81,7 +81,10 @@ class SubmitChecks:
                 self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
-        """Return the placement of a role's accelerator; `ResourceError` if no node has it."""
+        """Return where pods with a role's accelerator may run.
+
+        Raise `ResourceError` if no node has it.
+        """
         if role.resources.accelerator is None:
             return Placement()
         placement = _placement(role, self._seen_nodes(connection))
@@ -92,12 +95,12 @@ class SubmitChecks:
     def placement_of_attempt(
         self, connection: Connection, role: Role, before: Placement | None = None
     ) -> tuple[Placement, bool]:
-        """Return the placement of an accepted job's role, whose nodes may have gone since.
+        """Return the placement of an accepted job's role, and whether the placement is a guess.
 
-        It never refuses a role. Autoscalers add nodes for a pod that waits, so the pod is built for
-        the nodes that existed before: as this server last saw them, or as the previous attempt used
-        them (`before`). If neither is known, it is built for the common node labels, and the second
-        value is true: the placement is a guess.
+        This method never refuses a role, even if all suitable nodes are gone. Autoscalers add nodes
+        for a waiting pod, so the pod is built for the nodes that existed before. These are the
+        nodes that this server last saw, or the nodes of the previous attempt (`before`). If neither
+        is known, the pod is built for the common node labels, and the second value is true.
         """
         try:
             return self.placement(connection, role), False
@@ -107,7 +110,7 @@ class SubmitChecks:
             return cached or _placement(role, None), cached is None
 
     def _check_resources(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse roles that need more than any machine has. Reports all of them at once."""
+        """Refuse roles that need more than any machine has. Report all such roles in one error."""
         problems: list[tuple[str, ResourceError]] = []
         for role in spec.roles:
             for check in (self.placement, self._check_size):
@@ -124,7 +127,7 @@ class SubmitChecks:
 
     def _check_size(self, connection: Connection, role: Role) -> None:
         options = role.kubernetes or KubernetesOptions()
-        # A patch may change the resources.
+        # Skip the check if a patch may change the resources.
         if not may_exceed_machines(role.resources) or options.pod_patch:
             return
         nodes = self._seen_nodes(connection)
@@ -139,7 +142,7 @@ class SubmitChecks:
         self._once(("allowed", connection.server, connection.account, namespace), check)
 
     def _once(self, key: Hashable, check: Callable[[], None]) -> None:
-        """Run a check that raises, unless it passed a moment ago: many jobs may arrive at once."""
+        """Run a check, unless it passed a moment ago, because many jobs may arrive at once."""
         with self._lock:
             since = self._passed.get(key)
         if since is not None and self._clock() - since < _FRESH:
@@ -171,7 +174,7 @@ def _placement(role: Role, nodes: list[Node] | None) -> Placement:
 
 
 def _cache_key(connection: Connection, role: Role) -> Hashable:
-    """Return everything that determines the placement of a role, except the nodes."""
+    """Return all inputs that determine the placement of a role, except the nodes."""
     options = role.kubernetes or KubernetesOptions()
     of_pods = (options.tolerations, options.node_selector)
     needs = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))

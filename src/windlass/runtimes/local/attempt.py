@@ -1,4 +1,4 @@
-"""One attempt of a local replica, described by its files alone: observed, stopped, ended."""
+"""One attempt of a replica on this machine. Its files alone describe its state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from windlass.worker.common.process_identity import is_alive
 from windlass.worker.supervise.child_process import replica_marker
 from windlass.worker.supervise.ports import LOOPBACK
 
-EXTERNAL = "external"  # in a launch file: the process was not started by us
-REMOTE = "away"  # in a launch file: the process runs on another machine
-_YOUNG = 10.0  # seconds that a supervisor has to take its lock
+EXTERNAL = "external"  # the executable type of a process that Windlass did not start
+REMOTE = "away"  # a key in the launch files of attempts on other machines
+_YOUNG = 10.0  # seconds in which a new supervisor must take its lock
 _NODE = socket.gethostname()
 
 _COPIED = "it ran in the home of which this home is a copy"
@@ -31,10 +31,10 @@ _WORDLESS = "its process ended without a report"
 
 
 class Attempt(AttemptFiles):
-    """The files of one attempt. An attempt is alive exactly while its lock is held.
+    """The files of one attempt on this machine. An attempt is alive while a process holds its lock.
 
-    If the home was copied, its earlier attempts are copies of files of another home. The processes
-    in them belong to that home: they get no signal, and count as ended here.
+    If the home was copied from another home, the copied attempts belong to the original home. Their
+    processes get no signal from here, and the attempts count as ended.
     """
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path, home_id: str = "") -> None:
@@ -43,18 +43,21 @@ class Attempt(AttemptFiles):
 
     @property
     def node(self) -> str:
-        """This machine."""
+        """The name of this machine."""
         return _NODE
 
     @property
     def address(self) -> str:
-        """The address of the replica for its peers: a host without port if none is needed."""
+        """The address of the replica for its peers.
+
+        The address has no port if the job needs none.
+        """
         port = (self.launch() or {}).get("hold")
         return f"{LOOPBACK}:{port}" if port else LOOPBACK
 
     @property
     def marker(self) -> str:
-        """The marker in the environment of each process of the attempt."""
+        """The value of the environment variable that marks each process of the attempt."""
         return replica_marker(
             {
                 "uid": self.uid,
@@ -67,10 +70,10 @@ class Attempt(AttemptFiles):
 
     @property
     def is_alive(self) -> bool:
-        """Whether a supervisor holds the lock. For an external attempt: whether its process runs.
+        """Whether a supervisor holds the lock or, if the attempt is external, its process runs.
 
-        The lock of an external attempt means nothing after its start: its program may close the
-        descriptor, and a forked child may hold the lock for longer than the program lives.
+        The lock of an external attempt is unreliable. The program may close the file descriptor,
+        and a forked child may hold the lock after the program has ended.
         """
         if self.is_of_another_home:
             return False
@@ -79,44 +82,45 @@ class Attempt(AttemptFiles):
 
     @property
     def is_external(self) -> bool:
-        """Whether the process was not started by us."""
+        """Whether the process of the attempt was started by the user and not by Windlass."""
         return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
 
     @property
     def is_remote(self) -> bool:
-        """Whether the attempt runs on another machine, and only its uploads are here."""
+        """Whether the attempt runs on another machine, so that only its uploaded files are here."""
         return bool((self.launch() or {}).get(REMOTE))
 
     @property
     def is_of_another_home(self) -> bool:
-        """Whether the attempt was started in the home of which this one is a copy."""
+        """Whether this home is a copy, and the original home started the attempt."""
         return bool(self._launched_by and self._home_id) and self._launched_by != self._home_id
 
     @property
     def _launched_by(self) -> str:
-        """The id of the home whose server started the attempt."""
+        """The id of the home from which the attempt was started."""
         key = (self.launch() or {}).get("key") or {}
         return str(key.get("home") or "")
 
     def supervisor(self) -> tuple[int, str] | None:
-        """Return pid and identity of the supervisor from the state file."""
+        """Return the pid and the identity of the supervisor, as the state file records them."""
         owner = self._state().supervisor
         return (owner.pid, owner.identity) if owner else None
 
     def pid(self) -> int | None:
-        """Return the pid of the process while it runs."""
+        """Return the pid of the user's process, or None if the process does not run."""
         process = None if self.is_of_another_home else self._state().process
         lives = process is not None and is_alive(process.pid, process.identity)
         return process.pid if process is not None and lives else None
 
     def observe(self, *, is_starting: bool) -> Replica:
-        """Return the state of the attempt; write an exit record if its supervisor died."""
+        """Return the state of the attempt. If its supervisor died, write an exit record."""
         ended = self._ended()
         if ended is not None:
             return ended
         if self.is_alive:
             return self._given_up() or self._living()
-        # The supervisor releases the lock after it wrote the exit record, which may exist by now.
+        # The supervisor writes the exit record before it releases the lock. The record may exist
+        # now.
         ended = self._ended()
         if ended is not None:
             return ended
@@ -136,7 +140,7 @@ class Attempt(AttemptFiles):
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
 
     def check_process(self, seen: Replica) -> Replica:
-        """Add an end to a running state if the process has died without an exit record yet."""
+        """Set `ended` in a running state if the process has died but has no exit record yet."""
         if seen.phase is not Phase.RUNNING:
             return seen
         process = self._state().process
@@ -145,19 +149,20 @@ class Attempt(AttemptFiles):
         return msgspec.structs.replace(seen, ended=time.time())
 
     def stop(self, grace: float, reason: str) -> None:
-        """Stop the attempt, or prevent its start."""
+        """Stop the attempt. If it has not started yet, prevent its start."""
         if self.has_ended or not exists(self.path):
             return
         try:
-            # Before the check of the lock: a supervisor that takes the lock later sees this file.
+            # Write the file before the check of the lock. A supervisor that takes the lock later
+            # sees it.
             write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
         except OSError:
-            # The disk is full. Without the file, the supervisor stops with its own grace period.
+            # The disk is full. Without the stop file, the supervisor uses its own grace period.
             if not self._signal_supervisor():
                 raise
             return
         if self.is_alive:
-            # An external process gets no signal, and calls `wl.should_stop()`.
+            # An external process gets no signal. It has to call `wl.should_stop()`.
             if not self.is_external:
                 self._signal_supervisor()
         elif not self.has_ended:
@@ -166,30 +171,34 @@ class Attempt(AttemptFiles):
             )
 
     def repeat_stop(self) -> None:
-        """Signal the supervisor again: the server may have died between the file and the signal."""
+        """Signal the supervisor again if there is a stop file.
+
+        An earlier server may have died after it wrote the file and before it sent the signal.
+        """
         if exists(self.path / paths.STOP) and not self.is_external:
             self._signal_supervisor()
 
     def _signal_supervisor(self) -> bool:
-        """Send SIGTERM to the supervisor; return whether there is one."""
+        """Send SIGTERM to the supervisor. Return whether the supervisor runs."""
         owner = None if self.is_of_another_home else self.supervisor()
         if owner is None or not send_signal(*owner, signal.SIGTERM):
             return False
-        send_signal(*owner, signal.SIGCONT)  # in case the process is stopped
+        send_signal(*owner, signal.SIGCONT)  # a stopped process would not handle SIGTERM
         return True
 
     def record_end(self, reason: str, message: str) -> bool:
-        """Kill the processes of an attempt without a supervisor, and write its exit record.
+        """Kill the processes of an attempt that has no supervisor, and write its exit record.
 
-        Returns false, and does nothing, if a supervisor is alive.
+        If a supervisor is alive, do nothing and return False.
         """
-        if self.is_of_another_home:  # in a copy made of hard links, even the lock is the original's
+        # if the copy uses hard links, even the lock file belongs to the original
+        if self.is_of_another_home:
             record = self._end(reason, message, self._last_beat())
             write_json_once(self._file(paths.EXIT), record)
             return True
         if self.is_external:
-            # An external process is not ours to kill, and the owner of its lock may be a forked
-            # child.
+            # Do not kill an external process, because we did not start it. The lock does not show
+            # whether it runs, because a forked child may hold the lock.
             write_json_once(self._file(paths.EXIT), self._end(reason, message, time.time()))
             return True
         lock = self._take_lock()
@@ -208,16 +217,17 @@ class Attempt(AttemptFiles):
         return True
 
     def _given_up(self) -> Replica | None:
-        """Return the end of an external attempt that did not stop within its grace period.
+        """Return the end of an external attempt that did not stop within its grace period, or None.
 
-        Its process is not ours and continues, without being recorded.
+        The process itself continues, because we did not start it. Its further results are not
+        recorded.
         """
         if not self.is_external:
             return None
         order = read_json(self._file(paths.STOP))
         if order is None or time.time() < self._stop_requested_at() + _grace_of(order):
             return None
-        self.record_end("Stopped", "it did not stop when asked, and is no longer recorded")
+        self.record_end("Stopped", "it did not stop on request, and is no longer recorded")
         return self._ended()
 
     def _stop_requested_at(self) -> float:
@@ -227,7 +237,10 @@ class Attempt(AttemptFiles):
             return time.time()
 
     def _take_lock(self) -> int | None:
-        """Take the lock, with retries for a moment: a mere check of the lock holds it for less."""
+        """Take the lock.
+
+        Retry for a moment, because a process may hold it briefly just to check it.
+        """
         until = time.monotonic() + 0.2
         while True:
             lock = take_lock(self._file(paths.LOCK))
@@ -240,7 +253,7 @@ class Attempt(AttemptFiles):
             written = (self.path / paths.LAUNCH).stat().st_mtime
         except FileNotFoundError:
             return True
-        # Both directions: the clock may have been set back.
+        # Compare in both directions, because the clock may have been set back.
         return abs(time.time() - written) < _YOUNG
 
 

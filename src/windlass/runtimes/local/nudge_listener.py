@@ -1,4 +1,4 @@
-"""Receives nudges of supervisors and agents, and watches the ends of processes."""
+"""Receives nudges, which are datagrams from supervisors and agents, and watches process ends."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS
 from windlass.worker.common.process_identity import is_alive
 
 _log = logging.getLogger(__name__)
-_LATE = 0.05  # the time of a file is coarser than the clock
-_CHECK_AGAIN = 0.5  # on systems that do not report the end of a process
+_LATE = 0.05  # seconds of delay, because file times are coarser than the clock
+_CHECK_AGAIN = 0.5  # seconds between checks if the system does not report the end of a process
 
 Callback = Callable[[str], None]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An attempt that reports metrics, or saves a checkpoint."""
+    """The attempt that reported metrics or saved a checkpoint."""
 
     uid: str
     trial_id: int
@@ -37,9 +37,9 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class _Nudge(msgspec.Struct):
-    """The schema of a nudge. Nudges are validated, as any process of the user may send them."""
+    """The schema of a nudge. It is validated, because any process of the user may send one."""
 
-    uid: str  # without lone surrogates, which a database cannot store
+    uid: str  # validated to have no lone surrogates, which a database cannot store
     trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     about: str = ""
     role: RoleName = "main"
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(learned(_Nudge))
 
 
 class _Received:
-    """The subjects of received nudges, each once."""
+    """The distinct subjects of the nudges that arrived in one batch."""
 
     def __init__(self) -> None:
         self.changed: set[str] = set()  # jobs whose replicas may have changed
@@ -71,10 +71,11 @@ class _Received:
 
 
 class NudgeListener:
-    """A thread that receives nudges and notifies its callbacks.
+    """A thread that receives nudges and calls the registered callbacks.
 
-    `on_change` gets the uid of a job, `on_log` the id of a trial, `on_metrics` and `on_checkpoint`
-    an attempt, all in that thread.
+    `on_change` callbacks get the uid of a job, `on_log` callbacks get the id of a trial, and
+    callbacks for `on_metrics` and `on_checkpoint` get a `Source`. The thread of the listener makes
+    all calls.
     """
 
     def __init__(self, home: Path) -> None:
@@ -92,8 +93,8 @@ class NudgeListener:
         self._on_metrics: list[Callable[[Source], None]] = []
         self._on_checkpoint: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
-        self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, uid
-        self._polled: list[tuple[int, str, str]] = []  # processes without a descriptor to poll
+        self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, job uid
+        self._polled: list[tuple[int, str, str]] = []  # have no pidfd; checked at intervals
         # The time of each scheduled notification, and the job.
         self._due: list[tuple[float, str]] = []
         self._is_closed = False
@@ -117,19 +118,22 @@ class NudgeListener:
         self._on_checkpoint.append(callback)
 
     def await_end(self, pid: int, identity: str, uid: str) -> None:
-        """Notify of a change of a job when a process has ended."""
+        """Report a change of the job `uid` when the process with this pid has ended.
+
+        `identity` distinguishes the process from later processes with the same pid.
+        """
         with self._lock:
             self._awaited.append((pid, identity, uid))
         self._wake()
 
     def notify_after(self, seconds: float, uid: str) -> None:
-        """Notify of a change of a job after `seconds` and a short margin."""
+        """Report a change of the job `uid` after `seconds` and a short margin."""
         with self._lock:
             self._due.append((time.monotonic() + seconds + _LATE, uid))
         self._wake()
 
     def close(self) -> None:
-        """End the thread. Later nudges are lost."""
+        """Stop the thread. Later nudges are lost."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -206,7 +210,7 @@ class NudgeListener:
             os.close(fd)
 
     def _patience(self) -> float | None:
-        """Return the seconds until the next scheduled check, or None to wait without a limit."""
+        """Return the seconds until the next scheduled check, or None if no check is scheduled."""
         with self._lock:
             waits = [max(at - time.monotonic(), 0.0) for at, _ in self._due]
         return min([*waits, *([_CHECK_AGAIN] if self._polled else [])], default=None)
@@ -239,5 +243,5 @@ def _notify(callbacks: list[Callable[..., None]], subject: object) -> None:
 def _notify_one(callback: Callable[..., None], subject: object) -> None:
     try:
         callback(subject)
-    except Exception:  # noqa: BLE001  # a failed listener must not silence the others
+    except Exception:  # noqa: BLE001  # one callback must not affect others
         _log.exception("A listener failed on %r.", subject)

@@ -1,4 +1,4 @@
-"""Unix sockets of a home, in directories that only its owner can use."""
+"""Unix sockets of a Windlass home. Their directories are closed to other users."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import socket
 import tempfile
 from pathlib import Path
 
-_LONGEST = 100  # bytes; the path of a socket has at most 104 on macOS, 107 on Linux
+_LONGEST = 100  # bytes; the limit is 104 on macOS and 107 on Linux
 _BACKLOG = 1024
 
 
 class OwnSocket:
-    """A bound Unix socket in `run/` of a home.
+    """A bound Unix socket in the folder `run/` of a home.
 
-    If the path is too long, or the file system has no sockets, it is in a new temporary directory.
-    No other user can open either directory.
+    If that path is too long, or the file system has no sockets, the socket is in a new temporary
+    directory. Other users cannot open either directory.
     """
 
     def __init__(self, home: Path, name: str, kind: socket.SocketKind) -> None:
@@ -29,7 +29,7 @@ class OwnSocket:
             self.socket.bind(self.path)
         os.chmod(self.path, 0o600)
         if kind == socket.SOCK_STREAM:
-            self.socket.listen(_BACKLOG)  # before the address is announced
+            self.socket.listen(_BACKLOG)  # before other processes learn the address
 
     def _bind(self) -> bool:
         path = Path(self.path)

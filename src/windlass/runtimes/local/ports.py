@@ -1,4 +1,4 @@
-"""The ports of jobs on this machine: free when chosen, reserved while the job lives."""
+"""The TCP ports of jobs on this machine. Each port was free when chosen, and stays reserved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import _socket
 
 _EPHEMERAL = "/proc/sys/net/ipv4/ip_local_port_range"
-_USUAL_EPHEMERAL = (32768, 65535)  # of Linux and macOS
+_USUAL_EPHEMERAL = (32768, 65535)  # the usual range on Linux and macOS
 _LOWEST, _HIGHEST = 12000, 65535  # well-known servers use lower ports
 _ENOUGH = 2000
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Ports:
-    """The ports of all jobs. All methods may be called from any thread."""
+    """The reserved ports of all jobs. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,9 +32,9 @@ class Ports:
     def addresses(
         self, uid: str, names: Iterable[str], assigned: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return an address for each of these replicas of a job.
+        """Return an address for each of these replicas of a job, and reserve its port.
 
-        Assigned and earlier addresses stay the same. All of them are reserved from now on.
+        Addresses in `assigned` and addresses from earlier calls stay the same.
         """
         self.take_up(uid, assigned)
         with self._lock:
@@ -47,7 +47,7 @@ class Ports:
             }
 
     def take_up(self, uid: str, assigned: Mapping[str, str]) -> None:
-        """Reserve the ports of a job from stored addresses or from a launch file."""
+        """Reserve the ports of addresses that the job already has."""
         with self._lock:
             ports = self._jobs.setdefault(uid, {})
             for name, address in assigned.items():
@@ -60,7 +60,7 @@ class Ports:
                 ports[name].hold()
 
     def hold_again(self, uid: str) -> None:
-        """Reserve the ports that could not be reserved while replicas were listening on them."""
+        """Reserve ports that were not reserved before because replicas were listening on them."""
         if uid not in self._jobs:
             return
         with self._lock:
@@ -74,7 +74,7 @@ class Ports:
                 port.close()
 
     def close(self) -> None:
-        """Release all ports. The supervisors of running replicas reserve theirs as well."""
+        """Release all ports. Ports of running replicas stay reserved by their supervisors."""
         with self._lock:
             for ports in self._jobs.values():
                 for port in ports.values():
@@ -82,7 +82,7 @@ class Ports:
             self._jobs.clear()
 
     def _choose(self, count: int) -> list[_Port]:
-        """Choose this many free ports, adjacent ones if possible."""
+        """Choose this many free ports, adjacent ports if possible."""
         if not count:
             return []
         taken = {port.number for ports in self._jobs.values() for port in ports.values()}
@@ -104,7 +104,7 @@ class Ports:
 
 
 class _Port:
-    """A port of a job, and the socket that reserves it, if any."""
+    """A port of a job. If the port is reserved, this object holds the socket that reserves it."""
 
     def __init__(self, number: int, socket: _socket.socket | None = None) -> None:
         self.number = number
@@ -118,8 +118,9 @@ class _Port:
         try:
             self._socket = hold_port(self.number)
         except OSError as error:
-            # Out of descriptors: the job keeps the port, and the next `hold` tries again.
-            _log.warning("port %s could not be held: %s", self.number, error)
+            # The process has no free file descriptor. The job keeps its port, and the next `hold`
+            # tries again.
+            _log.warning("port %s could not be reserved: %s", self.number, error)
 
     def close(self) -> None:
         if self._socket is not None:
@@ -128,7 +129,7 @@ class _Port:
 
 
 def port_of(address: str) -> int | None:
-    """Return the port of an address of this machine, or None if it has none.
+    """Return the port of an address on this machine. Return None for other addresses.
 
     >>> port_of("127.0.0.1:12345"), port_of("127.0.0.1"), port_of("10.0.0.1:80")
     (12345, None, None)
@@ -138,11 +139,11 @@ def port_of(address: str) -> int | None:
 
 
 def _span() -> range:
-    """Return the range of usable ports, outside the range of outgoing connections."""
+    """Return the range of ports to choose from. Outgoing connections use other ports."""
     low, high = _ephemeral()
     below, above = range(_LOWEST, low), range(high + 1, _HIGHEST + 1)
     best = max(below, above, key=len)
-    # If outgoing connections may use any port, ours are safe once they are reserved.
+    # If outgoing connections may use any port, choose from all ports. They are safe once reserved.
     return best if len(best) >= _ENOUGH else range(_LOWEST, _HIGHEST + 1)
 
 

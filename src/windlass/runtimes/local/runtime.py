@@ -1,17 +1,19 @@
-"""Replicas on this machine: each a supervisor in its own session, which outlives the server."""
+"""The local runtime, which runs replicas as processes of this machine.
+
+Each replica has a supervisor in its own session, which outlives the server.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import windlass.worker
 from windlass.machine.unsupported import find_unsupported
 from windlass.model.job import Assignment, Job, JobSpec
 from windlass.model.status import Phase, Replica, ReplicaId
@@ -19,22 +21,23 @@ from windlass.runtimes import paths
 from windlass.runtimes.base import AttemptProcess
 from windlass.runtimes.launch_file import build_launch
 from windlass.runtimes.local.attempt import EXTERNAL, Attempt
+from windlass.runtimes.local.installation import supervisor_command
 from windlass.runtimes.local.nudge_listener import NudgeListener
 from windlass.runtimes.local.ports import Ports
 from windlass.runtimes.local.warm_launchers import Launchers
 from windlass.worker.common.atomic_files import write_json
-from windlass.worker.common.file_reads import read_json, retried
+from windlass.worker.common.file_reads import may_pass, read_json, retried
 from windlass.worker.common.process_identity import is_alive, process_identity
 from windlass.worker.common.process_tree import DETACHED
 
-_SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor.py")
+_START_PATIENCE = 20.0  # seconds until an attempt whose supervisor cannot start has failed
 
 
 class LocalRuntime:
-    """Runs replicas as processes of this machine, known by their files under `home`.
+    """Runs replicas as processes of this machine, and finds them by their files under `home`.
 
-    Nothing that matters is kept in memory only: after a crash, another instance finds the same
-    replicas once `adopt` was called.
+    All important state is on disk. After a crash, another instance finds the same replicas once
+    `adopt` was called.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class LocalRuntime:
         has_devices: bool = False,
         launchers: Launchers | None = None,
         write_blob: Callable[[str], None] = lambda _digest: None,
+        start_patience: float = _START_PATIENCE,
     ) -> None:
         """Set up the runtime. `write_blob` writes the file of a blob that has none yet."""
         self._home = home.absolute()
@@ -55,8 +59,10 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
             str, dict[Path, Attempt]
-        ] = {}  # by job; each caches how it ended
+        ] = {}  # by job uid and path; each attempt caches its exit record
         self._supervisors: dict[Path, _Started] = {}  # started by this process
+        self._start_patience = start_patience
+        self._failing_since: dict[Path, float] = {}  # attempts that cannot start
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
@@ -83,14 +89,14 @@ class LocalRuntime:
         return self._ports.addresses(job.uid, names, assigned)
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start a replica, unless it was started before."""
+        """Start an attempt of a replica, unless it was already started."""
         attempt = self._attempt(job, replica)
         if not attempt.is_of(job.uid):
             self._set_aside(job, replica)
         if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
             return
         if attempt.was_begun:
-            return  # the supervisor died: `list` reports that
+            return  # the supervisor died, which `list` reports
         if assignment.addresses:
             self._ports.take_up(job.uid, assignment.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -104,26 +110,31 @@ class LocalRuntime:
         )
         write_json(str(attempt.path / paths.LAUNCH), launch)
         if launch["executable"]["type"] == EXTERNAL:
-            return  # the process runs already, and reports itself
+            return  # the process already runs, and writes its own state
         try:
             self._begin(attempt, launch)
-        except OSError:
-            # No process or descriptor is left: nothing started, and the controller retries.
+        except OSError as error:
+            # Nothing started. The system may have no free process or descriptor, and the
+            # controller retries.
             os.unlink(attempt.path / paths.LAUNCH)
-            raise
+            if not self._is_hopeless(attempt.path, error):
+                raise
+            attempt.record_end("StartFailed", str(error))
+        else:
+            self._failing_since.pop(attempt.path, None)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt, by force after `grace` seconds. An ended attempt is ignored."""
+        """Stop an attempt. After `grace` seconds, stop it by force. Ignore an ended attempt."""
         attempt = self._attempt(job, replica)
         attempt.stop(grace, "")
         if attempt.is_external:
             self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 
     def give_up(self, job_uid: str) -> None:
-        """Do nothing: processes of this machine always end."""
+        """Do nothing, because processes of this machine can always be ended."""
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the state of each attempt of a job."""
+        """Return the current state of all attempts of a job."""
         self._ports.hold_again(job.uid)
         attempts = [*self._attempts(job)]
         seen = [
@@ -131,7 +142,8 @@ class LocalRuntime:
         ]
         self._await_external(attempts)
         if any(replica.phase is Phase.FAILED for replica in seen):
-            # A replica that seems to run may have died first, and be the cause of the failure.
+            # Another replica may have died first and caused the failure, although its state is
+            # still "running".
             seen = [
                 attempt.check_process(replica)
                 for attempt, replica in zip(attempts, seen, strict=True)
@@ -139,7 +151,7 @@ class LocalRuntime:
         return seen
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return devices and process id of an attempt."""
+        """Return the devices and the process id of an attempt."""
         attempt = self._attempt(job, replica)
         launch = attempt.launch() if attempt.is_of(job.uid) else None
         if launch is None:
@@ -149,7 +161,7 @@ class LocalRuntime:
         return AttemptProcess(granted, attempt.pid())
 
     def _await_external(self, attempts: Iterable[Attempt]) -> None:
-        """Watch for the end of processes that we did not start."""
+        """Watch for the end of processes that the user started."""
         for attempt in attempts:
             if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
                 continue
@@ -159,9 +171,9 @@ class LocalRuntime:
                 self.nudges.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call it once, at the start.
+        """Take over the jobs of an earlier runtime of this home. Call this once, at the start.
 
-        A requested attempt that never started is started now.
+        An attempt that was requested but never started is started now.
         """
         for job in jobs:
             for attempt in self._attempts(job):
@@ -178,7 +190,12 @@ class LocalRuntime:
             # The earlier server may have died before it sent the signal.
             attempt.repeat_stop()
         elif not attempt.is_external and (launch := attempt.launch()) is not None:
-            self._begin(attempt, launch)
+            try:
+                self._begin(attempt, launch)
+            except OSError as error:
+                if may_pass(error):
+                    raise
+                os.unlink(attempt.path / paths.LAUNCH)  # the controller requests it again
 
     def release(self, job_uid: str) -> None:
         """Release the ports of a job, and forget its attempts."""
@@ -187,7 +204,7 @@ class LocalRuntime:
             self._awaited.discard(path)
 
     def close(self) -> None:
-        """Stop listening. Processes continue to run."""
+        """Stop listening for nudges. Replicas continue to run."""
         self.nudges.close()
         self._ports.close()
         self._launchers.close()
@@ -196,20 +213,42 @@ class LocalRuntime:
                 started.detach()
             self._supervisors.clear()
 
+    def _is_hopeless(self, path: Path, error: OSError) -> bool:
+        """Return whether an attempt could not start for so long that it has failed.
+
+        An environment that is being installed again exists after some seconds.
+        """
+        if may_pass(error):
+            return False
+        since = self._failing_since.setdefault(path, time.monotonic())
+        if time.monotonic() - since < self._start_patience:
+            return False
+        del self._failing_since[path]
+        return True
+
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
-        """Start the supervisor of an attempt: forked by a warm launcher, or as a new process."""
+        """Start the supervisor of an attempt.
+
+        Fork it from a warm launcher, or start a new process.
+        """
         executable = launch["executable"]
         for path in filter(None, (executable.get("payload"), executable.get("changes"))):
             self._write_blob(os.path.basename(path))
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
-        started = _Started(_spawn(attempt.path)) if pid is None else _Started(pid=pid)
+        if pid is None:
+            started = _Started(_spawn(supervisor_command(launch["python"]), attempt.path))
+        else:
+            started = _Started(pid=pid)
         self._reap()
         with self._lock:
             self._supervisors[attempt.path] = started
         self.nudges.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
-        """Return whether a supervisor that we started is alive, with or without the lock."""
+        """Return whether the supervisor of an attempt is alive and this process started it.
+
+        The supervisor may not hold its lock yet.
+        """
         with self._lock:
             started = self._supervisors.get(path)
             return started is not None and started.is_alive
@@ -231,21 +270,21 @@ class LocalRuntime:
                 yield attempts[path]
                 continue
             attempt = Attempt(job.uid, replica, path, self._home_id)
-            # Without a launch file, the attempt was interrupted by a crash or a full disk. The
-            # controller requests it again.
+            # Without a launch file, a crash or a full disk interrupted the request. The controller
+            # repeats it.
             if attempt.was_requested and attempt.is_of(job.uid) and not attempt.is_remote:
                 attempts[path] = attempt
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Move the files of another trial with this number away: its database was deleted."""
+        """Rename the folder of an older trial with the same number, whose database was deleted."""
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
             number += 1
         with self._lock:
             if self._attempt(job, replica).is_of(job.uid):
-                return  # another thread has moved them, and created our files
+                return  # another thread renamed the folder and created the files of this job
             folder.rename(aside)
             for path in [path for path in self._supervisors if folder in path.parents]:
                 moved = aside / path.relative_to(folder)
@@ -253,13 +292,13 @@ class LocalRuntime:
 
 
 def _supervisor_environ() -> dict[str, str]:
-    """Return our environment without the variables of a trial that started this server."""
+    """Return our environment without Windlass variables, in case a trial started this server."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("WINDLASS_")}
     return {**own, DETACHED: "1"}
 
 
 class _Started:
-    """A supervisor that this runtime started, directly or by a launcher."""
+    """A supervisor that this runtime started directly or through a launcher."""
 
     def __init__(self, process: subprocess.Popen[bytes] | None = None, pid: int = 0) -> None:
         self._process = process
@@ -273,16 +312,19 @@ class _Started:
         return is_alive(self.pid, self.identity)
 
     def detach(self) -> None:
-        """Mark the process as ended, without a warning: supervisors outlive the server."""
+        """Mark the process as ended, so that `Popen` does not warn.
+
+        Supervisors outlive the server.
+        """
         if self._process is not None:
             self._process.returncode = self._process.poll() or 0
 
 
-def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], attempt: Path) -> subprocess.Popen[bytes]:
     with open(attempt / "supervisor.err", "ab") as errors:
         os.chmod(errors.fileno(), 0o600)
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, str(attempt)],
+            [*command, str(attempt)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -293,7 +335,7 @@ def _spawn(attempt: Path) -> subprocess.Popen[bytes]:
 
 
 def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
-    """Return the variables of an attempt's process that affect the start of its interpreter."""
+    """Return the environment in which the interpreter of an attempt starts."""
     private = read_json(launch["private"]) if launch["private"] else None
     author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
     return {**author, **launch["env"]}

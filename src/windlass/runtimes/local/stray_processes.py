@@ -1,4 +1,7 @@
-"""Processes that outlived their supervisor, identified by marker and session, not by pid alone."""
+"""Finds and kills processes that outlived their supervisor.
+
+A pid may be reused, so a process is identified by a marker in its environment or by its session.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _LATE = 30.0  # seconds that a heartbeat, due every 5 s, may be late on a busy m
 
 
 def send_signal(pid: int, identity: str, number: int) -> bool:
-    """Signal the process with this identity, never another one that reuses its pid."""
+    """Send a signal to a process, unless the process has ended and another process has its pid."""
     if not hasattr(os, "pidfd_open"):
         return is_alive(pid, identity) and _kill(pid, number)
     try:
@@ -27,7 +30,7 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
         # A kernel without pidfds.
         return is_alive(pid, identity) and _kill(pid, number)
     try:
-        # The descriptor refers to one process for ever, so the checked process gets the signal.
+        # The descriptor always refers to the same process, so no other process can get the signal.
         if not is_alive(pid, identity):
             return False
         signal.pidfd_send_signal(fd, number)
@@ -39,11 +42,12 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
 
 
 def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) -> bool:
-    """Kill all processes of an attempt; return whether none is left.
+    """Kill all processes of an attempt. Return whether none is left.
 
-    Processes are found by the marker in their environment, and by the session of the first process,
-    if they started before the supervisor's last heartbeat: later sessions may reuse the number. A
-    process that left both (`env -i setsid ...`) without a supervisor is not found.
+    A process belongs to the attempt if its environment has the marker. It also belongs to the
+    attempt if it is in the session of the attempt's first process, and started before the
+    supervisor's last heartbeat. A later process may be in a new session with the same number. A
+    process that left both (`env -i setsid ...`) is not found.
     """
     until = time.monotonic() + _PATIENCE
     while True:
@@ -64,7 +68,7 @@ def find_strays(
     session = _session_of(process)
     born_by = last_beat + _LATE
     strays = []
-    for pid in psutil.pids():  # `process_iter` caches earlier owners of a pid
+    for pid in psutil.pids():  # not `process_iter`, which caches earlier owners of a pid
         try:
             process = psutil.Process(pid)
         except psutil.NoSuchProcess:
@@ -75,11 +79,11 @@ def find_strays(
 
 
 def _session_of(process: tuple[int, str] | None) -> int | None:
-    """Return the session that a process led, unless its number may refer to another by now.
+    """Return the session id that belongs to a process, or None if another session may have the id.
 
-    The kernel does not reuse the number of a session that has members: until they end, either the
-    leader lives or nobody has its pid. Afterwards, another process may lead a session of that
-    number. A restart of the machine invalidates all numbers.
+    The kernel does not reuse the id of a session that has members. Until they end, either the
+    leader lives, or no process has its pid. Afterwards, another process may lead a session with
+    that id. After a restart of the machine, no old id is valid.
     """
     if process is None:
         return None
@@ -91,7 +95,7 @@ def _session_of(process: tuple[int, str] | None) -> int | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a process with that pid runs. A zombie does not."""
+    """Return whether a process with that pid runs. A zombie does not count."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -108,7 +112,7 @@ def _belongs(process: psutil.Process, marker: str, session: int | None, born_by:
         environ = process.environ()
         return bool(environ.get("WINDLASS_REPLICA") == marker and environ.get(DETACHED) != "1")
     except (psutil.Error, ProcessLookupError, PermissionError):
-        return False  # it has ended, or belongs to another user
+        return False  # the process has ended, or belongs to another user
 
 
 def _kill(pid: int, number: int) -> bool:

@@ -1,6 +1,7 @@
-"""Warm launchers: one per interpreter and set of variables that an interpreter reads at its start.
+"""Warm launchers, which are started interpreters that fork the supervisors of attempts.
 
-Nothing waits for a launcher: until it is ready, attempts start without it.
+There is one launcher for each interpreter and each set of variables that an interpreter reads at
+its start. Nothing waits for a launcher. Until it is ready, attempts start without it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 _LAUNCHER = os.path.join(os.path.dirname(windlass.worker.__file__), "launcher.py")
 _MOST = 4
 _PATIENCE = 5.0
-# Variables that the interpreter, the loader or the C library read only at the start.
+# Prefixes of variables that the interpreter, the loader or the C library read only at the start.
 _READ_AT_START = ("PYTHON", "LD_", "DYLD_", "LC_", "MALLOC_", "GLIBC_", "OPENSSL_", "ASAN_")
 _READ_AT_START_NAMES = frozenset({"LANG", "LANGUAGE", "TZ", "HOME", "VIRTUAL_ENV"})
 
@@ -30,16 +31,20 @@ _log = logging.getLogger(__name__)
 
 
 class Launchers:
-    """The launchers of a runtime, by interpreter and variables."""
+    """The launchers of a runtime, by interpreter and by the variables read at its start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_key: dict[str, _Launcher] = {}
 
     def start(self, python: str, environ: Mapping[str, str], attempt: Path) -> int | None:
-        """Fork a supervisor for an attempt; return its pid, or None if no launcher is ready."""
+        """Fork a supervisor for an attempt. Return its pid, or None if no launcher is ready."""
         with self._lock:
-            key, launcher = self._get(python, environ)
+            try:
+                key, launcher = self._get(python, environ)
+            except OSError as error:  # the interpreter may have been deleted
+                _log.warning("no launcher of %s can start: %s", python, error)
+                return None
             try:
                 return launcher.fork(attempt)
             except (OSError, ValueError) as error:
@@ -48,12 +53,12 @@ class Launchers:
                 return None
 
     def prepare(self, python: str, environ: Mapping[str, str]) -> None:
-        """Start a launcher for later attempts."""
+        """Start a launcher, so that later attempts can use it."""
         with self._lock:
             self._get(python, environ)
 
     def close(self) -> None:
-        """End all launchers. Their supervisors continue."""
+        """Stop all launchers. The supervisors that they forked continue."""
         with self._lock:
             for launcher in self._by_key.values():
                 launcher.close()
@@ -78,7 +83,7 @@ class Launchers:
 
 
 class _Launcher:
-    """One warm interpreter, and the socket to it."""
+    """One warm interpreter, and the socket through which the server sends it requests."""
 
     def __init__(self, python: str, environ: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -103,19 +108,20 @@ class _Launcher:
                 },
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                # For files of the supervisor; the user's process gets its author's umask.
+                # The umask is for files of the supervisor. The user's process gets its author's
+                # umask.
                 umask=0o077,
             )
 
     @property
     def is_good(self) -> bool:
-        """Whether the launcher runs, and no package was installed or removed since its start."""
+        """Whether the launcher runs and the installed packages have not changed since its start."""
         if self._process.poll() is not None:
             return False
         return self._stamps is None or self._stamps == _stamps(self._stamps)
 
     def fork(self, attempt: Path) -> int | None:
-        """Return the pid of a new supervisor, or None until the launcher is ready."""
+        """Return the pid of a new supervisor, or None if the launcher is not ready yet."""
         if self._stamps is None:
             if not select.select([self._socket], [], [], 0)[0]:
                 return None
@@ -124,7 +130,7 @@ class _Launcher:
         return int(self._hear()["pid"])
 
     def close(self) -> None:
-        """Close the socket, which ends the launcher."""
+        """Close the socket, so that the launcher exits."""
         self._answers.close()
         self._socket.close()
         try:
@@ -134,7 +140,7 @@ class _Launcher:
             self._process.wait()
 
     def kill(self) -> None:
-        """Kill a launcher that does not respond: it may be stopped, and other attempts wait."""
+        """Kill a launcher that does not respond, so that other attempts do not wait for it."""
         self._process.kill()
         self.close()
 
@@ -151,12 +157,15 @@ def _is_read_at_start(name: str) -> bool:
 
 
 def _is_of_a_process(name: str) -> bool:
-    """Return whether a variable of the server must not reach a launcher."""
+    """Return whether a launcher must not inherit this variable from the server."""
     return name.startswith("WINDLASS_") or _is_read_at_start(name)
 
 
 def _stamps(folders: Iterable[str]) -> dict[str, int]:
-    """Return when each folder last changed: installing or removing a package changes one."""
+    """Return the modification time of each folder.
+
+    The time of a folder changes when a package is installed there or removed.
+    """
     stamps = {}
     for folder in folders:
         try:

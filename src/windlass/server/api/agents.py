@@ -1,7 +1,8 @@
-"""Agent endpoints: orders for remote attempts, and uploads of their files.
+"""The endpoints for agents, which run attempts of trials on other machines.
 
-Every request is idempotent. The body of an upload of growing files is a line of JSON with a list of
-`[file, start, length]`, followed by the bytes of each entry.
+An agent gets orders for its attempt and uploads the attempt's files. Every request may be repeated
+without harm. An upload of growing files, such as logs, starts with a line of JSON that lists
+`[file, start, length]` for each piece. The bytes of the pieces follow in the same order.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from windlass.worker.common.file_reads import read_json
 
 _LARGEST_SHIPMENT = 16 << 20
 _LARGEST_LIST = 2 << 20
-_PATIENCE = 25.0  # seconds until a long poll for orders returns unchanged orders
+_PATIENCE = 25.0  # seconds after which a long poll returns although the orders did not change
 _AT_ONCE = 1 << 20
 _SMALL = 1 << 20
 
@@ -70,11 +71,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=10_000)] = ""
     started: Annotated[float, Meta(ge=0, le=1e12)] | None = None
     ended: Annotated[float, Meta(ge=0, le=1e12)] | None = None
-    taken_away: bool = False  # the runtime deleted the agent, for example its pod
+    taken_away: bool = False  # the runtime deleted the agent, for example by deleting its pod
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts that an agent reports about its machine."""
+    """Facts about an agent's machine, as the agent reports them."""
 
     python: Annotated[str, Meta(max_length=100)] = ""
     platform: Annotated[str, Meta(max_length=200)] = ""
@@ -84,7 +85,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
-    """Return the launch file, the secrets and the newest checkpoint for an attempt."""
+    """Return what an agent needs to start its attempt, such as launch file and secrets.
+
+    The result also has the newest checkpoint of the trial.
+    """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     launch = attempt_files.check()
     await asyncio.to_thread(attempt_files.note_taken_up, msgspec.to_builtins(data))
@@ -140,7 +144,7 @@ def _parts(body: bytes) -> list[LogPiece]:
 async def put_file(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, name: str
 ) -> dict[str, int]:
-    """Store a complete file of an attempt, such as its result."""
+    """Store a complete file that an attempt wrote, such as its result."""
     if name not in LEFT_BEHIND:
         raise NotFound(f"An attempt does not write {name[:80]!r}.")
     attempt_files = _attempt_files(services, uid, role, index, attempt)
@@ -159,7 +163,7 @@ async def put_output(
     attempt: int,
     path: Annotated[str, Meta(min_length=1, max_length=20_000)],
 ) -> dict[str, int]:
-    """Store a file of the attempt's output folder."""
+    """Store a file of an attempt's output folder."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     return await _receive(
@@ -170,7 +174,7 @@ async def put_output(
 async def put_blob(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> dict[str, int]:
-    """Store a blob of a checkpoint."""
+    """Store a blob that belongs to a checkpoint."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     if not is_digest(digest):
@@ -193,7 +197,7 @@ async def room(
     attempt: int,
     size: Annotated[int, Meta(ge=0, le=2**62)],
 ) -> dict[str, bool]:
-    """Check whether an upload of this size fits, before the agent sends the data."""
+    """Check, before an agent sends data, whether the disk has space for an upload of this size."""
     _attempt_files(services, uid, role, index, attempt).check()
     services.blobs.check_space(size)
     return {"has_room": True}
@@ -207,7 +211,7 @@ async def _receive(
     *,
     room_from: int = 0,
 ) -> dict[str, int]:
-    """Write a body to a temporary file, and call `keep` once the file is complete and synced."""
+    """Write a request body to a temporary file, sync the file, and pass its path to `keep`."""
     length = request.header(b"content-length")
     expected = int(length) if length.isdecimal() else CHECK_EVERY
     if expected >= room_from:
@@ -219,7 +223,8 @@ async def _receive(
             async for piece in request.stream():
                 waiting.append(piece)
                 size += len(piece)
-                if size >= _AT_ONCE:  # hash and sync in a thread, without blocking other requests
+                # Hash and sync in a thread, so that other requests do not wait.
+                if size >= _AT_ONCE:
                     await asyncio.to_thread(incoming.add, b"".join(waiting))
                     waiting, size = [], 0
             await asyncio.to_thread(incoming.add, b"".join(waiting))
@@ -231,7 +236,7 @@ async def _receive(
 
 
 class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
-    """Digests of blobs that the agent may have to upload."""
+    """The digests of blobs that an agent may have to upload."""
 
     digests: Annotated[tuple[BlobDigest, ...], Meta(max_length=10_000)]
 
@@ -239,7 +244,7 @@ class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
 async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
-    """Return the digests of the blobs that the server does not have."""
+    """Return the digests in the request whose blobs the server does not have."""
     _attempt_files(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))
@@ -248,7 +253,7 @@ async def missing(
 async def put_checkpoint(
     services: Services, uid: str, role: str, index: int, attempt: int, data: dict[str, Any]
 ) -> dict[str, int]:
-    """Record a checkpoint whose blobs are all stored."""
+    """Record a checkpoint. All of its blobs must be stored already."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     saved = msgspec.convert(data, learned(SavedRecord))
@@ -264,7 +269,10 @@ async def put_checkpoint(
 async def put_part(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Part
 ) -> dict[str, bool]:
-    """Record one rank's part of a checkpoint whose blobs are all stored."""
+    """Record the part of a checkpoint that one rank saved.
+
+    All of its blobs must be stored already.
+    """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     lacking = await asyncio.to_thread(attempt_files.put_part, data, services.blobs)
@@ -288,7 +296,11 @@ async def end(
 async def orders(
     services: Services, uid: str, role: str, index: int, attempt: int, seen: str = ""
 ) -> dict[str, Any]:
-    """Return the orders for an attempt once they differ from `seen`, or after a timeout."""
+    """Return the orders for an attempt.
+
+    The response waits until the orders differ from `seen`, the digest of the last orders that the
+    agent got, or until a timeout.
+    """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     job, _ = await asyncio.to_thread(_load, services, uid)
     news = services.hub.subscribe(job.trial_id)
@@ -313,7 +325,10 @@ async def orders(
 async def fetch(
     services: Services, uid: str, role: str, index: int, attempt: int, data: FetchBlobs
 ) -> Answer:
-    """Return a pack of blobs, such as code and call. Knowing a digest grants access to its blob."""
+    """Return a pack of blobs, such as the code and the call of a trial.
+
+    An agent may fetch any blob whose digest it knows.
+    """
     _attempt_files(services, uid, role, index, attempt).check()
     return await fetch_blobs(data, services)
 

@@ -1,11 +1,14 @@
-"""The output files of a trial: lists in pages, downloads of many files at once.
+"""Output files of a trial: lists in pages, and downloads of many files in one response.
 
 The response to a download contains a part for each requested file, in the requested order. A part
-starts with one byte: `F` for a file, `G` for a deleted file, `E` for an error. For a file, the
-offset of the first byte (8 bytes), the size (8 bytes) and the time of the last change (8 bytes, a
-float) follow. Then come pieces, each after its length (4 bytes), and a piece of length 0. For `G`
-and `E` the pieces are a text. Numbers are big-endian. If a file shrinks while the server reads it,
-its part ends early. A client can detect a truncated response.
+starts with one byte: `F` for a file, `G` for a deleted file, `E` for an error. For a file, this
+header continues with the offset of the first byte (8 bytes), the size (8 bytes) and the time of the
+last change (8 bytes, a float). Then the content follows in pieces. A piece starts with its length
+(4 bytes), and a piece of length 0 ends the part. For `G` and `E`, the content is a message. Numbers
+are big-endian.
+
+If a file shrinks while the server reads it, its part is shorter than the stated size. A client can
+detect a truncated response.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _LARGEST_LIST = 8 << 20
 _LONGEST_CURSOR = 8192
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds; times within this difference are equal, because they travel as floats
+_SAME = 0.001  # seconds; times that differ by less count as equal, because floats are inexact
 
 
 async def list_outputs(
@@ -46,7 +49,7 @@ async def list_outputs(
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
     limit: Limit = 100,
 ) -> OutputPage:
-    """List the output files of a trial by role, index and path, also while the trial runs."""
+    """List the output files of a trial, sorted by role, index and path. The trial may still run."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
     after = None if cursor is None else _location(cursor)
@@ -57,7 +60,7 @@ async def list_outputs(
 
 
 async def fetch_outputs(services: Services, trial_id: int, data: FetchOutputs) -> Answer:
-    """Return the current content of the requested files in one stream."""
+    """Return the current content of the requested files in one response."""
     await services.trials.record(trial_id)
     return Answer(_streamed(services.outputs, trial_id, data.files), media_type=OCTETS)
 
@@ -76,7 +79,10 @@ async def _streamed(
 def _pieces(
     outputs: ArtifactStore, trial_id: int, files: tuple[WantedOutput, ...]
 ) -> Generator[bytes, None, None]:
-    """Yield the response in pieces of similar size: many small files, or a part of a large one."""
+    """Yield the response in pieces of similar size.
+
+    A piece holds many small files or a part of a file.
+    """
     buffered: list[bytes] = []
     held = 0
     for wanted in files:
@@ -104,13 +110,13 @@ def _parts(outputs: ArtifactStore, trial_id: int, wanted: WantedOutput) -> Itera
         start = wanted.offset if is_same and wanted.offset <= status.st_size else 0
         file.seek(start)
         yield b"F" + _HEAD.pack(start, status.st_size, status.st_mtime)
-        left = status.st_size - start  # a growing file is sent up to this size
+        left = status.st_size - start  # if the file grows meanwhile, send only this many bytes
         try:
             while left and (piece := file.read(min(left, _PIECE))):
                 left -= len(piece)
                 yield _LENGTH.pack(len(piece)) + piece
         except OSError:
-            pass  # the client sees that bytes are missing
+            pass  # the client notices that bytes are missing
     yield _LENGTH.pack(0)
 
 

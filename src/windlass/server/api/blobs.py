@@ -1,4 +1,7 @@
-"""Blobs and snapshots: a client asks for missing blobs, then uploads them in one request."""
+"""Uploads and downloads of blobs, which are contents named by their digest.
+
+A client first asks which blobs the server lacks, then uploads all of them in one request.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,14 @@ Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined
 _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
-_LARGEST_LIST = 2 << 20  # bytes; a list of digests to download
+_LARGEST_LIST = 2 << 20  # bytes; the largest list of digests to download
 
 
 async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
-    """Return the missing blobs of a tree. A complete tree is stored."""
+    """Return the blobs that a snapshot needs and the server lacks.
+
+    If no blob is missing, the server stores the manifest of the snapshot.
+    """
     blobs = services.blobs
     manifest = await request.body()
     return await asyncio.to_thread(_check, blobs, manifest)
@@ -47,7 +53,7 @@ def _check(blobs: BlobStore, manifest: bytes) -> SnapshotAnswer:
 
 
 def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
-    """Return the blobs of a manifest that the server does not have."""
+    """Return the blobs that a manifest names and the server does not have."""
     try:
         entries = parse_manifest(manifest)
     except ValueError as error:
@@ -58,16 +64,21 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
 async def missing_blobs(
     services: Services, digests: Digests, tree: Digests | None = None
 ) -> BlobsAnswer:
-    """Return the missing blobs of a list. A tree counts as stored once all its files are."""
+    """Return the digests in the request whose blobs the server does not have.
+
+    `tree` names the digests that are manifests. A manifest also counts as missing while the server
+    lacks any of its files.
+    """
     trees = tree.split(",") if tree else ()
     return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","), trees=trees)))
 
 
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
-    """Store a pack of blobs: digest (32 bytes), kind (1), length (7), bytes; repeated.
+    """Store a pack of blobs.
 
-    The kind is 1 for the list of the files of a tree, which comes after its files, and 0 for any
-    other content.
+    A pack repeats this sequence for each blob: digest (32 bytes), kind (1 byte), length (7 bytes),
+    content. The kind is 1 for a manifest, the list of the files of a tree, and 0 for any other
+    content. A manifest follows the files that it lists.
     """
     intake = _Intake(services.blobs)
     waiting, size = [], 0
@@ -75,7 +86,7 @@ async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
         async for chunk in request.stream():
             waiting.append(chunk)
             size += len(chunk)
-            if size >= _AT_ONCE:  # hash and sync in a thread, without blocking other requests
+            if size >= _AT_ONCE:  # hash and sync in a thread, so that other requests do not wait
                 await asyncio.to_thread(intake.feed, b"".join(waiting))
                 waiting, size = [], 0
         await asyncio.to_thread(intake.feed, b"".join(waiting))
@@ -88,7 +99,7 @@ async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
 
 
 class _Intake:
-    """Reads a pack as it arrives and stores its blobs."""
+    """Reads a pack of blobs as it arrives, and stores the blobs."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._uploads = blobs.start_uploads()
@@ -121,7 +132,7 @@ class _Intake:
                 self._finish()
 
     def settle(self) -> None:
-        """Store all complete blobs."""
+        """Store all blobs that have arrived completely."""
         self._uploads.commit()
 
     def close(self) -> None:
@@ -159,7 +170,7 @@ async def get_blob(services: Services, digest: str) -> Answer:
 
 
 async def fetch_blobs(data: FetchBlobs, services: Services) -> Answer:
-    """Return a pack of the requested blobs, without the missing ones."""
+    """Return a pack of the requested blobs. Missing blobs are left out."""
     blobs = services.blobs
     sizes = await asyncio.to_thread(_sizes, blobs, data.digests)
     length = sum(_HEADER + size for size in sizes.values())
@@ -172,7 +183,7 @@ def _sizes(blobs: BlobStore, digests: tuple[str, ...]) -> dict[str, int]:
     sizes = {}
     for digest in dict.fromkeys(digests):
         try:
-            with blobs.open(digest) as file:  # omits a damaged blob, too
+            with blobs.open(digest) as file:  # raises FileNotFoundError for a damaged blob, too
                 sizes[digest] = file.seek(0, os.SEEK_END)
         except FileNotFoundError:
             continue
@@ -186,7 +197,10 @@ async def _packed(blobs: BlobStore, sizes: dict[str, int]) -> AsyncGenerator[byt
 
 
 def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
-    """Yield the pack in pieces of similar size: many small blobs, or a part of a large one."""
+    """Yield a pack in pieces of similar size.
+
+    A piece holds many small blobs or a part of a large one.
+    """
     buffered: list[bytes] = []
     held = 0
     for digest, size in sizes.items():
@@ -201,9 +215,9 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
                         yield b"".join(buffered)
                         buffered, held = [], 0
         except OSError:
-            return  # the blob was deleted meanwhile: the client sees that bytes are missing
+            return  # the blob was deleted meanwhile; the client notices that bytes are missing
         if size:
-            return  # the file was truncated: the client sees that bytes are missing
+            return  # the file was truncated; the client notices that bytes are missing
     yield b"".join(buffered)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: list, get, annotate, delete. Their files are blobs."""
+"""Routes for checkpoints: list, get, annotate and delete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ async def list_checkpoints(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> CheckpointPage:
-    """List matching checkpoints in pages. The checkpoints of a trial can be sorted by a metric."""
+    """List matching checkpoints in pages.
+
+    The checkpoints of one trial can be sorted by a metric.
+    """
     if trial_id is not None:
         await services.trials.record(trial_id)
     return await services.checkpoints.page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
@@ -42,7 +45,7 @@ async def change_checkpoint(
 
 
 async def delete_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
-    """Delete a checkpoint that nothing depends on, and return its record."""
+    """Delete a checkpoint and return its record. The request fails if a trial or model uses it."""
     return await asyncio.to_thread(services.checkpoints.delete, checkpoint)
 
 

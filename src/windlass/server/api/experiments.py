@@ -1,4 +1,4 @@
-"""Experiments: create, change, list, get, follow."""
+"""Routes for experiments: create, change, list, get and follow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def list_experiments(
 ) -> ExperimentPage:
     """List matching experiments in pages, sorted.
 
-    `called` is a name, `project/name` or an id of an existing experiment.
+    `called` is a name, `project/name` or an id. It must belong to an existing experiment.
     """
     return await services.experiments.page(
         project=project,
@@ -80,7 +80,7 @@ def _states(text: str | None) -> list[ExperimentState]:
 
 
 async def create_experiment(services: Services, data: CreateExperiment) -> ExperimentRecord:
-    """Create an experiment. Another experiment may have the same name."""
+    """Create an experiment. Names need not be unique."""
     return await services.experiments.create(data)
 
 
@@ -109,7 +109,7 @@ async def _put_forward(services: Services, experiment_id: int, priority: int) ->
     for trial_id in reversed(await services.relations.going_on(experiment_id)):
         record = await services.trials.record(trial_id)
         if record.state is TrialState.QUEUED and record.spec.priority != priority:
-            with contextlib.suppress(Conflict):  # the trial has ended meanwhile
+            with contextlib.suppress(Conflict):  # ignore a trial that ended meanwhile
                 await set_priority(services, trial_id, priority)
 
 
@@ -123,12 +123,12 @@ async def stop_experiment(
 
 
 async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
-    """Delete an experiment with all its trials, which must have ended."""
+    """Delete an experiment and its trials. All of the trials must have ended."""
     return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
-    """Keep an experiment open for as long as the client reads this stream."""
+    """Keep an experiment open as long as the client reads this stream."""
     services.refuse_in_copy()
     await services.experiments.by_id(experiment_id)
     return Answer(
@@ -141,7 +141,7 @@ async def hold_experiment(services: Services, experiment_id: int, holder: Holder
 async def let_go_experiment(
     services: Services, experiment_id: int, holder: Holder
 ) -> ExperimentRecord:
-    """Release the hold on an experiment."""
+    """Release the hold that a client has on an experiment."""
     await services.experiments.by_id(experiment_id)
     services.leases.let_go(experiment_id, holder)
     return await services.experiments.by_id(experiment_id)
@@ -150,13 +150,14 @@ async def let_go_experiment(
 async def stream_experiment(
     services: Services, experiment_id: int, metric: MaybeText = None
 ) -> Answer:
-    """Stream the records of an experiment and its trials, and every change of them, without end.
+    """Stream an experiment's record, the records of its trials, and every later change.
 
-    With a metric, the stream also contains the values that the trials report, from the first one.
+    The stream does not end by itself. With `metric`, it also contains all values of this metric
+    that the trials report, starting with the first value.
     """
     record = await services.experiments.by_id(experiment_id)
     if not all(TrialState(state).is_final for state in record.states):
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
         follow_experiment(services, experiment_id, metric),
         media_type=EVENTS,

@@ -1,4 +1,4 @@
-"""The server's cluster: checks whether jobs can run in it, and shows their manifests."""
+"""Routes for Kubernetes: check the server's cluster, and show the manifests of a job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from windlass.server.services import Services
 from windlass.server.web.routing import Route
 
 _AT_ONCE = asyncio.Semaphore(2)
-_ONE = asyncio.Semaphore(1)  # a login program that hangs blocks one thread of the server, not all
+# A login program (kubectl credential plugin) that hangs blocks only one thread.
+_ONE = asyncio.Semaphore(1)
 Seconds = Annotated[float, Meta(gt=0, le=50)]
 
 
 async def check_cluster(
     services: Services, namespace: Namespace = "", within: Seconds = 50.0
 ) -> ClusterCheck:
-    """Check the cluster with the credentials of this process. This takes some seconds."""
+    """Check the cluster with the credentials of the server process. This takes a few seconds."""
     from windlass.kube.check_cluster import examine  # loaded only with a cluster
 
     url = services.urls[0] if services.urls else services.url

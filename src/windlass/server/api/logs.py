@@ -1,4 +1,4 @@
-"""Logs: the log of one trial, read, followed and searched, and the logs of many, searched."""
+"""Routes for logs: read, follow and search the log of one trial, and search many logs at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from windlass.server.web.messages import EVENTS, Answer
 from windlass.server.web.query_types import MaybeText, Text
 from windlass.server.web.routing import Route
 
-_TRIALS = 200  # whose ids are fetched at a time
+_TRIALS = 200  # trials whose ids one query fetches
 _IDS = re.compile(r"\d{1,18}(,\d{1,18})*", re.ASCII)
 _CURSOR = re.compile(r"(\d{1,18})(?:/(.*))?", re.ASCII | re.DOTALL)
 
@@ -61,8 +61,8 @@ async def read_logs(
 ) -> LogPage:
     """Read a page of the log of a trial.
 
-    An empty page with a cursor is not the end: a search returns after a while with the position
-    that it reached. `since` and `until` are seconds since the epoch.
+    A search of a long log may return an empty page with a cursor after a time limit. Continue with
+    this cursor. `since` and `until` are seconds since the epoch.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
@@ -86,17 +86,17 @@ async def stream_trial(
     since: float | None = None,
     until: float | None = None,
 ) -> Answer:
-    """Follow a trial: its states and the matching lines of its log, until it ends.
+    """Stream the states of a trial and the matching lines of its log until the trial ends.
 
-    The stream also ends once `until` has passed. An empty page of the log has only the next
-    cursor.
+    The stream also ends once the time `until` has passed. A log event without lines only reports
+    the next cursor.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
     if not record.state.is_final:
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     first = None
     if tail is not None:
         is_followed = not record.state.is_final
@@ -113,9 +113,12 @@ def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: i
 
 
 def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
-    """Refuse to wait for lines of a replica that the trial does not have."""
+    """Raise an error for a replica that the trial does not have.
+
+    Otherwise the stream would wait for lines of this replica.
+    """
     sizes = {role.name: role.replicas for role in record.spec.roles}
-    for attempt in record.attempts:  # some may be gone since
+    for attempt in record.attempts:  # a role may have had more replicas earlier
         sizes[attempt.role] = max(sizes.get(attempt.role, 0), attempt.index + 1)
     if whose.role is not None and whose.role not in sizes:
         raise InvalidArgument(
@@ -154,10 +157,10 @@ async def search_logs(
     cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None = None,
     limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogHits:
-    """Lines of trials that match, by trial, each trial's in their order; or only their count.
+    """Search the logs of many trials. Return the matching lines, or only their number.
 
-    `trials` are ids, joined by commas. Commands and shells are searched if they are named there,
-    or `where` asks for them.
+    Lines are sorted by trial, and within a trial by time. `trials` is a list of ids, separated by
+    commas. Commands and shells are searched only if `trials` names them or `where` selects by kind.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
@@ -217,7 +220,11 @@ class _SearchPage:
         return self._time.is_over or len(self.hits) >= self._query.limit
 
     def run(self, rows: list[Row], cursor: str | None) -> str | None:
-        """Search some trials, the first from a position on; return the next position or None."""
+        """Search these trials, and return the position where the next page continues.
+
+        The search of the first trial starts at `cursor`. Returns None if all of these trials were
+        searched.
+        """
         for row in rows:
             cursor, has_more = self._search(row, cursor)
             if has_more:
@@ -261,7 +268,7 @@ def _ids(text: str | None) -> list[int]:
 
 
 def _parse(cursor: str | None) -> tuple[int, str | None]:
-    """The trial to continue with, and the position in its log."""
+    """Return the id of the trial to continue with, and the position in the log of this trial."""
     if cursor is None:
         return 0, None
     match = _CURSOR.fullmatch(cursor)

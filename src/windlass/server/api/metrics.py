@@ -1,4 +1,4 @@
-"""Metrics: the points that trials reported, as packs of curves."""
+"""The route for metrics, which returns the points of many trials in one binary response."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from windlass.server.services import Services
 from windlass.server.web.messages import OCTETS, Answer
 from windlass.server.web.routing import Route
 
-_LARGEST_REQUEST = 16 << 20  # bytes; the request contains the offset of each attempt
+_LARGEST_REQUEST = 16 << 20  # bytes; a request contains an offset for each attempt
 
 
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
-    """Return the points of metrics as one pack of curves, downsampled on request."""
+    """Return the points of metrics in one binary response. Each metric of an attempt is a curve.
+
+    The client may request fewer points per curve.
+    """
     await services.trials.check_exist(data.trials)
     pack = await asyncio.to_thread(services.metrics.fetch_curves, data)
     return Answer(pack, media_type=OCTETS)

@@ -1,4 +1,4 @@
-"""Models and their versions: create, register, change, list, get, delete."""
+"""Routes for models and their versions: create, register, change, list, get and delete."""
 
 from __future__ import annotations
 
@@ -57,24 +57,27 @@ async def get_model(services: Services, model_id: int) -> ModelRecord:
 
 
 async def find_model(services: Services, name: str) -> ModelRecord:
-    """Return a model by name. A number that is not a name is an id."""
+    """Return a model by name. If no model has this name, a number is used as an id."""
     return await services.models.record(name)
 
 
 async def change_model(services: Services, model_id: int, data: ChangeModel) -> ModelRecord:
-    """Change the attributes or the project of a model."""
+    """Change the attributes of a model, or move the model to another project."""
     return await services.models.change(model_id, data)
 
 
 async def delete_model(services: Services, model_id: int) -> None:
-    """Delete a model with its versions. Deleting a missing model succeeds."""
+    """Delete a model with its versions. The request also succeeds if the model does not exist."""
     await services.models.delete(model_id)
 
 
 async def register_version(
     services: Services, model_id: int, data: RegisterVersion
 ) -> ModelVersionRecord:
-    """Register a checkpoint as the next version, unless it is a version already."""
+    """Register a checkpoint as the next version of a model.
+
+    If the checkpoint is already a version of the model, return this version.
+    """
     if data.trial_id is not None:
         await asyncio.to_thread(services.checkpoints.take_in, data.trial_id)
     return await services.models.register(model_id, data)
@@ -107,12 +110,15 @@ async def change_version(
 
 
 async def delete_version(services: Services, model_id: int, version: int) -> None:
-    """Delete a version that has no alias. Deleting a missing version succeeds."""
+    """Delete a version without an alias.
+
+    The request also succeeds if the version does not exist.
+    """
     await services.models.delete_version(model_id, version)
 
 
 async def set_alias(services: Services, model_id: int, alias: str, data: SetAlias) -> ModelRecord:
-    """Point an alias at a version, replacing the previous version."""
+    """Point an alias at a version. The alias no longer points at its previous version."""
     return await services.models.set_alias(model_id, alias, data.version)
 
 

@@ -1,4 +1,4 @@
-"""The queue: its order and its trials, and the tasks of admitted trials."""
+"""Routes for the queue: its order, changes of the order, and the tasks of a trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cursor = Annotated[str, Meta(max_length=10_000)] | None
 
 
 async def list_queue(services: Services, cursor: Cursor = None, limit: Limit = 100) -> QueuePage:
-    """List the trials that wait for capacity in pages, in the order of admission."""
+    """List the trials that wait for capacity, in pages and in the order of admission."""
     from windlass.server.operations import queue_order
 
     return await queue_order.page_of_queue(services, cursor, limit)
@@ -43,7 +43,7 @@ async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> Tria
 async def list_tasks(
     services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
 ) -> TaskPage:
-    """List all attempts of the replicas of a trial, with their resources."""
+    """List every attempt of every replica of a trial, with its resources."""
     from windlass.server.operations import tasks
 
     return await tasks.page_of_tasks(services, trial_id, cursor, limit)

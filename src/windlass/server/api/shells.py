@@ -1,4 +1,4 @@
-"""Shells: output, input and terminal size."""
+"""Routes for shells: stream the output, send input, and resize the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.server.services import Services
 from windlass.server.web.messages import EVENTS, Answer, Request
 from windlass.server.web.routing import Route
 
-_MOST_TYPED = 64 * 1024  # bytes in one request
+_MOST_TYPED = 64 * 1024  # bytes of input in one request
 
 Position = Annotated[int, Meta(ge=0, le=2**62)]
 Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
@@ -21,10 +21,10 @@ Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 async def stream_output(
     services: Services, trial_id: int, offset: Position | None = None, follow: bool = True
 ) -> Answer:
-    """Stream the output of a shell from a position, or from the current screen."""
+    """Stream the output of a shell. Without `offset`, the stream starts with the current screen."""
     record = await shells.shell_record(services, trial_id)
     if follow and not record.state.is_final:
-        services.refuse_in_copy()  # nothing would ever change
+        services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
         shells.follow_shell(services, trial_id, offset, follows=follow),
         media_type=EVENTS,
@@ -40,7 +40,10 @@ async def take_input(
     offset: Position = 0,
     last: bool = False,
 ) -> ShellTaken:
-    """Type the bytes of the body into a shell. A repeated request types them once."""
+    """Type the request body into a shell.
+
+    If the request is repeated, the shell gets the input only once.
+    """
     await shells.shell_record(services, trial_id)
     data = await request.body()
     key = bytes.fromhex(writer)

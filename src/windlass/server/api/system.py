@@ -1,4 +1,4 @@
-"""The server itself: health, information and garbage collection."""
+"""Routes for the server itself: health, information and garbage collection."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from functools import partial
 from windlass.model.errors import Conflict
 from windlass.model.records import TrialState
 from windlass.model.requests import API, Adopted, CollectGarbage, GarbageReport, ServerInfo
+from windlass.runtimes.local.installation import describe_installation
 from windlass.server.services import Services
 from windlass.server.stores.home_identity import make_own
 from windlass.server.web.routing import Route
 from windlass.version import __version__
 
-_FAREWELL = 0.1  # seconds in which the response is sent
+_FAREWELL = 0.1  # seconds for sending the response before the server stops
 
 
 async def health() -> dict[str, str]:
-    """Return that the server is up. This endpoint needs no token."""
+    """Report that the server is up. This endpoint needs no token."""
     return {"status": "ok", "version": __version__}
 
 
 async def server_info(services: Services) -> ServerInfo:
-    """Return version, home, capacity and free capacity of the server."""
+    """Return information about the server, such as version, home, capacity and free capacity."""
     waiting = (TrialState.QUEUED, TrialState.SUSPENDED)
     active = [state for state in TrialState if not state.is_final and state not in waiting]
     latency = services.controller.latency
@@ -46,6 +47,7 @@ async def server_info(services: Services) -> ServerInfo:
         cpus_free=free.cpus,
         memory_free=free.memory,
         devices_free=len(free.devices),
+        problem=describe_installation(),
         reconciles=latency.count,
         reconcile_p50=latency.quantile(0.5),
         reconcile_p99=latency.quantile(0.99),
@@ -53,7 +55,10 @@ async def server_info(services: Services) -> ServerInfo:
 
 
 async def adopt_copy(services: Services) -> Adopted:
-    """Make a copied home a home of its own, and stop the server. The next one starts its trials."""
+    """Turn a copied home into an independent home, and stop the server.
+
+    The next server of this home starts the trials of the copy.
+    """
     original = services.identity.original
     if original is None:
         raise Conflict(
@@ -66,7 +71,7 @@ async def adopt_copy(services: Services) -> Adopted:
 
 
 async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageReport:
-    """Delete data that nothing refers to."""
+    """Delete data that no record refers to."""
     collect = partial(
         services.garbage.collect, data.older_than, dry_run=data.dry_run, set_aside=data.set_aside
     )
@@ -76,6 +81,7 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),  # the way out of a copy
+    # Marked as a read, because the server of a copied home refuses all other requests.
+    Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),
     Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

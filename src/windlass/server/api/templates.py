@@ -1,4 +1,4 @@
-"""Templates: create, change, list, get, delete."""
+"""Routes for templates: create, change, list, get and delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def get_template(services: Services, template_id: int) -> TemplateRecord:
 
 
 async def find_template(services: Services, name: str) -> TemplateRecord:
-    """Return a template by name. A number that is not a name is an id."""
+    """Return a template by name. If no template has this name, a number is used as an id."""
     return await services.templates.record(name)
 
 
@@ -43,7 +43,7 @@ async def change_template(
 
 
 async def delete_template(services: Services, template_id: int) -> None:
-    """Delete a template. Deleting a missing template succeeds."""
+    """Delete a template. The request also succeeds if the template does not exist."""
     await services.templates.delete(template_id)
 
 

@@ -1,4 +1,4 @@
-"""Trials: create, list, follow, stop."""
+"""Routes for trials: create, list, get, follow, change, stop and delete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ from windlass.server.web.routing import Route
 
 _LARGEST_TRIAL = 64 << 20
 
-TrialId = int  # an id out of range is not found, like any other unknown id
+# Unlimited, because an id out of range is an unknown id (404), not an invalid request.
+TrialId = int
 SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
 LogCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None
@@ -56,7 +57,10 @@ async def create_trial(
     logs: bool = True,
     cursor: LogCursor = None,
 ) -> TrialRecord | Answer:
-    """Create a trial. Return its record or, if the client accepts events, its stream."""
+    """Create a trial.
+
+    Return its record or, if the client accepts events, a stream of its changes.
+    """
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
         return stream_answer(services, record.id, logs=logs, cursor=cursor)
@@ -90,7 +94,10 @@ async def list_trials(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """List matching trials in pages, sorted. Commands and shells are listed only by kind."""
+    """List matching trials in pages, sorted.
+
+    Commands and shells are listed only if `kind` asks for them.
+    """
     page = await services.trials.page(
         TrialQuery(
             uid=uid,
@@ -125,7 +132,7 @@ async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
-    """Delete a trial that has ended, with its logs, metrics and files."""
+    """Delete a finished trial with its logs, metrics and files."""
     return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
@@ -136,7 +143,7 @@ async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
 
 
 async def get_result(services: Services, trial_id: TrialId) -> Answer:
-    """Return the pickled result of a trial, as its process wrote it."""
+    """Return the result of a trial in the pickled form that the trial's process wrote."""
     record = await services.trials.record(trial_id)
     if not record.state.is_final:
         raise Conflict(
@@ -160,7 +167,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
-    """Return the pickled exception of a trial, as its process wrote it."""
+    """Return the exception of a trial in the pickled form that the trial's process wrote."""
     record = await services.trials.record(trial_id)
     if record.error is None or record.error.pickle is None:
         raise NotFound(
@@ -187,26 +194,32 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
 
 
 async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
-    """Record that the generator of a trial has added all its trials, or raised."""
+    """Record that the generator of a trial has ended, with or without an error."""
     await built(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
-    """Ask a trial to end by itself: `wl.should_stop()` returns true. Finished trials stay."""
+    """Ask a trial to end by itself. In its program, `wl.should_stop()` then returns True.
+
+    A finished trial does not change.
+    """
     await ask_to_stop(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
-    """Change the labels, the name or the texts of a trial."""
+    """Change the name, the labels or the notes of a trial."""
     await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
 
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Stop a trial's replicas without failing it; nothing runs until it is resumed."""
+    """Suspend a trial: stop all of its replicas until the trial is resumed.
+
+    A suspended trial does not count as failed.
+    """
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=True)
@@ -214,7 +227,7 @@ async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Start a suspended trial again as soon as there is capacity."""
+    """Resume a suspended trial, which starts again as soon as there is capacity."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=False)
@@ -222,7 +235,7 @@ async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
-    """Set the numbers of replicas by role. Other roles do not change."""
+    """Set the number of replicas of the given roles. Other roles do not change."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.scale(services, trial_id, data.replicas)
@@ -243,7 +256,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
 
 
 def parse_states(text: str | None) -> list[TrialState]:
-    """Parse the states of a query."""
+    """Parse the `state` parameter of a query."""
     if not text:
         return []
     states = {state.value for state in TrialState}

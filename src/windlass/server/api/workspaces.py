@@ -1,4 +1,4 @@
-"""Workspaces and projects: create, change, list, get, delete."""
+"""Routes for workspaces and projects: create, change, list, get and delete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecor
 
 
 async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
-    """Return a workspace by name. A number that is not a name is an id."""
+    """Return a workspace by name. If no workspace has this name, a number is used as an id."""
     return await services.workspaces.workspace(name)
 
 
@@ -55,7 +55,7 @@ async def change_workspace(
 
 
 async def delete_workspace(services: Services, workspace_id: int) -> None:
-    """Delete a workspace without projects. Deleting a missing workspace succeeds."""
+    """Delete a workspace without projects. The request also succeeds if it does not exist."""
     await services.workspaces.delete_workspace(workspace_id)
 
 
@@ -87,7 +87,10 @@ async def get_project(services: Services, project_id: int) -> ProjectRecord:
 
 
 async def find_project(services: Services, name: str) -> ProjectRecord:
-    """Return a project by name, `vision` or `lab/vision`. A number that is not a name is an id."""
+    """Return a project by its name, such as `vision` or `lab/vision`.
+
+    If no project has this name, a number is used as an id.
+    """
     return await services.workspaces.project(name)
 
 
@@ -97,7 +100,7 @@ async def change_project(services: Services, project_id: int, data: ChangeProjec
 
 
 async def delete_project(services: Services, project_id: int) -> None:
-    """Delete an empty project. Deleting a missing project succeeds."""
+    """Delete an empty project. The request also succeeds if the project does not exist."""
     await services.workspaces.delete_project(project_id)
 
 

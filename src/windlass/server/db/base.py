@@ -1,7 +1,7 @@
-"""The database as the rest of the server uses it.
+"""The protocol of the database, which the rest of the server uses.
 
-`server/db/sqlite.py` implements these protocols. Statements are SQL text with named parameters
-(`:name`). All errors of statements are those of `server/db/errors.py`.
+`server/db/sqlite.py` implements the protocol. Statements are SQL text with named parameters
+(`:name`). A failed statement raises an error of `server/db/errors.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Row(Protocol):
-    """One row of a result. Columns have names and positions."""
+    """One row of a result. A column is read by name or by position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
 
@@ -25,7 +25,7 @@ class Row(Protocol):
 
 
 class Connection(Protocol):
-    """One connection, used by one thread at a time."""
+    """A connection to the database, used by one thread at a time."""
 
     def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
         """Run a statement and return the number of rows that it changed."""
@@ -43,23 +43,24 @@ class Connection(Protocol):
         """Return the first value of the first row of a result, or None."""
 
     def iterate(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        """Iterate over the rows of a result, with a few of them in memory at a time."""
+        """Iterate over the rows of a result. Only a few rows are in memory at a time."""
 
     def text_columns(self) -> dict[str, list[str]]:
-        """Return the columns that hold text or bytes, by table."""
+        """Return the columns that hold text or bytes, by table name."""
 
     def tables(self) -> list[str]:
         """Return the names of all tables."""
 
     def schema_change(self) -> AbstractContextManager[None]:
-        """Run the block as one transaction that may change tables, alone among all processes."""
+        """Run the block as a transaction that may change tables. Exclude all other processes."""
 
 
 class Database(Protocol):
     """A database at the newest schema.
 
-    `write` and `read` take a function of a connection and may be called from any thread.
-    `awrite` and `aread` do the same for the event loop. All raise `DatabaseUnavailable`.
+    `write` and `read` take a function that gets a connection, and may be called from any thread.
+    `awrite` and `aread` are their versions for the event loop. All four raise `DatabaseUnavailable`
+    if the database cannot be used.
     """
 
     def submit(
@@ -67,7 +68,8 @@ class Database(Protocol):
     ) -> Future[T]:
         """Queue a change. The future is done once the change is durable.
 
-        `then` is called with the result right after the commit, in the order of the changes.
+        `then` is called with the result right after the commit. The calls are in the order of the
+        changes.
         """
 
     def write(

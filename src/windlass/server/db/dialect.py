@@ -1,4 +1,4 @@
-"""SQL expressions of SQLite that PostgreSQL writes otherwise."""
+"""SQL expressions for SQLite that would be different in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ SQLite would choose the table itself, which is a hundred times as large.
 
 
 def by_index(table: str, alias: str, index: str) -> str:
-    """Return a table that is read in the order of one of its indexes."""
+    """Return SQL for a table that is read in the order of one of its indexes."""
     return f"{table} AS {alias} INDEXED BY {index}"
 
 
 def json_elements(column: str) -> str:
-    """Return a table with one row, `value`, for each element of a JSON list in a column."""
-    return f"json_each(CAST({column} AS TEXT))"  # SQLite does not read JSON in a blob
+    """Return SQL for a table with one row, `value`, for each element of a column's JSON list."""
+    # The cast is necessary because SQLite does not parse JSON in a blob.
+    return f"json_each(CAST({column} AS TEXT))"
 
 
 def contains(column: str, part: str) -> str:
-    """Return the condition that a text contains another one, with the same case."""
+    """Return the SQL condition that one text contains another. The comparison is case-sensitive."""
     return f"instr({column}, {part}) > 0"

@@ -1,4 +1,4 @@
-"""Errors of any database. No other part of the server knows the errors of a driver."""
+"""Database errors that do not depend on the driver. Other parts of the server see only these."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ class DatabaseError(Exception):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """The database cannot be read or written now: the disk is full, the file is locked or lost.
+    """The database cannot be used now: the disk is full, or the file is locked or missing.
 
-    `errno` is the error number of the operating system that describes the cause best.
+    `errno` is the operating system's error number that describes the cause best.
     """
 
     def __init__(self, errno: int, message: str) -> None:
@@ -19,8 +19,8 @@ class DatabaseUnavailable(DatabaseError):
 
 
 class ConstraintViolated(DatabaseError):
-    """A row is not allowed: a value is missing, or it refers to a row that does not exist."""
+    """A row violates a constraint: a value is missing, or a referenced row does not exist."""
 
 
 class DuplicateKey(ConstraintViolated):
-    """Another row has the same value in columns that must be unique."""
+    """Another row already has the same value in columns that must be unique."""

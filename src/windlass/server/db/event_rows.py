@@ -1,4 +1,4 @@
-"""Rows of the table of events."""
+"""Rows of the events table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
 
 
 def without_nul(text: str) -> str:
-    r"""Replace NUL, which a program may write but not all databases store, by its symbol.
+    r"""Replace NUL characters by the symbol `␀`, because not all databases can store NUL.
 
     >>> without_nul("embedded null byte: \0")
     'embedded null byte: ␀'

@@ -1,4 +1,4 @@
-"""Changes of labels, links, artifacts, searches and other fields of experiments and trials."""
+"""Changes of metadata, such as labels, links, artifacts and searches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from windlass.server.db.named_rows import set_fields
 
 MAX_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
-MAX_ENTRIES = 1000  # links, artifacts
+MAX_ENTRIES = 1000  # links or artifacts of one experiment
 _PLAIN = ("name", "description", "notes", "config", "searches", "priority", "archived")
 
 
 def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, ...]:
-    """Return the labels after a change, without duplicates, in the order of the request.
+    """Return the labels after a change, without duplicates and in the order of the request.
 
     >>> changed_labels(("old", "kept"), ChangeLabels(add_labels=("new",), remove_labels=("old",)))
     ('kept', 'new')
@@ -55,9 +55,9 @@ def valid_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
 def changed_columns(
     record: ExperimentRecord, change: ChangeExperiment, blob_size: Callable[[str], int], now: float
 ) -> dict[str, Any]:
-    """Return the columns of an experiment that a change sets, with their new values.
+    """Return the columns of an experiment that a request changes, with their new values.
 
-    `blob_size` returns the size of a blob, by its digest.
+    `blob_size` is a function that returns the size of a blob, given its digest.
     """
     columns = set_fields(change, _PLAIN)
     if "name" in columns:
@@ -79,7 +79,10 @@ def changed_columns(
 def merge_searches(
     stored: dict[str, dict[str, Any]], requested: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Add searches or extend them. The first request for a search decides its settings.
+    """Add hyper-parameter searches, or extend existing ones with the same name.
+
+    The first request that names a search decides its settings. Later requests may only raise its
+    number of trials.
 
     >>> merge_searches({"a": {"seed": 1, "trials": 5}}, {"a": {"seed": 2, "trials": 9}, "b": {}})
     {'a': {'seed': 1, 'trials': 9}, 'b': {}}
@@ -94,7 +97,7 @@ def merge_searches(
 
 def _links(record: ExperimentRecord, change: ChangeExperiment) -> tuple[Link, ...]:
     for url in change.put_links.values():
-        if url.lower().startswith(_SCRIPTS):  # a page that shows the link would run it
+        if url.lower().startswith(_SCRIPTS):  # a browser would run the link on a page that shows it
             raise InvalidArgument(f"The link {url[:100]!r} is a script. A link must be an address.")
     links = {link.name: link for link in record.links}
     links |= {name: Link(name=name, url=url) for name, url in change.put_links.items()}

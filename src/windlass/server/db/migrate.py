@@ -1,8 +1,8 @@
-"""Migrations: numbered files that create the schema of a database and change it later.
+"""Migrations, which are numbered files that create and change the schema of a database.
 
-To change the schema, add `migrations/0002_<change>.sql`. A step that SQL cannot express is a
-`.py` file with `def upgrade(connection)`. The table `schema_migrations` lists the migrations
-that a database has had.
+To change the schema, add `migrations/0002_<change>.sql`. A step that SQL cannot express is a `.py`
+file with `def upgrade(connection)`. The table `schema_migrations` lists the migrations that were
+applied to a database.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ _ANOTHER_HOME = "or choose another home: set WINDLASS_HOME."
 
 
 def upgrade(connection: Connection, path: Path, folder: Path = MIGRATIONS) -> None:
-    """Run all migrations that a database has not had, in one transaction.
+    """Apply all new migrations to a database in one transaction.
 
-    A server that is killed before the commit leaves the database as it was. If two servers open
-    a database at the same time, the second one waits for the first and finds nothing to do.
+    If the server is killed before the commit, the database does not change. If two servers open a
+    database at the same time, the second one waits and then has no migration left to apply.
     """
     migrations = {int(file.name[:4]): file for file in sorted(folder.glob("[0-9]*_*.*"))}
     if _version(connection, path, max(migrations)) == max(migrations):
         return
     with connection.schema_change():
-        current = _version(connection, path, max(migrations))  # another server may have upgraded
+        # Read again, because another server may have upgraded the database.
+        current = _version(connection, path, max(migrations))
         connection.run(_HISTORY)
         for version, file in migrations.items():
             if version > current:
@@ -47,7 +48,7 @@ def upgrade(connection: Connection, path: Path, folder: Path = MIGRATIONS) -> No
 
 
 def _version(connection: Connection, path: Path, newest: int) -> int:
-    """The number of the last migration that a database has had. 0 for an empty database."""
+    """Return the number of the last migration applied to a database, or 0 for an empty database."""
     tables = connection.tables()
     if "schema_migrations" in tables:
         last = connection.row(
@@ -87,7 +88,7 @@ def _apply(connection: Connection, version: int, file: Path) -> None:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Split SQL at the semicolons that end a statement.
+    """Split a text into SQL statements. A semicolon inside a string does not end a statement.
 
     >>> list(_statements("CREATE TABLE a (text TEXT DEFAULT ';\\n');\\nDROP TABLE b"))
     ["CREATE TABLE a (text TEXT DEFAULT ';\\n');\\n", 'DROP TABLE b']

@@ -1,4 +1,4 @@
-"""Rows that have an id and a name of their own: workspaces, projects, models, templates."""
+"""Rows that have an id and a unique name: workspaces, projects, models and templates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED_SORTS: Columns = {"id": "id", "name": text_key("name"), "created": "create
 
 
 def find_row(connection: Connection, noun: str, which: int | str) -> Row:
-    """Return the row with a name or id. Raise NotFound with a suggestion if there is none."""
+    """Return the row with this name or id. Raise NotFound with a suggestion if there is none."""
     row = None
     if isinstance(which, str):
         row = connection.row(f"SELECT * FROM {noun}s WHERE name = :name", {"name": which})
@@ -28,20 +28,23 @@ def find_row(connection: Connection, noun: str, which: int | str) -> Row:
 
 
 def newest_names(connection: Connection, noun: str) -> list[str]:
-    """Return the names of all rows of a noun, newest first."""
+    """Return the names of the newest thousand rows of a table, newest first."""
     rows = connection.rows(f"SELECT name FROM {noun}s ORDER BY id DESC LIMIT 1000")
     return [row["name"] for row in rows]
 
 
 def as_id(which: int | str) -> int:
-    """Return a number, or a text of digits, as an id. Return -1, which no row has, otherwise."""
+    """Convert a number, or a text of digits, to a row id.
+
+    Return -1, an unused id, for other values.
+    """
     if isinstance(which, str):
         which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
     return which if 0 < which < 2**63 else -1
 
 
 def not_found(noun: str, name: object, names: list[str]) -> NotFound:
-    """Return the error for an unknown name, with the nearest name or some existing ones."""
+    """Return the error for an unknown name. It suggests a similar name or lists existing names."""
     by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -54,13 +57,13 @@ def not_found(noun: str, name: object, names: list[str]) -> NotFound:
 
 
 def set_fields(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that a request sets."""
+    """Return the fields that a request sets, with their values."""
     values = {name: getattr(request, name) for name in fields}
     return {k: value for k, value in values.items() if not isinstance(value, msgspec.UnsetType)}
 
 
 def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[str, Any]) -> None:
-    """Set columns of a row. Do nothing if there are none to set."""
+    """Set columns of a row. Do nothing if there are no columns to set."""
     if columns:
         changes = ", ".join(f"{name} = :{name}" for name in columns)
         query = f"UPDATE {noun}s SET {changes} WHERE id = :id"
@@ -68,9 +71,12 @@ def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[
 
 
 def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
-    """Return the error for a name that another row has, for a new row or a renamed one."""
-    way = "use the existing one, exist_ok=True" if is_new else f"use it, wl.get_{noun}({name!r})"
+    """Return the error for a name that already exists.
+
+    `is_new` is true if a row is being created, and false if it is being renamed.
+    """
+    way = "exist_ok=True" if is_new else f"wl.get_{noun}({name!r})"
     return Conflict(
         f"A {noun} {name!r} already exists.",
-        hint=f"{way[0].upper()}{way[1:]}, or choose another name.",
+        hint=f"Use the existing one with {way}, or choose another name.",
     )

@@ -1,4 +1,7 @@
-"""Lists: conditions on rows, and keyset pages, whose cursor is a position in the order."""
+"""Lists of rows: filter conditions, sort orders, and pages with cursors.
+
+A cursor is the position of the last row of a page in the sort order.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Conditions:
         self._parts: list[str] = []
 
     def copy(self) -> Conditions:
-        """Return a copy, to which more conditions can be added."""
+        """Return an independent copy of these conditions."""
         other = Conditions()
         other.parameters, other._parts = dict(self.parameters), list(self._parts)
         return other
@@ -52,13 +55,13 @@ class Conditions:
             self.require(f"{column} IN ({', '.join(map(self.bind, values))})")
 
     def all_in(self, column: str, values: Sequence[object]) -> None:
-        """Require that a column, a JSON list, holds all of the values."""
+        """Require that the JSON list in a column contains all of these values."""
         for value in values:
             elements = json_elements(column)
             self.require(f"EXISTS (SELECT 1 FROM {elements} WHERE value = {self.bind(value)})")
 
     def branch(self) -> Conditions:
-        """Return conditions of a subquery, which share the parameters of this query."""
+        """Return empty conditions for a subquery. Both objects share their query parameters."""
         other = Conditions()
         other.parameters = self.parameters
         return other
@@ -74,10 +77,10 @@ class Conditions:
 
 
 class Key(NamedTuple):
-    """An expression that a list is sorted by: a number, or a text. It is never null or NaN.
+    """A sort key: an SQL expression whose value is a number or a text, but never null or NaN.
 
-    A fixed key is sorted in ascending order in both directions. Whether a value is missing is
-    such a key: rows without a value always come last.
+    A fixed key is ascending even if the list is sorted in descending order. For example, a fixed
+    key that says whether a value is missing puts rows without a value last in both directions.
     """
 
     expression: str
@@ -86,28 +89,28 @@ class Key(NamedTuple):
 
 
 Columns = Mapping[str, "str | Sequence[Key]"]
-"""Columns that a list can be sorted by: the expression of a number, or several keys."""
+"""Sort keys of a list by column name. A number needs only its SQL expression."""
 
 Position = list[int | float | str]
-"""The values of the keys of a row: the position of the row in an order."""
+"""The values of a row's sort keys, which are the position of the row in a sorted list."""
 
 
 def text_key(expression: str) -> tuple[Key]:
-    """Return the key for a text."""
+    """Return the sort key for a column with text."""
     return (Key(expression, is_text=True),)
 
 
 def nulls_last(expression: str) -> tuple[Key, ...]:
-    """Return the keys for a number that may be missing.
+    """Return the sort keys for a number that may be missing.
 
-    SQLite has no NaN: a number that is NaN is stored as NULL, and is a missing value here.
+    A NaN counts as missing, because SQLite stores NaN as NULL.
     """
     is_missing = Key(f"CASE WHEN ({expression}) IS NULL THEN 1 ELSE 0 END", is_fixed=True)
     return is_missing, Key(f"coalesce({expression}, 0.0)")
 
 
 def direction_hint(sort: str) -> str:
-    """Return a hint for a sort key with a direction of SQL, or an empty string.
+    """Return a hint if a sort order ends with an SQL keyword such as `desc`, or else an empty text.
 
     >>> direction_hint("metrics.loss desc"), direction_hint("loss")
     ("Write '-metrics.loss'; a leading - means descending order. ", '')
@@ -123,7 +126,7 @@ _DIRECTIONS = ("asc", "desc", "ascending", "descending")
 
 
 class Order:
-    """The order of a list: by one column in one direction, with ties broken by id."""
+    """The sort order of a list: by one column, ascending or descending, and then by id."""
 
     def __init__(self, sort: str, columns: Columns) -> None:
         name = sort.removeprefix("-")
@@ -142,17 +145,20 @@ class Order:
 
     @property
     def columns(self) -> str:
-        """The columns of a cursor, which the query selects in addition to its own."""
+        """The sort keys, as columns to select in addition to the query's own columns."""
         return ", ".join(
             f"{key.expression} AS key_{number}" for number, key in enumerate(self._keys)
         )
 
     def position(self, cursor: str) -> Position:
-        """Return the position of a cursor. Raise InvalidArgument unless it is of this order."""
+        """Return the position that a cursor contains.
+
+        Raise InvalidArgument for a cursor of another order.
+        """
         return _decode(cursor, [key.is_text for key in self._keys])
 
     def start_after(self, cursor: str | None, conditions: Conditions) -> None:
-        """Require rows beyond a cursor."""
+        """Require rows after the position of a cursor."""
         if cursor is None:
             return
         values = map(conditions.bind, self.position(cursor))
@@ -165,7 +171,10 @@ class Order:
         conditions.require(beyond)
 
     def tail(self, limit: int) -> str:
-        """Return the end of the query, with one row more than the page to detect a next page."""
+        """Return the ORDER BY and LIMIT clauses.
+
+        The limit is one row more than a page. The extra row shows that there is a next page.
+        """
         keys = ", ".join(
             f"{key.expression} {'DESC' if self._is_descending(key) else 'ASC'}"
             for key in self._keys
@@ -173,7 +182,7 @@ class Order:
         return f" ORDER BY {keys} LIMIT {limit + 1}"
 
     def order_by(self, table: str) -> str:
-        """Return the same order for a subquery of the given name that selected `columns`."""
+        """Return the ORDER BY clause for a subquery named `table` that contains the sort keys."""
         keys = ", ".join(
             f"{table}.key_{number} {'DESC' if self._is_descending(key) else 'ASC'}"
             for number, key in enumerate(self._keys)
@@ -185,7 +194,10 @@ class Order:
 
 
 def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
-    """Return the rows of a page, and the cursor of the next page if there is one."""
+    """Return the rows of a page, and a cursor if there is a next page.
+
+    If there is a next page, `rows` has one row more than `limit`.
+    """
     if len(rows) <= limit:
         return rows, None
     page = rows[:limit]
@@ -195,13 +207,13 @@ def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | No
 
 
 def encode_cursor(keys: Sequence[Any]) -> str:
-    """Return a position in an order as the text of a cursor."""
-    # JSON has no infinities, and some decoders read 1.0 as an integer.
+    """Return the values of sort keys as a cursor."""
+    # Not JSON, which has no infinities, and whose decoders may read 1.0 as an integer.
     return cursor_text(msgspec.msgpack.encode(keys))
 
 
 def decode_numbers(cursor: str, length: int) -> Position:
-    """Return the numbers of a cursor. Raise InvalidArgument for any other text."""
+    """Return the numbers in a cursor. Raise InvalidArgument for any other text."""
     return _decode(cursor, [False] * length)
 
 
@@ -216,9 +228,10 @@ def _decode(cursor: str, are_texts: Sequence[bool]) -> Position:
 
 
 def _fits(value: float | str, is_text: bool) -> bool:
-    """Return whether a value is of the type of its key and can be stored.
+    """Return whether a value has the type of its sort key and can be stored.
 
-    Databases disagree on the order of a number and a text. No key is NaN, which has no order.
+    Another type is refused, because databases disagree on the order of a number and a text. NaN is
+    refused, because it has no order.
     """
     if isinstance(value, str) or is_text:
         return isinstance(value, str) and is_text
@@ -226,7 +239,7 @@ def _fits(value: float | str, is_text: bool) -> bool:
 
 
 def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return the position in a list with its own kind of cursor."""
+    """Decode the cursor of a list whose cursors have their own JSON format."""
     try:
         return decoder.decode(cursor_bytes(cursor))
     except (ValueError, msgspec.MsgspecError):
@@ -234,7 +247,7 @@ def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def cursor_text(position: bytes) -> str:
-    """Return a position in a list as the text of a cursor.
+    """Encode a position, given as bytes, as the text of a cursor.
 
     >>> cursor_text(b"main/0/a.txt")
     'bWFpbi8wL2EudHh0'
@@ -243,13 +256,16 @@ def cursor_text(position: bytes) -> str:
 
 
 def cursor_bytes(cursor: str) -> bytes:
-    """Return the position of a cursor. Raise ValueError for any other text."""
+    """Return the position in a cursor, the inverse of `cursor_text`.
+
+    Raise ValueError for other texts.
+    """
     padded = cursor + "=" * (-len(cursor) % 4)
     return base64.urlsafe_b64decode(padded.encode("ascii"))
 
 
 def invalid_cursor() -> InvalidArgument:
-    """Return the error for a cursor of another list."""
+    """Return the error for a cursor that does not belong to this list."""
     return InvalidArgument(
         "The cursor is not from this list.", hint="Start again without a cursor."
     )

@@ -1,6 +1,6 @@
-"""Projects by name (`project` or `workspace/project`), and the names of projects.
+"""Lookup of projects by name (`project` or `workspace/project`).
 
-Experiments and models refer to a project by its id, so renaming it changes one row.
+Experiments and models refer to a project by its id, so renaming a project changes one row.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from windlass.server.db.base import Connection, Row
 from windlass.server.db.named_rows import as_id, newest_names, not_found
 from windlass.server.db.paging import Conditions
 
-DEFAULT_ID = 1  # of the workspace `default`, and of the project of that name in it
+DEFAULT_ID = 1  # the id of the workspace `default`, and of its project `default`
 
 _FIND = """
 SELECT projects.*, workspaces.name AS workspace, workspaces.archived AS in_archive
 FROM projects JOIN workspaces ON workspaces.id = projects.workspace_id
 """
 
-# Projects and experiments that are archived themselves or belong to something archived.
+# An archived workspace also archives its projects, and an archived project its experiments.
 ARCHIVED_PROJECTS = """
 SELECT projects.id FROM projects JOIN workspaces ON workspaces.id = projects.workspace_id
 WHERE projects.archived OR workspaces.archived
@@ -34,7 +34,7 @@ UNION ALL SELECT id FROM experiments WHERE project_id IN ({ARCHIVED_PROJECTS})
 
 
 def require_project(conditions: Conditions, column: str, project: str | None) -> None:
-    """Require that a column holds the id of the named project."""
+    """Add the condition that a column holds the id of the named project."""
     if project is None:
         return
     if project == DEFAULT:
@@ -49,7 +49,7 @@ def require_project(conditions: Conditions, column: str, project: str | None) ->
 
 
 def project_paths(connection: Connection, project_ids: Iterable[int]) -> dict[int, str]:
-    """Return the names of projects, by their ids."""
+    """Return the full names of projects, by project id."""
     paths = {DEFAULT_ID: DEFAULT}
     others = {project_id for project_id in project_ids if project_id not in paths}
     if others:
@@ -61,7 +61,10 @@ def project_paths(connection: Connection, project_ids: Iterable[int]) -> dict[in
 
 
 def find_project(connection: Connection, project: str) -> Row | None:
-    """Return the named project with the name of its workspace, or None."""
+    """Return the row of the named project with its workspace's name.
+
+    Return None if there is none.
+    """
     workspace, name = split_place(project)
     return connection.row(
         f"{_FIND} WHERE workspaces.name = :workspace AND projects.name = :name",
@@ -70,9 +73,10 @@ def find_project(connection: Connection, project: str) -> Row | None:
 
 
 def get_or_create_project(connection: Connection, project: str | int, now: float) -> int:
-    """Return the id of a project for a new experiment or model, by its name or id.
+    """Return the id of the project for a new experiment or model.
 
-    A name that does not exist is created. Its workspace must exist, and neither may be archived.
+    `project` is a name or an id. A project whose name does not exist is created, but its workspace
+    must exist. Neither the project nor the workspace may be archived.
     """
     if project in (DEFAULT, DEFAULT_ID):
         return DEFAULT_ID
@@ -114,7 +118,7 @@ def insert_project(
 
 
 def find_workspace(connection: Connection, name: str) -> Row:
-    """Return the named workspace. Raise NotFound with a suggestion if there is none."""
+    """Return the workspace with this name. Raise NotFound with a suggestion if there is none."""
     row = connection.row("SELECT * FROM workspaces WHERE name = :name", {"name": name})
     if row is None:
         raise not_found("workspace", name, newest_names(connection, "workspace"))
@@ -122,7 +126,7 @@ def find_workspace(connection: Connection, name: str) -> Row:
 
 
 def check_not_archived(noun: str, row: Row) -> None:
-    """Raise Conflict if a project or workspace is archived: new rows would not be listed."""
+    """Raise Conflict if a project or workspace is archived. Lists would not show new rows in it."""
     keys = row.keys()
     if row["archived"]:
         name = row["name"]

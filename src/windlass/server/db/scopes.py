@@ -1,6 +1,7 @@
-"""The project and the experiments that a list is limited to, by their names or ids.
+"""Scopes, which limit a list to a project or to experiments.
 
-An unknown name is an error: an empty list would mean that there are no trials.
+The client names a project or an experiment by its name or its id. An unknown name is an error,
+because an empty list would suggest that there are no trials.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windlass.server.db.project_names import find_project, find_workspace, proje
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment and the project of a list of trials, each by its name or id."""
+    """The experiment and the project that limit a list of trials, each by name or id."""
 
     experiment: str | None = None
     experiment_id: int | None = None
@@ -29,9 +30,10 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def limit(
         self, connection: Connection, conditions: Conditions, *, is_first: bool
     ) -> list[int] | None:
-        """Add the conditions of this scope. Names must exist when the first page is read.
+        """Add the conditions of this scope to a query.
 
-        Return the ids of its experiments, or None if it is not limited to experiments.
+        An unknown name is an error only on the first page of a list. Returns the ids of the scope's
+        experiments, or None if the scope names no experiment.
         """
         ids = None
         try:
@@ -46,7 +48,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         except NotFound:
             if is_first:
                 raise
-            conditions.require("FALSE")  # it was deleted after the first page
+            # The project or experiment was deleted after the first page.
+            conditions.require("FALSE")
             return []
         if project is not None:
             subquery = f"SELECT id FROM experiments WHERE project_id = {conditions.bind(project)}"
@@ -55,7 +58,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve_project(connection: Connection, name: str | None, project_id: int | None) -> int | None:
-    """Return the id of the project with a name or an id, or None without either."""
+    """Return the id of the project with this id or name. Return None if both are None."""
     which = name if project_id is None else project_id
     if which is None:
         return None
@@ -64,13 +67,17 @@ def resolve_project(connection: Connection, name: str | None, project_id: int | 
 
 
 def project_row(connection: Connection, which: int | str) -> Row:
-    """Return the project with a name or id. Raise NotFound with a suggestion otherwise."""
+    """Return the project with this name or id.
+
+    Raise NotFound with a suggestion if there is none.
+    """
     row = find_project(connection, which) if isinstance(which, str) else None
     if row is None:
         row = connection.row("SELECT * FROM projects WHERE id = :id", {"id": as_id(which)})
     if row is None:
         if isinstance(which, str) and "/" in which:
-            find_workspace(connection, which.partition("/")[0])  # which may be missing itself
+            # Raises NotFound if the workspace is missing.
+            find_workspace(connection, which.partition("/")[0])
         rows = connection.rows(
             "SELECT workspaces.name AS workspace, projects.name FROM projects"
             " JOIN workspaces ON workspaces.id = projects.workspace_id"
@@ -84,7 +91,7 @@ def project_row(connection: Connection, which: int | str) -> Row:
 def resolve_workspace(
     connection: Connection, name: str | None, workspace_id: int | None
 ) -> int | None:
-    """Return the id of the workspace with a name or an id, or None without either."""
+    """Return the id of the workspace with this id or name. Return None if both are None."""
     which = name if workspace_id is None else workspace_id
     if which is None:
         return None
@@ -93,10 +100,11 @@ def resolve_workspace(
 
 
 def find_experiments(connection: Connection, text: str, project_id: int | None) -> list[int]:
-    """Return the ids of the experiments that a text names, newest first, at least one.
+    """Return the ids of all experiments that `text` refers to, newest first.
 
-    The text is a name, within the project if there is one; else `project/name` or
-    `workspace/project/name`; else an id.
+    `text` is tried as a name, in the project if one is given. Otherwise it is tried as
+    `project/name` or `workspace/project/name`, and at last as an id. If no experiment matches,
+    NotFound is raised.
     """
     for project, name in _meanings(connection, text, project_id):
         conditions = Conditions()
@@ -120,9 +128,12 @@ def find_experiments(connection: Connection, text: str, project_id: int | None) 
 def _meanings(
     connection: Connection, text: str, project_id: int | None
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield the meanings of a text, the likeliest first: a project or None, and a name."""
+    """Yield the possible readings of a text, as pairs of a project id or None and a name.
+
+    The most likely reading comes first.
+    """
     yield project_id, text
-    parts = text.split("/")  # names of experiments may contain it, names of projects may not
+    parts = text.split("/")  # names of experiments may contain a slash, names of projects may not
     for number in range(1, min(len(parts), 3)):
         project = find_project(connection, "/".join(parts[:number]))
         if project is not None and project_id in (None, project["id"]):
@@ -130,7 +141,7 @@ def _meanings(
 
 
 def experiment_row(connection: Connection, experiment_id: int) -> Row:
-    """Return the experiment with an id. Raise NotFound if there is none."""
+    """Return the experiment with this id. Raise NotFound if there is none."""
     row = connection.row("SELECT * FROM experiments WHERE id = :id", {"id": as_id(experiment_id)})
     if row is None:
         raise experiment_not_found(connection, experiment_id)
@@ -140,7 +151,10 @@ def experiment_row(connection: Connection, experiment_id: int) -> Row:
 def experiment_not_found(
     connection: Connection, key: str | int, project_id: int | None = None
 ) -> NotFound:
-    """Return the error for an unknown experiment, with the nearest name or the newest id."""
+    """Return the error for an unknown experiment.
+
+    It suggests a similar or the newest experiment.
+    """
     conditions = Conditions()
     conditions.require("id > 0")
     conditions.equal("project_id", project_id)

@@ -1,7 +1,7 @@
-"""One connection to SQLite, whose errors become those of `server/db/errors.py`.
+"""A connection to SQLite, which translates the driver's errors to those of `server/db/errors.py`.
 
-The driver runs statements directly: building and compiling them for every call would take longer
-than running them.
+The statements go to the driver as text. An SQL toolkit that builds and compiles a statement for
+every call would take longer than the statement itself.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ from windlass.server.db.errors import (
 )
 from windlass.worker.common.free_space import is_full
 
-_LITTLE = 1 << 16  # bytes
-_PATIENCE = 10  # seconds to wait for other processes that have the file locked
+_LITTLE = 1 << 16  # bytes; with less free space, the disk counts as full
+_PATIENCE = 10  # seconds to wait while another process has the file locked
 
 
 class SqliteConnection:
-    """One connection to a file."""
+    """A connection to a database file."""
 
     def __init__(self, path: Path, *, is_exclusive: bool = False) -> None:
-        """Open a file; with `is_exclusive`, as the only connection to it.
+        """Open a file. If `is_exclusive` is true, no other connection can use the file.
 
-        Connections that share a file need a file system with shared memory between them (WAL). The
-        only connection uses a rollback journal, which needs no more than files and one lock.
+        Connections that share a file use a write-ahead log (WAL), which needs shared memory. An
+        exclusive connection uses a rollback journal, which needs only files and one lock.
         """
         self._path = path
         try:
-            # The driver begins no transactions by itself. Threads take turns with a connection.
+            # `isolation_level=None` stops the driver from starting transactions. The callers ensure
+            # that only one thread at a time uses the connection.
             self._raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise _translated(error, path) from error
         self._raw.row_factory = sqlite3.Row
         self.run(f"PRAGMA busy_timeout = {1000 * _PATIENCE}")
         if is_exclusive:
-            # Before the first access, so that a WAL of an earlier server is read without shared
-            # memory. The lock is kept until the connection is closed.
+            # Set the mode before the first access. Then SQLite reads a WAL of an earlier server
+            # without shared memory. The lock is kept until the connection is closed.
             self.run("PRAGMA locking_mode = EXCLUSIVE")
         self._set_journal_mode("TRUNCATE" if is_exclusive else "WAL")
         self.run("PRAGMA synchronous = FULL")
@@ -107,8 +108,9 @@ class SqliteConnection:
 
     @contextmanager
     def schema_change(self) -> Iterator[None]:
-        # A table that is rebuilt is dropped in between. So rows are checked once, at the end.
-        self.run("PRAGMA foreign_keys = OFF")  # which has no effect inside a transaction
+        # A migration that rebuilds a table drops the old table first, which would violate foreign
+        # keys. So foreign keys are checked only once, at the end.
+        self.run("PRAGMA foreign_keys = OFF")  # has no effect inside a transaction
         try:
             with self.transaction():
                 yield
@@ -122,7 +124,7 @@ class SqliteConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all changes of a block, or none of them."""
+        """Run the block as a transaction. An exception undoes all changes of the block."""
         self.run("BEGIN IMMEDIATE")
         try:
             yield
@@ -134,7 +136,10 @@ class SqliteConnection:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Store all changes of a block inside a transaction, or none of them."""
+        """Run the block inside a transaction.
+
+        An exception undoes only the changes of this block.
+        """
         self.run("SAVEPOINT change")
         try:
             yield
@@ -149,7 +154,8 @@ class SqliteConnection:
         self._raw.close()
 
     def _set_journal_mode(self, mode: str) -> None:
-        # If another process does the same to a new file, SQLite fails at once and does not wait.
+        # If another process also sets the mode of a new file, SQLite fails at once instead of
+        # waiting.
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -162,7 +168,7 @@ class SqliteConnection:
                 return
 
 
-_STATEMENT_ERROR = 1  # SQLITE_ERROR, such as an unknown column
+_STATEMENT_ERROR = 1  # SQLITE_ERROR, for example for an unknown column
 _CAUSES = {
     "disk is full": errno.ENOSPC,
     "disk I/O error": errno.EIO,
@@ -173,7 +179,7 @@ _CAUSES = {
 
 
 def _translated(error: sqlite3.Error, path: Path) -> DatabaseError:
-    """Return the error of `server/db/errors.py` for an error of the driver."""
+    """Convert an error of the driver to an error of `server/db/errors.py`."""
     text = str(error)
     if isinstance(error, sqlite3.IntegrityError):
         return (DuplicateKey if text.startswith("UNIQUE") else ConstraintViolated)(text)
@@ -181,20 +187,20 @@ def _translated(error: sqlite3.Error, path: Path) -> DatabaseError:
     if number is None and not _concerns_file(error):
         return DatabaseError(text)
     number = number or errno.EIO
-    # SQLite does not say that a full disk is the cause if it cannot even begin.
+    # On a full disk, SQLite may fail before it writes, and then reports another cause.
     if number == errno.EIO and is_full(str(path.parent), _LITTLE):
         number = errno.ENOSPC
     return DatabaseUnavailable(number, text)
 
 
 def _concerns_file(error: sqlite3.Error) -> bool:
-    """Return whether an error without a known text concerns the file rather than a statement."""
+    """Return whether an error with an unknown message concerns the file, not a statement."""
     if isinstance(error, sqlite3.OperationalError):
         code = getattr(error, "sqlite_errorcode", _STATEMENT_ERROR)  # since Python 3.11
         return bool(code != _STATEMENT_ERROR)
-    return type(error) is sqlite3.DatabaseError  # its subclasses concern a statement
+    return type(error) is sqlite3.DatabaseError  # subclasses of DatabaseError concern a statement
 
 
 def is_damaged(error: DatabaseUnavailable) -> bool:
-    """Return whether the content of the file is wrong, rather than the access to it."""
+    """Return whether an error means that the database file is damaged, not just inaccessible."""
     return type(error.__cause__) is sqlite3.DatabaseError

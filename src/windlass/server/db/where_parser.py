@@ -21,14 +21,14 @@ MAX_LENGTH = 10_000
 _MAX_DEPTH = 50
 _MAX_COMPARISONS = 100
 _MAX_VALUES = 1000
-_SHOWN = 60  # characters of a long text on either side of an error
+_SHOWN = 60  # characters of a long text that are shown on either side of an error
 
 PLAIN = (
     "id", "name", "state", "kind", "experiment", "project", "user", "labels",
     "created", "started", "ended", "duration",
 )  # fmt: skip
 PARAMETER, METRIC = "hparams", "metrics"
-ASPECTS = ("last", "min", "max", "mean", "count")  # of a metric; the first is the default
+ASPECTS = ("last", "min", "max", "mean", "count")  # aspects of a metric; the first is the default
 _HEADS = {PARAMETER: PARAMETER, "params": PARAMETER, METRIC: METRIC}
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">"}
 _OPERATORS |= {">=": ">=", "contains": "contains", "like": "like"}
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 
 
 class Duration(float):
-    """A number of seconds."""
+    """A duration in seconds."""
 
 
 class DateLiteral(float):
@@ -64,7 +64,7 @@ Value = float | str | bool | Duration | DateLiteral | None
 
 
 class Name(NamedTuple):
-    """The left side of a comparison: an attribute, a parameter, or an aspect of a metric."""
+    """The left side of a comparison: an attribute, a parameter, or one aspect of a metric."""
 
     kind: str  # one of PLAIN, PARAMETER or METRIC
     name: str = ""
@@ -78,7 +78,10 @@ class Name(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A name, an operator (`in` with any number of values), and its position in the text."""
+    """A comparison: a name, an operator, the values, and the position in the text.
+
+    Only the operator `in` has more than one value.
+    """
 
     name: Name
     operator: str
@@ -89,13 +92,13 @@ class Comparison(NamedTuple):
 
 
 class Not(NamedTuple):
-    """A negation."""
+    """A negated condition."""
 
     part: Tree
 
 
 class Junction(NamedTuple):
-    """A conjunction or disjunction of conditions."""
+    """Several conditions joined by `and` or by `or`."""
 
     operator: str  # "and" | "or"
     parts: tuple[Tree, ...]
@@ -112,7 +115,7 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, now: float) -> Tree:
-    """Return the tree of a condition.
+    """Parse a condition and return its syntax tree.
 
     >>> parse("hparams.lr <= 0.1", 0.0)
     Comparison(name=Name(kind='hparams', name='lr', aspect=''), operator='<=', values=(0.1,), \
@@ -122,7 +125,10 @@ start=0, end=17, source='hparams.lr')
 
 
 def parse_name(text: str) -> Name | None:
-    """Return the parameter or metric that a text names, as in `metrics.loss.min`, or None."""
+    """Parse the name of a parameter or metric, such as `metrics.loss.min`.
+
+    Return None for other texts.
+    """
     try:
         return _Parser(text, 0.0).parse_name()
     except InvalidArgument:
@@ -130,7 +136,7 @@ def parse_name(text: str) -> Name | None:
 
 
 def where_error(text: str, start: int, end: int, what: str, hint: str = "") -> InvalidArgument:
-    """Return an error that points at a position in the text."""
+    """Return an error message that shows the faulty position in the text."""
     begin = max(0, start - _SHOWN) if len(text) > 2 * _SHOWN else 0
     line = text[begin : begin + 2 * _SHOWN].replace("\n", " ").replace("\t", " ")
     before = "…" if begin else ""
@@ -147,7 +153,7 @@ class _Parser:
         self._tokens = self._split()
         self._at = 0
         self._comparisons = 0
-        self._last_name = ""  # the name that was parsed last, as written in the text
+        self._last_name = ""  # the last parsed name, as written in the text
 
     def parse(self) -> Tree:
         tree = self._disjunction(0)
@@ -371,7 +377,7 @@ def _unquoted(token: _Token) -> str:
 
 
 def _unknown(word: str, *, has_parts: bool, kind: str | None) -> tuple[str, str]:
-    """Return what is wrong with a name, and a hint."""
+    """Return an error message about an unknown name, and a hint."""
     word = word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…"
     if kind is not None:
         return f"{word} of what?", f"Write {word}.NAME, as in {word}.{_EXAMPLES[kind]}"

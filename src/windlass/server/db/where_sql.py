@@ -1,6 +1,7 @@
-"""SQL for `where`: every value is a bound parameter, every column name comes from a fixed list.
+"""Compiles conditions of the `where` language to SQL.
 
-A comparison with a missing value is false, except `= null`. So `not` is always the negation.
+Every value is a bound parameter, and every column name comes from a fixed list. A comparison with a
+missing value is false, except `= null`. So `not` always inverts a condition.
 """
 
 from __future__ import annotations
@@ -35,22 +36,23 @@ _CHOICES = {
 }
 _TIMES = {"created": "trials.created", "started": "trials.started", "ended": "trials.ended"}
 
-# The unary plus stops SQLite from using the index: it scans the trials and looks each one up.
+# The unary plus stops SQLite from using the index. SQLite then scans the trials, and checks each
+# one against the subquery.
 _UNINDEXED_ID = "+trials.id"
 
 
 def duration_at(now: str) -> str:
-    """Return the expression for the run time of a trial, up to now if it is running."""
+    """Return SQL for the run time of a trial. A running trial counts up to `now`."""
     return f"coalesce(trials.ended, {now}) - trials.started"
 
 
 class WhereCompiler:
-    """Compiles one `where` to SQL.
+    """Compiles one `where` text to an SQL condition.
 
-    The rows of parameters and metrics are searched in one of two ways. Without `is_lookup`, one
-    scan finds all trials with a matching row: the cost does not depend on the number of trials in
-    the rest of the query. With `is_lookup`, each trial looks up its own row, which is faster for a
-    query that reads few trials.
+    There are two ways to search the rows of parameters and metrics. Without `is_lookup`, one scan
+    finds all trials with a matching row, at a cost that does not depend on the other conditions of
+    the query. With `is_lookup`, the query looks up the row of each trial, which is faster if the
+    query reads few trials.
     """
 
     def __init__(
@@ -62,11 +64,12 @@ class WhereCompiler:
         self._is_lookup = is_lookup
         self._id = "trials.id"
         self.names: list[Name] = []
-        self.quoted: list[tuple[Name, str]] = []  # parameters compared with a number in quotes
+        # Comparisons of a parameter with a number in quotes.
+        self.quoted: list[tuple[Name, str]] = []
         self.mentions_kind = False
 
     def condition(self, tree: Tree) -> str:
-        """Return the SQL of a tree."""
+        """Return the SQL condition for a syntax tree."""
         if isinstance(tree, Not):
             self._id = _UNINDEXED_ID
             return f"NOT {self.condition(tree.part)}"
@@ -112,13 +115,13 @@ class WhereCompiler:
         return self._in_table("parameters", comparison.name, stored)
 
     def _stored(self, comparison: Comparison, value: Value) -> str:
-        """Return the condition on a parameter's row. It may be null instead of false."""
+        """Return the SQL condition on the row of a parameter. It may be null instead of false."""
         if value is None:
             raise self._error(comparison, "null can only be compared with =, != and is.")
         operator = "=" if comparison.operator in ("in", "!=") else comparison.operator
         if operator in ("contains", "like"):
             match = self._match("text", operator, self._text_value(comparison, value))
-            return f"(text IS NOT NULL AND {match})"  # so that the index of texts serves
+            return f"(text IS NOT NULL AND {match})"  # lets SQLite use the index of texts
         if isinstance(value, bool):
             if operator != "=":
                 raise self._error(comparison, "true and false can only be compared with = and !=.")
@@ -147,7 +150,11 @@ class WhereCompiler:
         return self._in_table("summaries", comparison.name, condition)
 
     def _in_table(self, table: str, name: Name, part: str, is_in: str = "IN") -> str:
-        """Return the condition that a trial has a row with this name that meets a condition."""
+        """Return the SQL condition that a trial has a row in `table` with this name.
+
+        The row must also meet the condition `part`. If `is_in` is "NOT IN", the condition is
+        inverted.
+        """
         condition = f"name = {self._conditions.bind(name.name)}"
         if part:
             condition += f" AND ({part})"
@@ -169,7 +176,10 @@ class WhereCompiler:
     def _number_condition(
         self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
-        """Return a condition that is null if the number is missing. An index may serve it."""
+        """Return an SQL condition that is null if the number is missing.
+
+        SQLite may use an index for it.
+        """
         if comparison.operator in ("contains", "like"):
             raise self._error(
                 comparison,
@@ -209,7 +219,7 @@ class WhereCompiler:
         return f"{column} {is_in} ({', '.join(chosen)})"
 
     def _compare_experiment(self, comparison: Comparison) -> str:
-        """Compare the experiment by its name, or by its id if the value is a number."""
+        """Compare the name of the experiment, or its id if the value is a number."""
         if all(
             isinstance(value, float) and not isinstance(value, bool) for value in comparison.values
         ):
@@ -230,7 +240,10 @@ class WhereCompiler:
         return f"NOT ({either})" if comparison.operator == "!=" else either
 
     def _compare_labels(self, comparison: Comparison) -> str:
-        """Compare any of the labels; with `!=`, all of them."""
+        """Compare labels. At least one label must match the value.
+
+        With `!=`, no label may equal it.
+        """
         operator = "=" if comparison.operator in ("contains", "in", "!=") else comparison.operator
         if operator not in ("=", "like"):
             raise self._error(

@@ -1,4 +1,5 @@
-"""Operations: the work of an endpoint beyond reading and writing one store.
+"""Operations, which do the work of requests that need more than one read or write of one store.
 
-Submit, stop, delete, describe, streams. May import `stores`, `db` and `web`, never `api`.
+Examples are submit, stop, delete, describe and the streams. The package may import `stores`, `db`
+and `web`, never `api`.
 """

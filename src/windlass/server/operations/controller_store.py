@@ -1,4 +1,4 @@
-"""The controller's view of the stores: records its decisions and the results of trials."""
+"""Stores the controller's decisions, and the results of trials."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from windlass.worker.common.atomic_files import remove_unfinished
 from windlass.worker.common.file_reads import is_file, read_json
 
 _LONGEST_TEXT = 100_000
-_LARGEST_FILE = 4 << 20  # bytes; two such texts with each character escaped
+_LARGEST_FILE = 4 << 20  # bytes; enough for two texts of `_LONGEST_TEXT` escaped characters
 
 
 class ControllerStore:
-    """Loads and saves jobs for the controller, and notifies streams of changes."""
+    """Loads and saves jobs for the controller, and notifies the streams of clients."""
 
     def __init__(
         self,
@@ -65,13 +65,16 @@ class ControllerStore:
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Record a new status and, at the end of a job, its results."""
+        """Store a new status of a job. At the end of the job, also store its results.
+
+        Returns False if the stored status is no longer `old`.
+        """
         loaded = self._trials.load(uid)
         if loaded is None:
             return False
         job, _ = loaded
-        # Collect first: a client that sees the end of an attempt must find all its metrics and
-        # checkpoints.
+        # Read metrics and checkpoints first. A client that sees the end of an attempt must also see
+        # all that the attempt reported.
         ended = [replica.id for replica in replicas if replica.phase.is_final]
         self._metrics.read_to_end(job, ended)
         if ended:
@@ -110,7 +113,8 @@ class ControllerStore:
 
     def _cause(self, job: Job, status: JobStatus, decisive: Replica) -> Cause | None:
         if status.decisive is None:
-            return None  # the job was stopped or ran out of time: no replica caused the failure
+            # No replica caused the failure, because the job was stopped or ran out of time.
+            return None
         return Cause(
             role=decisive.id.role,
             index=decisive.id.index,
@@ -126,7 +130,10 @@ class ControllerStore:
         return attempt_dir(self._home.path, job.trial_id, replica.id)
 
     def _value(self, job: Job, replicas: Sequence[Replica]) -> ResultInfo | None:
-        """Return the result of the function. With several replicas, only rank 0 writes a result."""
+        """Return the result of the user's function.
+
+        With several replicas, only rank 0 writes a result.
+        """
         directories = (self._directory(job, replica) for replica in replicas)
         left = (replica for replica in directories if is_file(replica / "result.pkl"))
         directory = next(left, None)
@@ -155,16 +162,17 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided the job, or the first attempt that ended in this phase."""
+    """Return the attempt that decided the outcome of a job, or else the first one of `ended`."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
     seen = (replica for replica in replicas if replica.id == named)
-    return next(seen, Replica(id=named, phase=Phase.UNKNOWN))  # the attempt may have vanished
+    # `replicas` may no longer contain the attempt.
+    return next(seen, Replica(id=named, phase=Phase.UNKNOWN))
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the newest attempts that ended in this phase, in the order of the job."""
+    """Return the newest attempts that ended in this phase, sorted by role and index."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -187,10 +195,10 @@ def signal_of(end: Replica | Attempt) -> str:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """Return a text field in a form that can be stored, without unpaired surrogates."""
+    """Return a text field without unpaired surrogates, which cannot be stored."""
     return str(fields.get(name, "")).encode("utf-8", "backslashreplace").decode()
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object that a trial's process wrote. Its content is untrusted."""
+    """Read a JSON object that a trial's process wrote. The content may be anything."""
     return read_json(str(path), _LARGEST_FILE) or {}

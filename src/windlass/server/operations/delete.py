@@ -1,4 +1,4 @@
-"""Deletion of trials and experiments: rows in one transaction, then files.
+"""Deletion of trials and experiments: first their rows, in one transaction, then their files.
 
 Blobs stay until garbage collection, because other trials may refer to them.
 """
@@ -16,8 +16,8 @@ from windlass.server.stores.blobs.garbage import mark_deleted, remove_folder
 from windlass.server.stores.checkpoints import rows as checkpoints
 from windlass.server.web.notifications import experiment_topic
 
-# The tables that belong to a trial and are deleted with it. A test compares this list to the
-# schema.
+# The tables whose rows belong to a trial and are deleted with the trial. A test compares this list
+# to the schema.
 OF_A_TRIAL = (
     "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
     "parameters",
@@ -28,9 +28,9 @@ _NAMED = 5
 
 
 async def delete_trial(services: Services, trial_id: int) -> list[int]:
-    """Delete a finished trial and, for a generator, all trials that it added.
+    """Delete a finished trial. For a generator trial, also delete all trials that it added.
 
-    Return the ids of the deleted trials.
+    Returns the ids of the deleted trials.
     """
     record = await services.trials.record(trial_id)
     deleted = await _delete(services, lambda connection: _family(connection, trial_id))
@@ -39,7 +39,10 @@ async def delete_trial(services: Services, trial_id: int) -> list[int]:
 
 
 async def delete_experiment(services: Services, experiment_id: int) -> list[int]:
-    """Delete an experiment with all its finished trials, and return the ids of the trials."""
+    """Delete an experiment and all of its trials, which must have ended.
+
+    Return the ids of the trials.
+    """
     await services.experiments.by_id(experiment_id)
     if services.leases.is_held(experiment_id):
         raise Conflict(
@@ -65,7 +68,7 @@ async def _delete(
     choose: Callable[[Connection], list[int]],
     besides: Callable[[Connection], None] = lambda _connection: None,
 ) -> list[int]:
-    """Delete the selected trials, all or none, in one transaction of the writer."""
+    """Delete the trials that `choose` returns, all or none, in one transaction of the writer."""
 
     def change(connection: Connection) -> tuple[list[int], list[str]]:
         chosen = choose(connection)
@@ -92,7 +95,7 @@ async def _delete(
 
 
 def _family(connection: Connection, trial_id: int) -> list[int]:
-    """Return the ids of a trial and of all trials below it that generators added."""
+    """Return the ids of a trial and of all trials below it, which generators added."""
     family = [trial_id]
     for member in family:
         rows = connection.rows("SELECT id FROM trials WHERE parent_id = :id", {"id": member})

@@ -1,7 +1,8 @@
-"""Trials that end with others: auxiliary trials with their experiment, parents with their children.
+"""Ends trials that depend on other trials.
 
-Each decision is derived from the stored records, so no work is lost with this process. The next
-server checks all of them when it starts.
+An auxiliary trial, such as a dashboard, ends with its experiment. A generator trial ends when the
+trials that it added have ended. Every decision follows from stored records. So if the server is
+killed, the next server checks all of these trials at its start.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ Due = tuple[str, int]
 
 
 class Dependents:
-    """Ends dependent trials. `changed` may be called from any thread."""
+    """Ends trials that depend on other trials. `changed` may be called from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._due: dict[Due, None] = {}
         self._is_due = asyncio.Event()
-        self._auxiliary: dict[int, set[int]] = {}  # unfinished auxiliary trials by experiment
-        self._left_early: set[int] = set()  # experiments released before the first grace was over
+        # Ids of unfinished auxiliary trials, by experiment id.
+        self._auxiliary: dict[int, set[int]] = {}
+        # Experiments released during the grace period after the server start.
+        self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
-        """Process a new or changed trial."""
+        """Check the trials that depend on a new or changed trial."""
         if trial.auxiliary:
             self._know_auxiliary(trial)
         if not trial.state.is_final:
@@ -46,15 +49,16 @@ class Dependents:
             self._wake(("experiment", trial.experiment_id))
 
     def let_go(self, experiment_id: int) -> None:
-        """Process the release of a hold on an experiment."""
+        """Check the trials of an experiment that a program has released."""
         self._wake(("left", experiment_id))
 
     async def look_after(self, services: Services) -> None:
-        """Process pending work for as long as the server runs."""
+        """Run pending checks as long as the server runs."""
         for trial in await services.relations.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
         for parent_id in await services.relations.unfinished_parents():
-            self._wake(("parent", parent_id))  # its last child may have ended while no server ran
+            # The last child of the trial may have ended while no server ran.
+            self._wake(("parent", parent_id))
         returning = asyncio.create_task(self._look_when_nobody_returns(services))
         try:
             while True:
@@ -67,7 +71,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again once their holders have had time to reconnect."""
+        """Check all experiments again once the grace period for reconnecting programs is over."""
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))
@@ -93,7 +97,7 @@ class Dependents:
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)
         except Exception:  # noqa: BLE001 -- one failure must not stop the work on other trials
-            _log.exception("%s %s: will be looked at again", kind, number)
+            _log.exception("%s %s: will be checked again", kind, number)
             self._loop.call_later(_TRY_AGAIN, self._add, due)
 
     def _know_auxiliary(self, trial: TrialRecord) -> None:

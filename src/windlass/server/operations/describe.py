@@ -1,4 +1,4 @@
-"""Records with facts of the running server: why a trial waits, and where its files are."""
+"""Adds facts of the running server to trial records: why a trial waits, and where its files are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.model.requests import TrialPage
 from windlass.model.status import ConditionType, Phase
 from windlass.server.services import Services
 
-# A running trial has a message only when nothing newer is known. Other trials wait for something.
+# A pending attempt comes first, because its message says what the trial waits for.
 _GOING = (Phase.PENDING.value, Phase.RUNNING.value)
 
 
@@ -19,7 +19,7 @@ async def describe(services: Services, trial_id: int) -> TrialRecord:
 
 
 def enrich_page(services: Services, page: TrialPage) -> TrialPage:
-    """Return the page with each trial enriched by facts of the running server."""
+    """Return a page of trials with facts of the running server added to each trial."""
     items = tuple(enrich(services, record) for record in page.items)
     return msgspec.structs.replace(page, items=items)
 
@@ -33,17 +33,23 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
         if record.state is TrialState.QUEUED:
             message = waits[0] if waits else ""
         elif waits:
-            message = f"grows when there is room: {waits[0]}"
+            message = f"cannot grow yet: {waits[0]}"
+        elif failure := services.controller.start_failure(record.uid):
+            message = f"cannot start yet: {failure}"
         elif record.attempts:
             message = _what_it_does(record)
     return msgspec.structs.replace(record, directory=directory, message=message)
 
 
 def _what_it_does(record: TrialRecord) -> str:
-    """Return the activity of the newest attempt of the first replica that reports one."""
+    """Return a message about what an unfinished trial with attempts is doing.
+
+    For a single replica, this is the message of its newest attempt. For several replicas, it is the
+    reason for a restart, or else the message of a pending replica, or else of a running one.
+    """
     newest = {
         (attempt.role, attempt.index): attempt for attempt in record.attempts
-    }  # later attempts replace earlier ones
+    }  # a later attempt replaces an earlier one of the same replica
     if len(newest) == 1:
         return record.attempts[-1].message
     restarting = (c for c in record.conditions if c.type is ConditionType.RESTARTING and c.status)

@@ -1,8 +1,8 @@
-"""Generator trials: no process runs for them, they consist of the trials that were added to them.
+"""Generator trials, which consist of other trials and have no process of their own.
 
-Such a trial runs until its generator, in the author's process, has reported that it is done and all
-added trials have ended. Its state is a function of the records and of whether the author's process
-is still connected.
+A generator is a function in the author's program that adds trials. Its generator trial runs until
+the generator has reported its end and all added trials have ended. The state of a generator trial
+depends only on stored records, and on whether the author's program is still connected.
 """
 
 from __future__ import annotations
@@ -29,23 +29,26 @@ CHILD_REASON = "TrialFailed"
 
 _MOST_NAMED = 10
 _LONGEST_TEXT = 100_000
-_LOST = "the program that ran its generator ended before that was done"
+_LOST = "the program that ran the generator ended before the generator was done"
 
 
 def call_of(spec: JobSpec) -> GeneratorCall | None:
-    """Return the generator call of a job, or none for other jobs."""
+    """Return the generator call of a job, or None if the job has no generator."""
     executable = spec.roles[0].executable
     return executable if isinstance(executable, GeneratorCall) else None
 
 
 def first_status(now: float) -> tuple[JobStatus, Sequence[Event]]:
-    """Return the first status. A generator trial is running as soon as it is created."""
+    """Return the first status of a generator trial, which is running as soon as it is created."""
     status = JobStatus(admitted=True, start_time=now, last_reconcile_time=now)
     return set_condition(status, ConditionType.RUNNING, BUILDING_REASON, "", now), ()
 
 
 async def built(services: Services, trial_id: int, outcome: Built) -> None:
-    """Record that the generator has finished or raised. Repeated calls change nothing."""
+    """Record that a generator has finished or raised an exception.
+
+    Repeated calls have no effect.
+    """
     record = await services.trials.record(trial_id)
     if call_of(record.spec) is None:
         raise Conflict(
@@ -63,7 +66,7 @@ async def built(services: Services, trial_id: int, outcome: Built) -> None:
 
 
 async def look_at(services: Services, trial_id: int) -> None:
-    """Finish the trial if all its trials have ended or its author's process is gone."""
+    """Finish a generator trial if its trials have ended or the author's program is gone."""
     record = await services.trials.record(trial_id)
     call = call_of(record.spec)
     if call is None or record.state.is_final:
@@ -74,13 +77,16 @@ async def look_at(services: Services, trial_id: int) -> None:
 
 
 async def stop(services: Services, record: TrialRecord, order: StopTrial) -> None:
-    """Stop the trial and all trials that it consists of, even if it has ended itself."""
+    """Stop a generator trial and its trials.
+
+    The trials are stopped even if the generator trial itself has already ended.
+    """
     from windlass.server.operations.stop import stop_all
 
     try:
         await services.trials.request_stop(record.id, order.reason, order.grace)
         services.hub.publish(record.id)
-    finally:  # also on a full disk: these trials may be the ones that fill it
+    finally:  # on a full disk, too, because these trials may be the ones that fill the disk
         await stop_all(services, await services.relations.children_going_on(record.id), order)
     await look_at(services, record.id)
 
@@ -93,7 +99,9 @@ def judged(
     built: ErrorInfo | bool = False,
     is_lost: bool = False,
 ) -> tuple[JobStatus, Sequence[Event], ErrorInfo | None]:
-    """Return the new status, the events and the generator's error, given the states of its trials.
+    """Return the new status of a generator trial, new events, and the error of the generator.
+
+    `children` are the states of the trials that the generator added, by id.
 
     >>> status, _ = first_status(1.0)
     >>> status, _, _ = judged(status, {7: TrialState.RUNNING}, now=2.0, built=True)
@@ -130,7 +138,7 @@ def judged(
 def _ended(
     status: JobStatus, children: Mapping[int, TrialState], now: float
 ) -> tuple[JobStatus, str, str]:
-    """Return the final status once all trials have ended, and the reason."""
+    """Return the final status of a generator trial whose trials have all ended, with the reason."""
     failed = [number for number, state in children.items() if state is TrialState.FAILED]
     stopped = [number for number, state in children.items() if state is TrialState.STOPPED]
     if status.stop_requested:

@@ -1,4 +1,7 @@
-"""Pages of logs for requests: read, from the end, or searched, beside the event loop."""
+"""Pages of logs for requests: the next lines, the last lines, or the lines that match a search.
+
+Threads read and search the logs, so that the event loop stays free.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from windlass.server.stores.logs.pattern import Pattern
 
 T = TypeVar("T")
 
-_LONGEST_TAIL = 20.0  # seconds that the last lines that match may be looked for
+_LONGEST_TAIL = 20.0  # seconds that a search for the last matching lines may take
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """The filter and the limit of a request for log lines."""
+    """The filters of a request for log lines, and the largest number of lines."""
 
     pattern: Pattern | None = None
     stream: str | None = None
@@ -39,7 +42,7 @@ async def parse_log_query(
     whose: LogSelection = WHOLE_LOG,
     limit: int = HITS,
 ) -> LogQuery:
-    """Return a validated `LogQuery`. Regular expressions are compiled outside of the event loop."""
+    """Return a validated `LogQuery`. A regular expression is compiled in a thread."""
     if stream not in (None, "stdout", "stderr"):
         raise InvalidArgument(f"There is no stream {stream!r}.", hint="Choose stdout or stderr.")
     pattern = None
@@ -57,9 +60,10 @@ async def log_page(
     tail: int | None = None,
     is_followed: bool = False,
 ) -> Page:
-    """Read a page of a trial's log. A page of a search may be empty with more to come.
+    """Read a page of a trial's log.
 
-    With `is_followed`, a search waits for the end of an unfinished line.
+    A search may return an empty page although more matching lines follow. With `is_followed`, an
+    unfinished line at the end of the log is searched only once it is complete.
     """
     pattern = query.pattern
     if pattern is None:
@@ -82,7 +86,10 @@ async def log_page(
 
 
 async def in_search_thread(run: Callable[[], T]) -> T:
-    """Run a slice of a search. Few run at a time, so that other requests have free threads."""
+    """Run a part of a search in a thread.
+
+    Few searches run at once, so other requests find free threads.
+    """
     return await asyncio.get_running_loop().run_in_executor(_searchers(), run)
 
 
@@ -97,7 +104,7 @@ def _read(
     if tail is not None:
         return services.logs.tail(trial_id, tail, query.stream, query.whose)
     page = services.logs.read(trial_id, cursor, query.stream, query.whose)
-    while page.has_more and not page.parts:  # all lines were of the other stream
+    while page.has_more and not page.parts:  # all lines of the page belong to the other stream
         page = services.logs.read(trial_id, page.cursor, query.stream, query.whose)
     return page
 

@@ -1,4 +1,4 @@
-"""The queue for users: its order, the reasons for waiting, and changes of the order."""
+"""The queue as users see it: its order, why each trial waits, and changes of the order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
             ahead=record_by_uid[entry.ahead].id if entry.ahead in record_by_uid else None,
         )
         for entry in line[:limit]
-        if entry.uid in record_by_uid  # otherwise the trial is just being stored
+        if entry.uid in record_by_uid  # a trial without a record is just being stored
     )
     following = None
     if len(line) > limit:
@@ -49,7 +49,11 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
 
 
 async def set_priority(services: Services, trial_id: int, priority: int) -> None:
-    """Set the priority of a trial: at once if it waits, otherwise for its next wait."""
+    """Set the priority of a trial.
+
+    A waiting trial moves at once. For any other trial, the priority counts the next time that it
+    waits.
+    """
 
     def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
         check_goes_on(record)
@@ -65,15 +69,16 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
                 hint="Submit it with a priority class of the cluster: "
                 "wl.Kubernetes(priority_class=...)",
             )
-        if record.spec.priority != priority:  # else the trial keeps its moved position
+        # With an unchanged priority, the trial stays where it was moved.
+        if record.spec.priority != priority:
             await services.trials.change_spec(trial_id, change, position=None)
             _move(services, record, priority, (float(record.id), ()))
 
 
 async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
-    """Move a waiting trial directly ahead of another waiting trial, and give it that priority.
+    """Move a waiting trial directly ahead of another one, and give it the other one's priority.
 
-    Moves are serialized: each one starts from the order that the previous move left.
+    Moves run one at a time, so that every move starts from the result of the previous one.
     """
     async with services.moving:
         record = await services.trials.record(trial_id)
@@ -84,7 +89,8 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
         if position is None:
             raise _not_waiting(services, record, other)
         priority, age, moves = position
-        to: QueuePosition = (float(age), moves)  # a float: stored statuses are compared by bytes
+        # Always a float, because stored statuses are compared as bytes.
+        to: QueuePosition = (float(age), moves)
         if priority == record.spec.priority and _stands_so(services, record, other):
             return
 
@@ -99,7 +105,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
 
 
 def _move(services: Services, record: TrialRecord, priority: int, position: QueuePosition) -> None:
-    """Move a stored trial in the admission queue, and admit trials that fit now."""
+    """Apply a stored position to the admission queue, and wake the controller and the streams."""
     services.admission.reorder(record.uid, priority, *position)
     services.controller.wake(record.uid)
     services.hub.publish(record.id)
@@ -115,13 +121,13 @@ def _with_priority(record: TrialRecord, priority: int) -> tuple[JobSpec, list[Ev
 
 
 def _stands_so(services: Services, record: TrialRecord, other: TrialRecord) -> bool:
-    """Return whether the trial is already directly ahead of the other one."""
+    """Return whether a trial is already directly ahead of the other trial in the queue."""
     one, two = services.admission.explain(record.uid), services.admission.explain(other.uid)
     return one is not None and two is not None and one[1] + 1 == two[1]
 
 
 def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
-    """Return an error that names the trial that is not waiting, and what to do instead."""
+    """Return the error for a move of trials if at least one of them does not wait."""
     gone = [record for record in records if not services.admission.is_waiting(record.uid)]
     states = " and ".join(f"{name_of(record)} is {record.state.value}" for record in gone)
     return Conflict(

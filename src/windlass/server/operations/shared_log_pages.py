@@ -1,6 +1,7 @@
-"""Encoded pages of logs, which the followers of a trial share.
+"""Encoded pages of logs that all followers of a trial share.
 
-Threads read and encode the pages. If many clients follow a log, most pages are read once.
+Threads read and encode the pages. If many clients follow the same log, most pages are read and
+encoded only once.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from windlass.model.logs import LogPart
 from windlass.server.stores.logs.base import WHOLE_LOG, LogSelection, LogStore, Page
 from windlass.server.web.messages import event
 
-_PAGE = 64 * 1024  # bytes of segments per page; a follower that does not read holds one page
-_AT_ONCE = 500  # lines to encode
-_MEMORY = 16 << 20  # bytes of encoded pages that are kept
+# Bytes of log files per page; a client that stops reading keeps one page in memory.
+_PAGE = 64 * 1024
+_AT_ONCE = 500  # lines to encode in one step
+_MEMORY = 16 << 20  # bytes of encoded pages to keep
 
 
 class EncodedPage(NamedTuple):
@@ -32,7 +34,7 @@ class EncodedPage(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """A position in a log and the filters that a store applies."""
+    """A position in the log of a trial, and the filters that the log store applies."""
 
     trial_id: int
     cursor: str | None
@@ -41,7 +43,7 @@ class _Key(NamedTuple):
 
 
 def encode_page(parts: list[LogPart], cursor: str | None) -> bytes:
-    """Encode a `LogPage` in small steps: another thread may run only between them.
+    """Encode a `LogPage` in small steps, because other threads can run only between two steps.
 
     >>> encode_page([LogPart(time=1.0, stream="stdout", text="a")], "main-0.1:9")
     b'{"items":[{"time":1.0,"stream":"stdout","text":"a"}],"next":"main-0.1:9"}'
@@ -52,16 +54,19 @@ def encode_page(parts: list[LogPart], cursor: str | None) -> bytes:
 
 
 def encode_event(page: Page) -> EncodedPage:
-    """Encode a page as an event. Call it in a thread: a page may have many lines."""
+    """Encode a page as a server-sent event.
+
+    Call this in a thread, because a page may have many lines.
+    """
     data = event("log", encode_page(page.parts, page.cursor), page.cursor)
     return EncodedPage(data, page.cursor, bool(page.parts), page.has_more)
 
 
 class SharedLogPages:
-    """Reads pages for followers, and keeps the full pages that were read last.
+    """Reads pages for followers, and keeps the full pages that were used last.
 
-    A full page never changes, since logs only grow. The last page of a log is read for all
-    followers that requested it before the read began.
+    Logs only grow, so a full page never changes. The last page of a log is read again for every
+    request, but one read serves all followers that requested the page before the read began.
     """
 
     def __init__(self, logs: LogStore, memory: int = _MEMORY) -> None:
@@ -69,9 +74,11 @@ class SharedLogPages:
         self._memory = memory
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="windlass-log")
         self._lock = threading.Lock()
-        self._pages: OrderedDict[_Key, EncodedPage] = OrderedDict()  # the latest used ones last
-        self.size = 0  # bytes of them
-        self._waiting: dict[_Key, asyncio.Future[EncodedPage]] = {}  # reads that have not begun
+        # In the order of their last use.
+        self._pages: OrderedDict[_Key, EncodedPage] = OrderedDict()
+        self.size = 0  # bytes of all kept pages
+        # Reads that have not started yet.
+        self._waiting: dict[_Key, asyncio.Future[EncodedPage]] = {}
 
     async def read(
         self,
@@ -80,7 +87,7 @@ class SharedLogPages:
         stream: str | None = None,
         whose: LogSelection = WHOLE_LOG,
     ) -> EncodedPage:
-        """Return the page after a cursor."""
+        """Return the page that follows a cursor."""
         key = _Key(trial_id, cursor, stream, whose)
         with self._lock:
             if (page := self._kept(key)) is not None:
@@ -89,7 +96,8 @@ class SharedLogPages:
             if read is None:
                 loop = asyncio.get_running_loop()
                 read = self._waiting[key] = loop.run_in_executor(self._threads, self._read, key)
-        return await asyncio.shield(read)  # other followers may need it, too
+        # Shielded, because other followers may wait for the same page.
+        return await asyncio.shield(read)
 
     def _read(self, key: _Key) -> EncodedPage:
         with self._lock:

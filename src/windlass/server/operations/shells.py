@@ -1,4 +1,4 @@
-"""Shells: stream their output and forward input to them."""
+"""Streams the output of shells to clients, and forwards input to shells."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from windlass.server.web.notifications import QUEUE
 from windlass.worker.shell import input_pipe, output_log
 
 _PIECE = 64 * 1024
-_REPLAYED = 256 * 1024  # bytes of earlier output that a new client gets, at most
-_SEARCHED = 4 << 20  # bytes in which to search for the modes of the terminal
+_REPLAYED = 256 * 1024  # a new client gets at most this many bytes of earlier output
+_SEARCHED = 4 << 20  # bytes of earlier output to search for terminal modes
 _PATIENCE = 5.0  # seconds to wait for a shell that does not read its input
 
 _writing: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
@@ -47,10 +47,10 @@ async def shell_record(services: Services, trial_id: int) -> TrialRecord:
 async def follow_shell(
     services: Services, trial_id: int, offset: int | None, *, follows: bool = True
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events until the shell has ended and all its output was sent.
+    """Yield server-sent events until the shell has ended and all of its output was sent.
 
-    The stream starts at a position or, without one, at the current screen. With `follows=False`
-    it ends after the existing output.
+    The stream starts at the position `offset` or, if it is None, with the current screen. If
+    `follows` is false, the stream ends after the existing output.
     """
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
@@ -91,9 +91,9 @@ async def follow_shell(
 async def type_into(
     services: Services, trial_id: int, writer: bytes, position: int, data: bytes, *, is_last: bool
 ) -> int:
-    """Forward input to a shell, and return how many bytes it accepted.
+    """Forward input to a shell. Return how many bytes the shell accepted.
 
-    `position` is the number of bytes that the client typed earlier.
+    `position` is the number of bytes that the client has typed before.
     """
     frames = [*input_pipe.typed(writer, position, data), *([input_pipe.ended()] if is_last else ())]
     return min(await _hand_on(services, trial_id, frames), len(data))
@@ -105,9 +105,12 @@ async def resize(services: Services, trial_id: int, rows: int, columns: int) -> 
 
 
 async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -> int:
-    """Write frames until the shell accepts no more, and return the number of content bytes."""
+    """Write frames to a shell until it accepts no more.
+
+    Return the number of content bytes written.
+    """
     lock = _writing.setdefault(trial_id, asyncio.Lock())
-    async with lock:  # frames of one request stay together
+    async with lock:  # keeps the frames of one request together
         pipe = await _open_keyboard(services, trial_id)
         taken = 0
         try:
@@ -123,7 +126,7 @@ async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -
 
 
 async def _open_keyboard(services: Services, trial_id: int) -> int:
-    """Open the pipe to a shell, waiting for a shell that is just starting."""
+    """Open the input pipe of a shell. If the shell is just starting, wait for the pipe."""
     path = os.path.join(_folder(services, trial_id), input_pipe.PIPE)
     news = services.hub.subscribe(trial_id)
     until = time.monotonic() + _PATIENCE
@@ -150,7 +153,7 @@ async def _open_keyboard(services: Services, trial_id: int) -> int:
 
 
 async def _write(pipe: int, frame: bytes) -> bool:
-    """Write a whole frame once the pipe has space; return false after the timeout."""
+    """Write a whole frame once the pipe has space. Return False after a timeout."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -182,7 +185,7 @@ def _gone(trial_id: int) -> Conflict:
 
 
 def _shown_now(folder: str) -> tuple[bytes, int]:
-    """Return an approximation of the current screen, and its position in the output."""
+    """Return output that redraws the screen approximately, and the position where it ends."""
     last = output_log.end(folder)
     position, pieces = max(last - _SEARCHED, 0), []
     while position < last:
@@ -199,7 +202,10 @@ def _output(data: bytes, position: int) -> bytes:
 
 
 def _folder(services: Services, trial_id: int) -> str:
-    """Return the directory of the only attempt of a shell, which never restarts."""
+    """Return the directory of a shell's attempt.
+
+    There is only one, because a shell never restarts.
+    """
     return str(paths.attempt_dir(Path(services.home.path), trial_id, _ONLY))
 
 

@@ -1,4 +1,4 @@
-"""Stop of a trial: first recorded, then executed; on a full disk in the opposite order."""
+"""Stops trials. A stop is recorded before the processes are stopped, except on a full disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     try:
         await _record(services, trial_id, order)
     except DatabaseUnavailable as error:
-        # This trial may be the one that fills the disk.
+        # On a full disk, stop the processes first, because they may be the ones that fill it.
         if not is_disk_full(error):
             raise
         if not await _tell_processes(services, trial_id, order.grace):
@@ -47,9 +47,9 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
-    """Make `wl.should_stop()` return true in all current and future attempts of a trial.
+    """Make `wl.should_stop()` return True in all current and future attempts of a trial.
 
-    For a generator trial, this applies to the trials that it consists of so far.
+    For a generator trial, this applies to the unfinished trials that it has added so far.
     """
 
     def tell() -> None:
@@ -64,7 +64,7 @@ async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> No
 
 
 def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
-    """Write the file that tells the program of a trial to end by itself."""
+    """Write the file that asks the program of a trial to end by itself."""
     folder = paths.trial_dir(home, trial_id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,11 +74,15 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
 
 
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
-    """Stop several trials at once, so that none starts in the capacity that another frees."""
+    """Stop several trials at the same time.
+
+    If they stopped one after the other, a waiting trial could start with the capacity of a stopped
+    one.
+    """
     stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
     for done in await asyncio.gather(*stopping, return_exceptions=True):
         if isinstance(done, BaseException):
-            raise done  # after all trials were stopped
+            raise done  # raised only after all other trials were stopped
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
@@ -93,7 +97,7 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
-    """Stop the processes of a trial directly, and return whether any was running."""
+    """Stop the processes of a trial through the runtime. Return whether any process was running."""
     record = await services.trials.record(trial_id)
     living = [
         ReplicaId(attempt.role, attempt.index, attempt.attempt)
@@ -107,7 +111,8 @@ async def _tell_processes(services: Services, trial_id: int, grace: float) -> bo
 
 async def _record_when_there_is_space(services: Services, trial_id: int, order: StopTrial) -> None:
     while not services.hub.is_closing:
-        await asyncio.sleep(_TRY_AGAIN)  # the system does not report free disk space
+        # Polls, because the system does not notify of free disk space.
+        await asyncio.sleep(_TRY_AGAIN)
         try:
             await _record(services, trial_id, order)
         except DatabaseUnavailable:

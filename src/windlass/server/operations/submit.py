@@ -1,4 +1,4 @@
-"""Submission of a trial: validate it, check its blobs, store it in one transaction."""
+"""Submission of trials: validate a request, check its blobs, and store the trial."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
-    """Create a trial, or return the existing trial for a known key."""
+    """Create a trial. If a trial with the request's key exists already, return that trial."""
     _check_params(request.params)
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
@@ -114,13 +114,16 @@ async def _create(services: Services, batch: _Batch) -> list[TrialRecord]:
 
 
 async def _make_place(services: Services, record: TrialRecord) -> None:
-    """Create the directory in which an external process finds its trial and reports its state."""
+    """Create the directory in which an external process finds its trial and reports its state.
+
+    An external process is one that Windlass did not start.
+    """
     first = ReplicaId(record.spec.roles[0].name, 0, 1)
     await asyncio.to_thread(services.runtime.create, record.job, first, Assignment())
 
 
 async def _submit_generated(services: Services, request: CreateTrial) -> TrialRecord:
-    """Create a generator trial, which the controller never manages."""
+    """Create a generator trial. The controller never manages such a trial."""
 
     def check() -> None:
         if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
@@ -215,7 +218,7 @@ def _spec_problems(services: Services, spec: JobSpec, private: Private) -> list[
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters that would make lists of trials slow."""
+    """Refuse large parameters, which would make lists of trials slow."""
     total = 0
     for name, value in params.items():
         size = len(name) + len(msgspec.json.encode(value))
@@ -235,7 +238,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """Return the problems with the kind of a trial."""
+    """Return the conflicts between the kind of a trial and its job."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
@@ -259,7 +262,7 @@ def _never_starts_again(spec: JobSpec) -> bool:
 
 
 def _is_plain(spec: JobSpec) -> bool:
-    """Return whether a job is a single process, to which no rule about roles applies."""
+    """Return whether a job is a single process, to which the rules about roles do not apply."""
     is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
     return is_one and not spec.framework and not spec.success_policy.value
 

@@ -1,4 +1,4 @@
-"""Changes of a running trial: suspend, resume, scale."""
+"""Changes of an unfinished trial: suspend, resume and scale."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
-_LONG_ENOUGH = 2.0  # seconds to wait for the controller; later results appear later
+# Seconds that a request waits for the controller; after that it returns without the result.
+_LONG_ENOUGH = 2.0
 
 
 async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None:
-    """Suspend or resume a trial. Nothing changes if it is in that state already."""
+    """Suspend or resume a trial. Do nothing if the trial is already in the requested state."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_no_shell(record)
@@ -35,7 +36,7 @@ async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None
 
 
 async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) -> None:
-    """Set the numbers of replicas of a trial. Nothing changes if it has them already."""
+    """Set the number of replicas of some roles. Do nothing if they already have these numbers."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_no_shell(record)
@@ -64,7 +65,10 @@ async def _steer(
     change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
     is_seen: Callable[[TrialRecord], bool] = lambda _record: True,
 ) -> None:
-    """Store the new spec, make the controller reconcile it, and wait for the result."""
+    """Store a changed spec, wake the controller, and wait for the result.
+
+    The wait ends when `is_seen` returns True for the record, or after `_LONG_ENOUGH` seconds.
+    """
     news = services.hub.subscribe(trial_id)
     try:
         uid = await services.trials.change_spec(trial_id, change)

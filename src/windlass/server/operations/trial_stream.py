@@ -1,4 +1,4 @@
-"""The event stream of one trial: its state, its log lines and its end."""
+"""The event stream of one trial, with its states, its log lines and its end."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from windlass.server.stores.logs.cursors import parse_cursor
 from windlass.server.web.messages import EVENTS, PING, Answer, event
 from windlass.server.web.notifications import QUEUE
 
-_CLOCK = 1.0  # seconds until a written line is in the log
-_FAREWELL = 2.0  # seconds that other replicas have to stop after the end of their job
+_CLOCK = 1.0  # seconds until a line that a program wrote is in the log
+_FAREWELL = 2.0  # seconds that the stream waits for other replicas to stop after the end of the job
 _WHOLE_LOG = LogQuery()
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
@@ -38,8 +38,8 @@ def stream_answer(
     query: LogQuery = _WHOLE_LOG,
     first: Page | None = None,
 ) -> Answer:
-    """Answer a request with the stream of a trial. `first` is a page of the log to begin with."""
-    parse_cursor(cursor)  # a wrong one is refused before the stream begins
+    """Return a response that streams a trial. `first`, if given, is the first page of the log."""
+    parse_cursor(cursor)  # refuses an invalid cursor before the stream begins
     stream = _follow(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
     return Answer(stream, media_type=EVENTS, headers={"Cache-Control": "no-store"})
 
@@ -53,16 +53,16 @@ async def _follow(
     query: LogQuery,
     first: Page | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Server-sent events, until the trial has ended and the lines that match were sent."""
+    """Yield server-sent events until the trial has ended and all matching lines were sent."""
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
     sent: TrialRecord | None = None
-    deadline: float | None = None  # for the replicas that are being stopped at the end
+    deadline: float | None = None  # when to stop waiting for the replicas that stop after the end
     until = query.whose.until
     try:
         if (
             first is not None
-        ):  # sent although it is empty: its cursor is the position of the next line
+        ):  # send even an empty page, because its cursor is the position of the next line
             cursor = first.cursor
             yield (await asyncio.to_thread(encode_event, first)).event
         while not services.hub.is_closing:
@@ -74,7 +74,7 @@ async def _follow(
                 left = min(deadline - time.monotonic(), left)
             is_over = (record.state.is_final and left <= 0) or _time_left(until) <= 0
             is_news = record != sent and not record.state.is_final
-            # Send the lines of an attempt before the event that replaces it.
+            # Send the lines of an attempt before the event that reports its replacement.
             is_restart = is_news and sent is not None and record.restarts > sent.restarts
             if is_news and not is_restart:
                 yield event("trial", msgspec.json.encode(record))
@@ -105,15 +105,15 @@ async def _follow(
 
 
 def _time_left(until: float | None) -> float:
-    """Seconds in which a line that was written before `until` may still reach the log."""
+    """Return the seconds for which a line written before `until` may still reach the log."""
     return math.inf if until is None else until + _CLOCK - time.time()
 
 
 def _time_to_end(record: TrialRecord) -> float:
-    """Return the seconds that the other replicas have left to stop, after the end of a trial.
+    """Return how many seconds the stream still waits for other replicas after the end of a trial.
 
-    Their last lines belong to the log. A trial with one replica, or one that ended long ago, waits
-    for nothing.
+    The other replicas are being stopped, and their last lines belong to the log. The result is 0
+    for a trial with one replica, and for a trial that ended long ago.
     """
     if len(record.attempts) == 1 or record.spec.clean_policy is CleanPolicy.NONE:
         return 0.0
@@ -147,7 +147,7 @@ async def _end(services: Services, record: TrialRecord) -> StreamEnd:
                 return None
             return services.blobs.get(digest)
         except FileNotFoundError:
-            return None  # the client requests it, and gets the reason
+            return None  # the client requests the blob and gets the error
 
     return StreamEnd(
         trial=record,

@@ -1,6 +1,6 @@
-"""Stores keep all data of the server, in rows and in files, one noun per module or folder.
+"""Stores keep all data of the server, in database rows and in files, with one noun per module.
 
-A store reads and writes; the one rule in it is which checkpoints are kept
-(`checkpoints/retention.py`). May import `server.db` and `server.errors`, never `web`, `operations`
-or `api`.
+A store only reads and writes. The one exception is the rule about which checkpoints are kept
+(`checkpoints/retention.py`). The package may import `server.db` and `server.errors`, never `web`,
+`operations` or `api`.
 """

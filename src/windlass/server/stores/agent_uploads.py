@@ -1,9 +1,9 @@
-"""Uploads of agents: the files of attempts that run on other machines.
+"""Uploads from agents, which run attempts on other machines and send the files of these attempts.
 
-The store writes them into the files that a local attempt has, so readers of logs, metrics,
-checkpoints and exit records see no difference. Every upload may be repeated: bytes are identified
-by their position in a file, blobs by their digest, checkpoints by their uid, and only the first
-exit record counts.
+The store writes the data into the same files that a local attempt writes, so readers of logs,
+metrics, checkpoints and exit records see no difference. An agent may repeat every upload. Bytes are
+identified by their position in a file, blobs by their digest, and checkpoints by their uid. Only
+the first exit record counts.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from windlass.worker.common.metrics_file import NAMES
 from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
 from windlass.worker.common.own_attempt import OUTPUTS
 
-GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}  # with the topics of nudges
+# Growing files, with the topic of the notification after new data.
+GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}
 LEFT_BEHIND = frozenset((paths.RESULT, paths.RESULT_TEXT, paths.ERROR, paths.ERROR_PICKLE))
 EVICTED = "Evicted"
 _LARGEST_STATE = 64 << 10
 
 
 class LogPiece(NamedTuple):
-    """Bytes of one file and their offset."""
+    """Bytes of a file, and their offset in the file."""
 
     name: str
     start: int
@@ -50,7 +51,7 @@ class LogPiece(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank's part of a checkpoint, validated."""
+    """Validated data about the part of a checkpoint that one rank saved."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
@@ -62,7 +63,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteAttemptFiles:
-    """One remote attempt: its local directory and its nudges."""
+    """The local files of a remote attempt.
+
+    Every change also wakes the threads that read these files.
+    """
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
         self._home = home
@@ -76,7 +80,10 @@ class RemoteAttemptFiles:
         return str(self._replica)
 
     def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
-        """Return the launch file, if this attempt may still write."""
+        """Return the launch file of this attempt.
+
+        Raise an error if the attempt may not write any more.
+        """
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
         if launch is None or not is_ours or not launch.get(REMOTE):
@@ -91,11 +98,11 @@ class RemoteAttemptFiles:
         return launch
 
     def note_taken_up(self, facts: dict[str, Any]) -> None:
-        """Record that an agent runs this attempt, so that no second agent does."""
+        """Record that an agent runs this attempt, so that no second agent starts it."""
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
     def take(self, parts: Sequence[LogPiece]) -> dict[str, int]:
-        """Write new data of files, and return the size of each file."""
+        """Write new data into files, and return the size of each file."""
         sizes: dict[str, int] = {}
         about = set()
         with _lock_for(self.path):
@@ -115,11 +122,11 @@ class RemoteAttemptFiles:
         write_bytes(str(self.path / paths.STATE), data)
 
     def put_file(self, name: str, incoming: Path) -> None:
-        """Rename an uploaded file to its final name."""
+        """Move an uploaded file to its final name."""
         os.replace(incoming, self.path / name)
 
     def put_output(self, location: str, incoming: Path) -> None:
-        """Store an uploaded file in the output folder, without following links."""
+        """Move an uploaded file into the output folder, without following links there."""
         root = self.path.parent / OUTPUTS
         root.mkdir(mode=0o700, exist_ok=True)
         raw = os.fsencode(location)
@@ -139,8 +146,8 @@ class RemoteAttemptFiles:
             os.close(top)
 
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
-        """Store a checkpoint; return its number, or its missing blobs."""
-        with blobs.held():  # no blob is deleted between the check and the record
+        """Store a checkpoint and return its number. If blobs are missing, return them instead."""
+        with blobs.held():  # no blob is deleted between the check and the writing of the record
             if missing := _find_missing(blobs, record["manifest"]):
                 return 0, missing
             folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
@@ -149,7 +156,7 @@ class RemoteAttemptFiles:
         return number, []
 
     def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
-        """Store one rank's part of a checkpoint, and return its missing blobs."""
+        """Store one rank's part of a checkpoint. If blobs are missing, return them instead."""
         with blobs.held():
             if missing := _find_missing(blobs, part.manifest):
                 return missing
@@ -170,10 +177,10 @@ class RemoteAttemptFiles:
         shards.add(saver, shard, part.step, part.rank, part.ranks, uid=part.uid)
 
     def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
-        """Write the exit record, unless it exists.
+        """Write the exit record of the attempt, unless there is one already.
 
-        If the runtime stopped the agent, the exit code does not count as the program's own end:
-        many programs save their state then and exit with 0.
+        If the runtime stopped the agent, the exit code does not count, because many programs then
+        save their state and exit with 0.
         """
         is_by_us = exists(self.path / paths.STOP)
         if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
@@ -183,7 +190,7 @@ class RemoteAttemptFiles:
         self._nudge(STATE)
 
     def orders(self) -> dict[str, Any]:
-        """The orders for the attempt, and a digest to recognize them by."""
+        """Return the orders for the attempt, and a digest that identifies them."""
         stop = read_json(str(self.path / paths.STOP))
         trial = paths.trial_dir(self._home, self._job.trial_id)
         should_stop = read_json(str(trial / paths.SHOULD_STOP))
@@ -192,7 +199,7 @@ class RemoteAttemptFiles:
         return {**orders, "seen": seen}
 
     def newest_checkpoint(self) -> dict[str, Any] | None:
-        """Return the record and the number of the trial's newest checkpoint."""
+        """Return the record and the number of the trial's newest checkpoint, or None."""
         folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
         for number, record in checkpoint_records.records(folder):
             if number and "manifest" in record:
@@ -212,10 +219,10 @@ class RemoteAttemptFiles:
 
 
 def _append(path: Path, start: int, data: bytes) -> int:
-    """Write bytes at an offset of a growing file, and return its size.
+    """Write bytes at an offset of a growing file, and return the size of the file.
 
-    Existing bytes stay. Bytes that would leave a gap are not written: the size tells the agent
-    where to continue.
+    Existing bytes do not change. If the offset is beyond the end of the file, nothing is written,
+    and the size tells the agent where to continue.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -238,7 +245,7 @@ _MOST_LOCKS = 10_000
 
 
 def _lock_for(path: Path) -> threading.Lock:
-    """Return the lock of a file, since a repeated request may run concurrently."""
+    """Return the lock of a directory, because a repeated request may run at the same time."""
     with _locks_lock:
         if len(_locks) > _MOST_LOCKS:
             for idle_path in [idle_path for idle_path, lock in _locks.items() if not lock.locked()]:
@@ -247,15 +254,18 @@ def _lock_for(path: Path) -> threading.Lock:
 
 
 def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
-    """Return the missing blobs of a manifest; raise `InvalidArgument` if it is invalid."""
+    """Return the missing blobs of a manifest.
+
+    Raise `InvalidArgument` if the manifest is invalid.
+    """
     if blobs.missing([manifest]):
         return [manifest]
     try:
         data = blobs.get(manifest)
         read_tree(data)
-    except FileNotFoundError:  # it was damaged
+    except FileNotFoundError:  # the manifest was damaged
         return [manifest]
-    except (RestoreError, ValueError) as error:  # or it is too large
+    except (RestoreError, ValueError) as error:  # ValueError: the manifest is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
     entries = decode(data)

@@ -1,8 +1,8 @@
-"""Artifacts: the files in the output folders of replicas.
+"""Artifacts, which are the files that a program writes into its output folder.
 
-No other part of the server knows the location of these folders. Programs may leave anything there,
-so the store lists only regular files and links to files inside the same folder, and never opens a
-file that could block.
+Only this module knows the location of these folders. Programs may leave anything there. So the
+store lists only regular files and links to files inside the same folder, and never opens a file
+that could block, such as a pipe.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from windlass.worker.common.own_attempt import OUTPUTS
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MOST_LOOKED_AT = 20_000  # files that one page examines, however few of them match
+_MOST_LOOKED_AT = 20_000  # files to examine per page, however few of them match
 
 
 class ArtifactLocation(NamedTuple):
-    """A file of a trial, in the order in which they are listed."""
+    """The location of a file in a trial. Lists are sorted by location."""
 
     replica: tuple[str, int]  # role and index
     path: bytes
 
 
 class ArtifactQuery(NamedTuple):
-    """Filters for a list of files; None matches any file."""
+    """Filters for a list of files. None matches any file."""
 
     role: str | None = None
-    number: int | None = None  # of the replica
+    number: int | None = None  # index of the replica
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:
-        """Return whether a file name equals the requested name or matches its pattern."""
+        """Return whether a file name equals the pattern or matches it."""
         return self.pattern in (None, name) or fnmatch.fnmatchcase(name, str(self.pattern))
 
 
 class ArtifactStore:
-    """The outputs of trials, in files below a home."""
+    """The output files of all trials of a home."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -53,7 +53,7 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Return a page of files in order, and the location after which the next page starts."""
+        """Return a page of files, and the location after which the next page starts."""
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for location, file in self._files(trial_id, query, after):
@@ -65,7 +65,10 @@ class ArtifactStore:
         return items, None
 
     def open(self, trial_id: int, location: ArtifactLocation) -> int:
-        """Open a file of the output folder for reading; raise `OSError` if it is not a file."""
+        """Open a file of the output folder for reading.
+
+        Raise `OSError` if it is not a regular file.
+        """
         parts = location.path.split(b"/")
         if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in location.path:
             raise FileNotFoundError(2, "there is no such file")
@@ -98,7 +101,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """Return the replicas that have outputs."""
+        """Return the replicas that have an output folder."""
         replicas = []
         for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
@@ -117,9 +120,9 @@ class ArtifactStore:
 
 
 def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
-    """Yield every file below a folder after the path `beyond`, sorted by the parts of its path.
+    """Yield every file below a folder that comes after the path `beyond`, sorted by path.
 
-    An unreadable folder is yielded as a file with a problem.
+    For an unreadable folder, yield its path with an error message.
     """
     waiting = [_inside(root, b"", beyond.split(b"/") if beyond else [])]
     while waiting:
@@ -144,7 +147,10 @@ def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | 
 
 
 def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-    """The sorted entries of a folder, each with the cursor for its own entries."""
+    """Return the sorted entries of a folder that come after the path `beyond`.
+
+    Each entry comes with the rest of `beyond` that applies inside the entry.
+    """
     first = beyond[0] if beyond else b""
     kept: list[tuple[bytes, list[bytes]]] = []
     for name in os.listdir(os.path.join(root, folder)):
@@ -157,18 +163,24 @@ def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[b
 
 
 def _target(root: bytes, path: bytes) -> os.stat_result:
-    """The status of a link's target if it is inside the same folder, else of the link itself."""
+    """Return the file status of a link's target.
+
+    If the target is outside the folder or is a folder itself, return the status of the link.
+    """
     real = os.path.realpath(os.path.join(root, path))
     if not real.startswith(os.path.realpath(root) + b"/"):
         return os.lstat(os.path.join(root, path))
     status = os.lstat(real)
-    # Do not follow links to folders: their files are listed at their own path, and loops are
-    # possible.
+    # Do not follow links to folders. The files in such a folder are listed under their own path,
+    # and links may form a loop.
     return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(status.st_mode) else status
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open the real file for reading, without following links on the way."""
+    """Open the file that a path resolves to.
+
+    If a folder of the path is replaced by a link meanwhile, an error is raised.
+    """
     real = os.path.realpath(os.path.join(trial, outputs, path))
     if not real.startswith(os.path.join(trial, outputs) + b"/"):
         raise FileNotFoundError(2, "there is no such file")

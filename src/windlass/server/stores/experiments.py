@@ -1,4 +1,7 @@
-"""Experiments in SQL. The first trial creates its experiment; every query counts the trials."""
+"""Experiments in the database. Every query of an experiment also counts its trials.
+
+If a trial names an experiment that does not exist, the store creates the experiment.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _encode = msgspec.json.encode
 
 
 class ExperimentStore:
-    """All experiments."""
+    """Creates, changes and lists experiments."""
 
     def __init__(
         self,
@@ -49,14 +52,20 @@ class ExperimentStore:
         held_ids: Callable[[], Sequence[int]] = lambda: (),
         on_rename: Callable[[], None] = lambda: None,
     ) -> None:
-        """Set up the store. The writer's thread calls `on_rename` after a rename or a move."""
+        """Create the store. The writer thread calls `on_rename` after a rename or a move.
+
+        `is_held` and `held_ids` say which experiments a program holds open.
+        """
         self._db = database
         self._is_held = is_held
         self._held_ids = held_ids
         self._on_rename = on_rename
 
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
-        """Create an experiment, or return the existing one for a known key."""
+        """Create an experiment.
+
+        A repeated request with the same key returns the existing experiment.
+        """
 
         def change(connection: Connection) -> ExperimentRecord:
             query = "SELECT * FROM experiments WHERE uid = :key"
@@ -71,12 +80,12 @@ class ExperimentStore:
     async def change(
         self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
     ) -> ExperimentRecord:
-        """Change the given metadata of an experiment."""
+        """Change the metadata of an experiment. Fields that the request omits do not change."""
 
         def change(connection: Connection) -> ExperimentRecord:
             row = experiment_row(connection, experiment_id)
-            # The only writer reads and writes in one transaction, so concurrent changes are not
-            # lost.
+            # The read and the write are one transaction of the only writer, so concurrent changes
+            # are not lost.
             [record] = self._records(connection, [row])
             columns = changed_columns(record, request, size_of, time.time())
             if request.project is not msgspec.UNSET and request.project != record.project:
@@ -102,7 +111,7 @@ class ExperimentStore:
         return await self._db.awrite(change, then)
 
     async def record(self, name: str) -> ExperimentRecord:
-        """Return the newest experiment of a name; a number is tried as an id first."""
+        """Return the newest experiment with a name. A number is first tried as an id."""
 
         def query(connection: Connection) -> ExperimentRecord:
             parameters = {"id": as_id(name)}
@@ -136,7 +145,10 @@ class ExperimentStore:
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
-        """Return a page of matching experiments; `find_experiments` interprets `called`."""
+        """Return a page of matching experiments.
+
+        `called` is a name or an id, see `find_experiments`.
+        """
         order = Order(sort, NAMED_SORTS)
         held = [key for key in self._held_ids() if key > 0] if states else []
 
@@ -171,7 +183,10 @@ class ExperimentStore:
 
 
 def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
-    """The experiment of a name in a project, if there is one; of several, none is meant."""
+    """Return the experiment with the requested name in its project, or None if there is none.
+
+    Raise Conflict if several experiments have this name.
+    """
     rows = _namesakes(connection, request.project, request.name, 10)
     if len(rows) > 1:
         ids = ", ".join(str(row["id"]) for row in rows)
@@ -183,9 +198,10 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 
 
 def get_or_create_experiment(connection: Connection, request: CreateTrial, now: float) -> Row:
-    """Return the experiment of a new trial: by id, otherwise the newest of its name.
+    """Return the experiment of a new trial: by id, or else the newest with the requested name.
 
-    It is created if none exists, or only archived ones, because a new trial must stay visible.
+    If there is none, a new experiment is created. Archived experiments do not count, because lists
+    hide their trials.
     """
     if request.experiment_id == NO_EXPERIMENT:
         return _none(connection, now)
@@ -197,7 +213,7 @@ def get_or_create_experiment(connection: Connection, request: CreateTrial, now: 
 
 
 def _namesakes(connection: Connection, project: str, name: str, limit: int) -> list[Row]:
-    """Return the unarchived experiments of a name in a project, newest first."""
+    """Return the unarchived experiments with this name in a project, newest first."""
     conditions = Conditions()
     require_project(conditions, "project_id", project)
     conditions.equal("name", name)
@@ -207,7 +223,10 @@ def _namesakes(connection: Connection, project: str, name: str, limit: int) -> l
 
 
 def _none(connection: Connection, now: float) -> Row:
-    """The experiment of commands and shells without an experiment, created on first use."""
+    """Return the special experiment of commands and shells that name no experiment.
+
+    The experiment is created on first use.
+    """
     find = "SELECT * FROM experiments WHERE id = :id"
     row = connection.row(find, {"id": NO_EXPERIMENT})
     if row is None:
@@ -217,12 +236,12 @@ def _none(connection: Connection, now: float) -> Row:
             {"id": NO_EXPERIMENT, "project_id": DEFAULT_ID, "now": now},
         )
         row = connection.row(find, {"id": NO_EXPERIMENT})
-    assert row is not None  # noqa: S101 -- inserted in the same transaction
+    assert row is not None  # noqa: S101 -- the row was inserted in the same transaction
     return row
 
 
 def insert(connection: Connection, request: CreateExperiment, now: float) -> Row:
-    """Insert a new experiment."""
+    """Insert a new experiment and return its row."""
     [made] = connection.rows(
         "INSERT INTO experiments (uid, project_id, name, created, description, labels, config,"
         " priority) VALUES (:uid, :project_id, :name, :created, :description, :labels, :config,"
@@ -242,7 +261,10 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
-    """The SQL condition under which `experiment_state` returns a state."""
+    """Return the SQL condition that an experiment is in a state.
+
+    The function `experiment_state` has the same rules in Python.
+    """
     final = [trial_state for trial_state in TrialState if trial_state.is_final]
     going_on = [trial_state for trial_state in TrialState if not trial_state.is_final]
     is_held = f"experiments.id IN ({', '.join(map(str, held))})" if held else "FALSE"
@@ -258,7 +280,10 @@ def _stands(state: ExperimentState, held: Sequence[int]) -> str:
 
 
 def _any_in(states: Sequence[TrialState]) -> str:
-    """The SQL condition that an ordinary trial is in one of the states."""
+    """Return the SQL condition that an ordinary trial of an experiment is in one of these states.
+
+    An ordinary trial is not auxiliary, and neither a command nor a shell.
+    """
     kinds = ", ".join(f"'{kind.value}'" for kind in LISTED_KINDS)
     listed = ", ".join(f"'{state.value}'" for state in states)
     return (
@@ -311,7 +336,7 @@ def _experiment_records(
 
 
 def _decode(text: bytes | None, kind: Any, otherwise: _T) -> _T:
-    """Decode a column; the default if the column was never written."""
+    """Decode a JSON column. Return `otherwise` if the column was never written."""
     if text is None:
         return otherwise
     decoded: _T = msgspec.json.decode(text, type=learned(kind))

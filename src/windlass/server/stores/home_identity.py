@@ -1,9 +1,9 @@
-"""The identity of a home: its id, the directory that the id belongs to, and its token.
+"""The identity of a home: an id, the inode of its directory, and a token.
 
-A copy of a home has the same trials, the same token and the same process ids in its files. If its
-server continued those trials, it would kill the processes of the original, or run them twice. So
-`home.json` records the inode and the device of the directory. A renamed directory keeps both. A
-copy has another inode.
+The server must recognize a copied home, because its files have the same trials, the same token and
+the same process ids. If a server of the copy continued these trials, it would kill the processes of
+the original, or run the trials twice. So `home.json` records the inode and the device of the
+directory. A renamed directory keeps both, and a copy has another inode.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _log = logging.getLogger("windlass")
 
 
 class Directory(msgspec.Struct, frozen=True):
-    """A directory, as the file system knows it."""
+    """The inode and the device of a directory, and the inodes of some files in it."""
 
     inode: int
     device: int
-    files: tuple[int, ...]  # inodes of files that are created once and never replaced
+    files: tuple[int, ...]  # inodes of files that are normally never replaced
 
     def is_same(self, seen: Directory) -> bool:
-        """Return whether two records describe one directory.
+        """Return whether two records describe the same directory.
 
-        The number of a device may change when the machine starts again, or when a volume is
-        attached again. Then the inodes of the files decide.
+        A device may get another number when the machine restarts or a volume is attached again. In
+        that case the inodes of the files decide.
 
         >>> before = Directory(2, 64, (7, 8))
         >>> before.is_same(Directory(2, 65, (7, 8)))  # attached again
@@ -61,7 +61,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class HomeIdentity(NamedTuple):
-    """The id of a home, and the home of which its directory is a copy, if it is one."""
+    """The id of a home. For a copied home, `original` is the path of the original home."""
 
     id: str
     original: str | None = None
@@ -81,17 +81,18 @@ def identify(home: Home) -> HomeIdentity:
     except msgspec.ValidationError:
         return HomeIdentity(secrets.token_hex(8), "an unknown directory")
     if not record.directory.is_same(_look_at(home)):
-        return HomeIdentity(secrets.token_hex(8), record.path)  # no attempt has this id
+        return HomeIdentity(secrets.token_hex(8), record.path)  # a new id, which no attempt has
     if record != _Record(record.id, os.path.realpath(home.path), _look_at(home)):
-        with contextlib.suppress(OSError):  # it was moved; on a full disk, the record can wait
+        # The home was moved; if the disk is full, a later start updates the record.
+        with contextlib.suppress(OSError):
             _record(home, record.id)
     return HomeIdentity(record.id)
 
 
 def make_own(home: Home) -> None:
-    """Make a copy a home of its own, with a new id and a new token.
+    """Make a copied home independent, with a new id and a new token.
 
-    The pods of a copied job belong to the original, so the copy forgets them.
+    The pods of a copied job belong to the original home, so the copy forgets them.
     """
     pods = home.path / "pods"
     if exists(pods):
@@ -102,7 +103,7 @@ def make_own(home: Home) -> None:
 
 
 def own_token(home: Home) -> str:
-    """Return the token of the home. Create it on first use, readable by the owner only."""
+    """Return the token of the home. Create it on first use, readable only by the owner."""
     set_irregular_aside(str(home.token))
     try:
         if token := read_token(str(home.token)):

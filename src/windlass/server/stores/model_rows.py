@@ -1,4 +1,4 @@
-"""Model rows in the database: queries for models and their versions, and their records."""
+"""Database rows of models and their versions: queries, and conversion to records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOIN checkpoints ON checkpoints.id = model_versions.checkpoint_id
 
 
 def version_row(connection: Connection, model_id: int, which: str) -> Row:
-    """One version of a model, by number or alias, or the latest."""
+    """Return one version of a model: by number, by alias, or the latest."""
     model = find_row(connection, "model", model_id)
     parameters: dict[str, Any] = {"model_id": model["id"]}
     query = f"{VERSIONS} WHERE model_versions.model_id = :model_id"
@@ -43,7 +43,7 @@ def version_row(connection: Connection, model_id: int, which: str) -> Row:
 
 
 def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
-    """Insert a version with the next number of its model and return its id."""
+    """Insert a version of a model with the next number, and return the id of the version."""
     number = connection.value(
         "UPDATE models SET last_version = last_version + 1 WHERE id = :model_id"
         " RETURNING last_version",
@@ -59,7 +59,7 @@ def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
 
 
 def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:
-    """The models that rows are, each with how many versions it has and its aliases."""
+    """Convert rows to records of models, with their number of versions and their aliases."""
     projects = project_paths(connection, {row["project_id"] for row in rows})
     conditions = Conditions()
     conditions.one_of("model_id", [row["id"] for row in rows] or [-1])
@@ -97,7 +97,7 @@ def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelReco
 
 
 def version_records(connection: Connection, rows: Sequence[Row]) -> list[ModelVersionRecord]:
-    """The versions that rows are, each with the aliases that name it."""
+    """Convert rows to records of model versions, with their aliases."""
     conditions = Conditions()
     conditions.one_of("model_id", sorted({row["model_id"] for row in rows}) or [-1])
     aliases: dict[tuple[int, int], list[str]] = {}

@@ -1,7 +1,7 @@
-"""Models in SQL, with versions numbered from 1 and aliases that name one version each.
+"""Models in the database. Their versions are numbered from 1, and an alias names one version.
 
-One statement takes the next number of a version, so two clients that register a version at the same
-time get two numbers. An alias always names exactly one version.
+One SQL statement takes the next version number. So if two clients register a version at the same
+time, the versions get different numbers.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from windlass.server.stores.model_rows import (
     version_row,
 )
 
-USE = "model version"  # the kind of use that a version is of a checkpoint
+USE = "model version"  # the kind of a row in `checkpoint_uses` that a model version owns
 _LARGEST_METADATA = 64 << 10
 
 _encode = msgspec.json.encode
 
 
 class ModelStore:
-    """All models."""
+    """Creates, changes and lists models, their versions and their aliases."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -63,7 +63,7 @@ class ModelStore:
     # -- models -----------------------------------------------------------------------
 
     async def create(self, request: CreateModel) -> ModelRecord:
-        """Create a model, or return the existing one for a known key."""
+        """Create a model. A repeated request with the same key returns the existing model."""
         names.check(proper_flaw(request.name, "model"))
         labels = valid_labels(request.labels)
 
@@ -103,7 +103,7 @@ class ModelStore:
         )
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
-        """Change the attributes or the project of a model."""
+        """Change the attributes of a model, or move it to another project."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)
@@ -127,7 +127,10 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def delete(self, model_id: int) -> None:
-        """Delete a model with its versions. Their checkpoints stay and may then be deleted."""
+        """Delete a model with its versions.
+
+        Their checkpoints stay, and may be deleted afterwards.
+        """
 
         def change(connection: Connection) -> None:
             parameters = {"id": as_id(model_id), "kind": USE}
@@ -177,7 +180,10 @@ class ModelStore:
     # -- versions ---------------------------------------------------------------------
 
     async def register(self, model_id: int, request: RegisterVersion) -> ModelVersionRecord:
-        """Register a checkpoint as the next version, or return its existing version."""
+        """Register a checkpoint as the next version of a model.
+
+        If the checkpoint is already a version of the model, return this version.
+        """
         labels = valid_labels(request.labels)
         _check_version_name(request.name)
 
@@ -203,7 +209,7 @@ class ModelStore:
                 )
                 checkpoints.use(connection, checkpoint.uid, USE, version_id)
                 version = connection.row(query, parameters)
-            assert version is not None  # noqa: S101 -- found or just inserted
+            assert version is not None  # noqa: S101 -- the version existed or was just inserted
             return version_records(connection, [version])[0]
 
         return await self._db.awrite(change)
@@ -233,7 +239,10 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def delete_version(self, model_id: int, number: int) -> None:
-        """Delete a version without aliases. Its checkpoint stays and may then be deleted."""
+        """Delete a version that has no alias.
+
+        Its checkpoint stays, and may be deleted afterwards.
+        """
 
         def change(connection: Connection) -> None:
             parameters = {"model_id": as_id(model_id), "version": as_id(number)}
@@ -259,7 +268,7 @@ class ModelStore:
     async def version_page(
         self, model_id: int, *, labels: Sequence[str], sort: str, cursor: str | None, limit: int
     ) -> VersionPage:
-        """Return a page of versions of a model."""
+        """Return a page of the versions of a model."""
         order = Order(sort, {key: f"model_versions.{key}" for key in ("id", "version", "created")})
 
         def run(connection: Connection) -> VersionPage:
@@ -279,7 +288,7 @@ class ModelStore:
     # -- aliases ----------------------------------------------------------------------
 
     async def set_alias(self, model_id: int, alias: str, number: int) -> ModelRecord:
-        """Point an alias at a version, replacing the previous version."""
+        """Point an alias at a version. The alias no longer points at its previous version."""
         names.check(alias_flaw(alias), "alias: ")
 
         def change(connection: Connection) -> ModelRecord:
@@ -315,7 +324,7 @@ class ModelStore:
 def _noted(
     before: ModelRecord | ModelVersionRecord, request: ChangeModel | ChangeVersion
 ) -> dict[str, Any]:
-    """The labels and metadata that a change comes to, as columns hold them."""
+    """Return the columns for the labels and the metadata after a change."""
     return {
         "labels": _encode(changed_labels(before.labels, request)),
         "metadata": _encode(
@@ -325,7 +334,7 @@ def _noted(
 
 
 def _changed(metadata: dict[str, Any], put: dict[str, Any], gone: Sequence[str]) -> dict[str, Any]:
-    """Metadata, with some put and some removed by name."""
+    """Return metadata after a change that sets some entries and removes others."""
     flaws = [f"metadata: {flaw}" for name in put if (flaw := name_flaw(name))]
     if flaws:
         raise InvalidArgument.of(flaws)

@@ -1,6 +1,6 @@
-"""Private files: the secrets of a trial in one file that only its owner can read.
+"""Private files, which keep the secrets of a trial readable only by the owner of the home.
 
-The server deletes the file at the end of the trial, and no record contains its values.
+The server deletes the file at the end of the trial. No other record contains the secret values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windlass.worker.common.atomic_files import write_bytes
 
 
 class PrivateFiles:
-    """The files of all trials that have not ended, by uid.
+    """The private files of all unfinished trials, by the uid of the trial.
 
     >>> import tempfile
     >>> files = PrivateFiles(Path(tempfile.mkdtemp()))
@@ -32,7 +32,7 @@ class PrivateFiles:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, uid: str) -> Path:
-        """The path of a trial's file."""
+        """Return the path of a trial's private file."""
         return self._root / uid
 
     def keep(self, uids: Sequence[str], private: Private) -> None:
@@ -45,19 +45,22 @@ class PrivateFiles:
             self._newest, self._digest = uid, digest
 
     def erase(self, uid: str) -> None:
-        """Delete the file of a trial."""
+        """Delete the private file of a trial."""
         self.path(uid).unlink(missing_ok=True)
 
     def _link(self, uid: str) -> bool:
-        """Link the newest file under another name; the caller has checked that it is equal."""
+        """Hard-link the newest file to the name of another trial.
+
+        The caller knows that both are equal.
+        """
         try:
             os.link(f"{self._root}/{self._newest}", f"{self._root}/{uid}")
         except OSError:
-            return False  # the other trial has ended, or the file system has no links
+            return False  # the other trial has ended, or the file system has no hard links
         return True
 
     def sweep(self, living: Container[str]) -> None:
-        """Delete the files of trials that have ended or were never stored."""
+        """Delete the private files of trials that have ended or were never stored."""
         for path in self._root.iterdir():
             if path.name not in living:
                 path.unlink(missing_ok=True)

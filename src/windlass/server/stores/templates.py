@@ -1,4 +1,4 @@
-"""Templates in SQL. The authoring code defines the valid fields of a template."""
+"""Templates in the database. The package `authoring` defines the valid fields of a template."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LARGEST = 64 << 10
 
 
 class TemplateStore:
-    """All templates."""
+    """Creates, changes and lists templates."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def create(self, request: CreateTemplate) -> TemplateRecord:
-        """Create a template, or return the existing one for a known key."""
+        """Create a template. A repeated request with the same key returns the existing template."""
         names.check(proper_flaw(request.name, "template"))
         fields = _encoded(request.fields)
 
@@ -78,7 +78,7 @@ class TemplateStore:
         return await self._db.awrite(change)
 
     async def delete(self, template_id: int) -> None:
-        """Delete a template, if it exists. Trials that used it do not change."""
+        """Delete a template, if it exists. Trials that used the template do not change."""
         parameters = {"id": as_id(template_id)}
         await self._db.awrite(
             lambda connection: connection.run("DELETE FROM templates WHERE id = :id", parameters)

@@ -1,4 +1,4 @@
-"""Workspaces and projects in SQL: create, change and list them, and delete empty ones."""
+"""Workspaces and projects in the database: create, change, list, and delete empty ones."""
 
 from __future__ import annotations
 
@@ -41,17 +41,20 @@ from windlass.server.db.scopes import project_row, resolve_workspace
 
 
 class WorkspaceStore:
-    """All workspaces and projects."""
+    """Creates, changes and lists workspaces and projects."""
 
     def __init__(self, database: Database, on_rename: Callable[[], None] = lambda: None) -> None:
-        """Set up the store. The writer's thread calls `on_rename` when names of projects change."""
+        """Create the store. The writer thread calls `on_rename` when names of projects change."""
         self._db = database
         self._on_rename = on_rename
 
     # -- workspaces -------------------------------------------------------------------
 
     async def create_workspace(self, request: CreateWorkspace) -> WorkspaceRecord:
-        """Create a workspace, or return the existing one for a known key."""
+        """Create a workspace.
+
+        A repeated request with the same key returns the existing workspace.
+        """
         names.check(proper_flaw(request.name, "workspace"))
 
         def change(connection: Connection) -> WorkspaceRecord:
@@ -139,7 +142,7 @@ class WorkspaceStore:
     # -- projects ---------------------------------------------------------------------
 
     async def create_project(self, request: CreateProject) -> ProjectRecord:
-        """Create a project, or return the existing one for a known key."""
+        """Create a project. A repeated request with the same key returns the existing project."""
         names.check(proper_flaw(request.name, "project"))
 
         def change(connection: Connection) -> ProjectRecord:
@@ -166,7 +169,7 @@ class WorkspaceStore:
         return await self._db.aread(lambda connection: _find_project(connection, which))
 
     async def change_project(self, project_id: int, request: ChangeProject) -> ProjectRecord:
-        """Change the attributes or the workspace of a project."""
+        """Change the attributes of a project, or move it to another workspace."""
 
         def change(connection: Connection) -> ProjectRecord:
             before = _find_project(connection, project_id)
@@ -217,7 +220,7 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> ProjectPage:
-        """Return a page of matching projects; the workspace must exist."""
+        """Return a page of matching projects. Raise NotFound if the workspace does not exist."""
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ProjectPage:
@@ -290,7 +293,7 @@ def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord
 
 
 def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
-    """Count the rows of a table by the row of another table that they belong to."""
+    """Return how many rows of a table belong to each row of another table."""
     conditions = Conditions()
     conditions.one_of(column, [row["id"] for row in rows] or [-1])
     query = (
@@ -312,7 +315,7 @@ def _check_free(connection: Connection, noun: str, wanted: dict[str, Any]) -> No
 
 
 def _keep_default(noun: str, columns: dict[str, Any]) -> None:
-    """Refuse changes that would remove the default workspace or project."""
+    """Refuse to rename, move, archive or delete the default workspace or project."""
     verbs = {
         "name": "renamed", "archived": "archived", "workspace_id": "moved", "deleted": "deleted",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The HTTP layer: routing, messages, authentication, errors as responses, notifications.
+"""The HTTP layer: routing, messages, authentication, error responses and notifications.
 
 This layer knows neither trials nor the database. It may import `model` and `server.errors`, and no
 other part of the server.

@@ -1,4 +1,4 @@
-"""Tokens of agents: each token gives access to the agent endpoints of one trial only."""
+"""Tokens of agents. A token gives access only to the agent endpoints of one trial."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 
 from windlass.model.requests import API
 
-AGENTS = f"{API}/agents/"  # followed by the uid of the trial
+AGENTS = f"{API}/agents/"  # path prefix of agent endpoints; the uid of the trial follows
 
 
 def agent_token(secret: str, uid: str) -> str:
-    """Return the token for the agents of one trial.
+    """Return the token for the agents of one trial, derived from the server's token.
 
     >>> agent_token("hush", "c0ffee") == agent_token("hush", "decade")
     False

@@ -1,4 +1,4 @@
-"""Authentication of requests: token, host, origin and version are checked first."""
+"""Authentication of requests: checks host, origin, token and version before anything else."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _LONGEST_CHALLENGE = 100
 
 
 class TokenAuthenticator:
-    """Accepts requests with the token of the server, and agents with the token of their trial."""
+    """Accepts requests with the server's token. Agents need the token of their trial instead."""
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._expected = f"Bearer {token}".encode()
 
     def check(self, path: str, headers: Headers, /) -> None:
-        """Raise `Refused` unless the request has the token for its path."""
+        """Raise `Refused` unless the request has the token that its path requires."""
         expected = self._expected_for(path)
         if hmac.compare_digest(headers.get(b"authorization", b""), expected):
             return
@@ -67,7 +67,10 @@ class TokenAuthenticator:
         return prove(self._token, challenge)
 
     def _expected_for(self, path: str) -> bytes:
-        """Return the token for a path: agent endpoints have the token of their trial."""
+        """Return the expected `Authorization` header.
+
+        Agent endpoints need the token of their trial.
+        """
         if not path.startswith(AGENTS):
             return self._expected
         uid = path.removeprefix(AGENTS).partition("/")[0]
@@ -75,11 +78,11 @@ class TokenAuthenticator:
 
 
 class Guard:
-    """An ASGI application that forwards only permitted requests to another application.
+    """An ASGI application that forwards only permitted requests to another ASGI application.
 
-    The `Origin` check refuses pages of other sites in a browser. The `Host` check refuses names
-    that an attacker has resolved to this machine. The authenticator refuses requests without
-    valid credentials.
+    The `Origin` check refuses requests from pages of other sites in a browser. The `Host` check
+    refuses host names that an attacker has pointed at this machine. The authenticator refuses
+    requests without valid credentials.
     """
 
     def __init__(
@@ -110,7 +113,10 @@ class Guard:
             await self._app(scope, receive, send)
 
     def _own_headers(self, path: str, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every response, and the proof for a client that requests it."""
+        """Return the headers of every response.
+
+        If the client asks for it, add a proof of the token.
+        """
         own = [*_OWN_HEADERS]
         challenge = headers.get(_CHALLENGE)
         if challenge is not None and path == _HEALTH and len(challenge) <= _LONGEST_CHALLENGE:
@@ -137,7 +143,10 @@ def _forbidden(message: str) -> Refused:
 
 
 def _check_level(headers: Headers) -> None:
-    """Refuse clients that state another API level. Programs such as curl state none."""
+    """Refuse a client with an incompatible API level.
+
+    A client without a level, such as curl, may pass.
+    """
     header = headers.get(_LEVEL)
     version = headers.get(_VERSION, b"").decode("latin-1")[:40]
     if header is None and not version:

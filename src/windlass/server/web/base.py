@@ -1,7 +1,7 @@
-"""The protocols of the HTTP layer: an application, and the authentication of its requests.
+"""The protocols of the HTTP layer: ASGI applications, and the authentication of requests.
 
-An application is an ASGI application. `app.py` is the one of the API, and `Guard` calls it for
-permitted requests only. Credentials other than the server's token need another `Authenticator`.
+`app.py` has the ASGI application of the API, and `Guard` forwards only permitted requests to it.
+Credentials other than the server's token would need another `Authenticator`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = Mapping[bytes, bytes]  # names in lower case
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The key, in the state of a scope, of a function to call once a request is authenticated.
+# A key in `scope["state"]`. Its value is a function to call once the request is authenticated.
 ON_AUTHENTICATED = "windlass.on_authenticated"
 
 
 class Authenticator(Protocol):
-    """Decides which requests may pass, by their credentials."""
+    """Decides by their credentials which requests may pass."""
 
     def check(self, path: str, headers: Headers, /) -> None:
-        """Raise `Refused` unless the request has the credentials that its path needs."""
+        """Raise `Refused` unless the request has the credentials that its path requires."""
 
     def prove(self, challenge: str, /) -> str:
-        """Return the proof that this server knows its token, for a client that checks it first."""
+        """Return a proof that this server knows its token, for clients that check the server."""

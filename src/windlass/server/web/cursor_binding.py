@@ -1,8 +1,8 @@
-"""Binding of cursors: a cursor is valid only for the list, filters and order it came with.
+"""Binds a cursor to the query that returned it, with the same list, filters and order.
 
-A bound cursor starts with a hash of the query that produced it, followed by the list's own
-position. With other filters the position would point into a list whose beginning the client has not
-seen.
+A bound cursor starts with a hash of its query. The position in the list follows. With other
+filters, the same position could skip rows that the client has never seen, so such a cursor is
+refused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from windlass.model.errors import InvalidArgument
 
 _BOUND = re.compile(r"([A-Za-z0-9_-]{8})\.(.+)", re.ASCII | re.DOTALL)
-_FREE = ("cursor", "limit")  # pages of one list may differ in size
+_FREE = ("cursor", "limit")  # the page size may change from page to page
 
 
 def hash_query(path: str, query: Mapping[str, Any]) -> str:
-    """Return the hash of a query: the path and all parameters except cursor and limit.
+    """Return a hash of a query: of its path and all parameters except cursor and limit.
 
     >>> hash_query("/trials", {"state": "FAILED", "limit": 5})
     'po-K20C2'
@@ -31,12 +31,12 @@ def hash_query(path: str, query: Mapping[str, Any]) -> str:
 
 
 def bind(cursor: str, mark: str) -> str:
-    """Return a cursor in the form that clients get."""
+    """Return a cursor that starts with the hash of its query."""
     return f"{mark}.{cursor}"
 
 
 def unbind(cursor: str, mark: str) -> str:
-    """Return the list's own part of a cursor; refuse a cursor of another query."""
+    """Return a cursor without the hash. Raise an error if the cursor belongs to another query."""
     parts = _BOUND.fullmatch(cursor)
     if parts is None:
         raise InvalidArgument(

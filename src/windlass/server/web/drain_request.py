@@ -1,8 +1,8 @@
-"""Responses to requests whose body the server did not read to its end.
+"""Lets a client see the response to a request whose body the server did not read completely.
 
-If a server closes a connection while bytes are still arriving, the kernel resets it, and a client
-that is still sending never sees the response. The server therefore reads and discards the rest
-first.
+If the server closes a connection while bytes still arrive, the kernel resets the connection. A
+client that is still sending then never sees the response. So the server first reads and discards
+the rest of the body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def has_body(headers: Headers) -> bool:
 
 
 class Exchange:
-    """One request with a body and its response. The response ends when the request does."""
+    """A request with a body, and its response.
+
+    The response ends only after the request has ended.
+    """
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive

@@ -1,4 +1,7 @@
-"""HTTP connections: uvicorn's protocol with limits on time, memory and the number of strangers."""
+"""HTTP connections: uvicorn's protocol, with limits for clients that are not authenticated.
+
+The limits apply to time, memory and the number of connections.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ from windlass.version import __version__
 LARGEST_HEAD = 64 * 1024
 MOST_HEADERS = 100
 _CAUTIOUS_PIECE = 1024
-_BUFFER = 32 * 1024  # bytes of a response that wait for the client, besides the kernel's buffer
+# Bytes of a response to buffer for a slow client, in addition to the kernel's buffer.
+_BUFFER = 32 * 1024
 
 
 class Connection(HttpToolsProtocol):
-    """Speaks HTTP and closes the connection if a request head is too long or takes too long.
+    """An HTTP connection, which is closed if a request head is too long or arrives too slowly.
 
-    The token is in the head. Until the head is complete, any process on this machine may be the
-    sender, and all bytes stay in memory. The same limit applies to bytes after the last piece of a
-    body.
+    The token is in the request head. Until the head is complete, any process on this machine may be
+    the sender, and all bytes stay in memory. The size limit also applies to bytes after the last
+    piece of a body.
     """
 
     def __init__(self, *, open_connections: OpenConnections, **settings: Any) -> None:
@@ -37,19 +41,19 @@ class Connection(HttpToolsProtocol):
         self._is_admitted = False
         self._timer: asyncio.TimerHandle | None = None
         self._held = b""  # received bytes that are not parsed yet
-        self._unanswered = 0  # bytes received since the parser last completed a part of a message
+        self._unanswered = 0  # bytes received since the parser completed the last part of a message
         self._flaw = ""  # why the parser was interrupted
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in progress. The head of one may have begun."""
+        """True if no request is in progress. Part of a request head may have arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=_BUFFER)
-        # Only the owner of the home can open its socket.
+        # Trust a client of the Unix socket, because only the owner of the home can open it.
         self._is_trusted = transport.get_extra_info("socket").family == socket.AF_UNIX
         self._open_connections.add(self, is_trusted=self._is_trusted)
         self._limit(self._open_connections.head_seconds)
@@ -67,9 +71,10 @@ class Connection(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """Parse the received bytes; those of a stranger in small pieces, one request at a time.
+        """Parse the received bytes.
 
-        A received block may have thousands of requests, and each costs far more memory than its
+        The bytes of an unauthenticated client are parsed in small pieces, one request at a time.
+        They may contain thousands of requests, and a parsed request takes far more memory than its
         bytes.
         """
         data, self._held = self._held, b""
@@ -127,7 +132,7 @@ class Connection(HttpToolsProtocol):
             self._limit(None)
 
     def _limit(self, seconds: float | None) -> None:
-        """Drop the connection after this time; None removes the limit."""
+        """Close the connection after this number of seconds. None removes the limit."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self._time_out)
@@ -141,14 +146,14 @@ class Connection(HttpToolsProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """Close the connection, whether or not the client reads its responses."""
+        """Close the connection, even if the client does not read its responses."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer data that is not a valid HTTP request with an error, and close the connection."""
+        """Answer an invalid HTTP request with an error, and close the connection."""
         self._refuse("400 Bad Request", self._flaw or msg)
         self.transport.close()
 

@@ -1,8 +1,9 @@
-"""The address on which a server listens: loopback only, unless the environment says otherwise.
+"""The address on which a server listens, which is loopback unless the environment sets another.
 
-`WINDLASS_LISTEN=0.0.0.0:8080` makes the server listen for other machines. `WINDLASS_NAMES` lists
-the names by which they reach it, separated by commas. The server refuses requests for other names,
-which protects it against pages in a browser whose name was rebound to this address.
+With `WINDLASS_LISTEN=0.0.0.0:8080`, other machines can reach the server. `WINDLASS_NAMES` lists the
+host names that they use for it, separated by commas. The server refuses requests for other host
+names. This protects against a web page whose own host name was pointed at this address (DNS
+rebinding).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import NamedTuple
 from windlass.model.errors import InvalidArgument
 
 LISTEN, NAMES = "WINDLASS_LISTEN", "WINDLASS_NAMES"
-BACKLOG = 1024  # connections that wait to be accepted
+BACKLOG = 1024  # connections that may wait in the kernel to be accepted
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- the wildcard addresses
 
 
 class Listening(NamedTuple):
-    """An address and the names that clients use for it."""
+    """An address to listen on, and the host names that clients use for it."""
 
     host: str = "127.0.0.1"
     port: int = 0  # 0 means any free port
@@ -29,11 +30,11 @@ class Listening(NamedTuple):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The host names that requests may use."""
+        """The host names that requests may contain."""
         return LOOPBACK | set(self.names)
 
     def urls(self, port: int) -> tuple[str, ...]:
-        """Return the URLs for other machines; none if the server listens on loopback only.
+        """Return the URLs for other machines. The result is empty on loopback.
 
         >>> Listening("::", 8080, ("lab", "2001:db8::7")).urls(8080)
         ('http://lab:8080', 'http://[2001:db8::7]:8080')
@@ -41,7 +42,7 @@ class Listening(NamedTuple):
         return tuple(_url(name, port) for name in self.names if name not in _EVERYWHERE)
 
     def own_url(self, port: int) -> str:
-        """Return the URL for programs on this machine.
+        """Return the URL for programs on the same machine.
 
         >>> Listening("0.0.0.0", 8080).own_url(8080), Listening("10.0.0.7", 8080).own_url(8080)
         ('http://127.0.0.1:8080', 'http://10.0.0.7:8080')
@@ -61,8 +62,8 @@ class Listening(NamedTuple):
                 f"The server cannot listen at {self.host}:{self.port}: {error.strerror}.",
                 hint=f"Another program may use this port. Set {LISTEN} to another address.",
             ) from error
-        # Accepted connections inherit TCP_NODELAY. Without it, a reused connection answers in 40 ms
-        # steps.
+        # Accepted connections inherit TCP_NODELAY. Without it, each response on a reused connection
+        # may be 40 ms late.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
 

@@ -1,4 +1,4 @@
-"""Requests and responses over ASGI: limited bodies, and streams that end with the connection."""
+"""Requests and responses over ASGI, with size limits for requests and streams for responses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from windlass.server.web.base import Message, Receive, Scope, Send
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
-PING = 10.0  # seconds without an event after which a stream sends a keep-alive
+PING = 10.0  # seconds without an event before a stream sends a keep-alive
 OCTETS = "application/octet-stream"
 _PIECE = 1 << 20
 _SLICE = 32 * 1024
-_SMALL = 4 * 1024  # bytes that are sent at once, whatever else is sent
+_SMALL = 4 * 1024  # bytes; a smaller rest is sent without waiting for other responses
 
 
 class Refused(Exception):
-    """A request that gets an error response with this status."""
+    """Raised to answer a request with an error response."""
 
     def __init__(self, status: int, fault: Fault, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(fault.message)
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Answer(NamedTuple):
-    """The content of a response: bytes or a stream of bytes."""
+    """A response, whose body is bytes or a stream of bytes."""
 
     body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """The headers and the body of a request."""
+    """A request, with access to its headers and its body."""
 
     def __init__(self, scope: Scope, receive: Receive, largest_body: int | None) -> None:
         self._receive = receive
@@ -48,7 +48,7 @@ class Request:
         self._scope = scope
 
     def header(self, name: bytes) -> str:
-        """Return a header by its name in lower case, or an empty text."""
+        """Return the value of a header, or an empty text. `name` is in lower case."""
         for key, value in self._scope["headers"]:
             if key == name:
                 return str(value.decode("latin-1"))
@@ -83,7 +83,8 @@ class Request:
 def _too_large(largest: int) -> Refused:
     text = f"The request is larger than {format_size(largest)}, which is the limit."
     fault = Fault(code="invalid_argument", message=text, hint="Send less data at once.")
-    return Refused(413, fault, {"Connection": "close"})  # stops a client that continues to send
+    # "close" stops a client that continues to send.
+    return Refused(413, fault, {"Connection": "close"})
 
 
 def event(name: str, data: bytes, identity: str = "") -> bytes:
@@ -93,7 +94,10 @@ def event(name: str, data: bytes, identity: str = "") -> bytes:
 
 
 def file_answer(open_file: Callable[[], BinaryIO]) -> Answer:
-    """Answer with the content of a file. A large file is read in pieces, to save memory."""
+    """Return a response with the content of a file.
+
+    A large file is read in pieces to save memory.
+    """
     with open_file() as file:
         size = file.seek(0, os.SEEK_END)
         if size <= _PIECE:
@@ -108,7 +112,8 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
         while size > 0:
             piece = await asyncio.to_thread(file.read, min(size, _PIECE))
             if not piece:
-                return  # the file was truncated meanwhile: the client sees that bytes are missing
+                # The file was truncated meanwhile; the client notices that bytes are missing.
+                return
             size -= len(piece)
             yield piece
 
@@ -116,9 +121,9 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
 async def send_answer(
     answer: Answer, receive: Receive, send: Send, large_sends: asyncio.Lock | None = None
 ) -> None:
-    """Send a response. A stream ends with its generator or when the client disconnects.
+    """Send a response. A stream ends when its generator ends or the client disconnects.
 
-    `large_sends` is the lock that all responses of a server share.
+    `large_sends` is a lock that all responses of a server share.
     """
     headers = [(b"content-type", answer.media_type.encode())]
     headers += [(name.lower().encode(), text.encode()) for name, text in answer.headers.items()]
@@ -134,10 +139,11 @@ async def send_answer(
 
 
 class _Body:
-    """Sends the body of a response in slices: memory holds one slice for a slow client.
+    """Sends a response body in slices, so that memory holds only one slice for a slow client.
 
-    The lock allows one slice per iteration of the event loop. To copy a slice into the kernel takes
-    up to a millisecond, so fifty fast clients would otherwise delay all other requests.
+    The lock allows one slice per iteration of the event loop. Without the lock, fifty fast clients
+    would delay all other requests, because copying a slice into the kernel takes up to a
+    millisecond.
     """
 
     def __init__(self, send: Send, large_sends: asyncio.Lock) -> None:
@@ -155,10 +161,10 @@ class _Body:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _send_slices(self, piece: bytes) -> bytes:
-        """Send all but a small rest, which is returned."""
+        """Send a piece in slices, except for a small rest. Return the rest."""
         sent = 0
         while len(piece) - sent > _SMALL:
-            await self._send(_part(b""))  # waits for the client, which must not hold the lock
+            await self._send(_part(b""))  # wait for a slow client here, before taking the lock
             async with self._large_sends:
                 await self._send(_part(piece[sent : sent + _SLICE]))
                 await asyncio.sleep(0)

@@ -1,24 +1,24 @@
-"""Notifications for streams: the bridge from the controller's threads to the event loop."""
+"""Notifications that wake streams. Threads of the controller publish them to the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 
-Topic = int | tuple[str, int]  # an integer is the id of a trial
+Topic = int | tuple[str, int]  # an int is the id of a trial
 
 QUEUE: Topic = -1  # the topic for changes of the queue
 
 
 def experiment_topic(experiment_id: int) -> Topic:
-    """Return the topic of an experiment and all its trials."""
+    """Return the topic of an experiment and all of its trials."""
     return ("experiment", experiment_id)
 
 
 class News(asyncio.Event):
-    """An event that is set on each notification and cleared by its reader.
+    """An event that every notification sets and its reader clears.
 
-    For the topic of an experiment it also collects the ids of changed trials until `take` is
+    For the topic of an experiment, it also collects the ids of changed trials until `take` is
     called.
     """
 
@@ -27,7 +27,7 @@ class News(asyncio.Event):
         self._changed: dict[int, None] = {}
 
     def add(self, trial_id: int | None) -> None:
-        """Record a notification, and the changed trial if an id is given."""
+        """Record a notification. `trial_id` is the changed trial, if there is one."""
         if trial_id is not None:
             self._changed[trial_id] = None
         self.set()
@@ -40,10 +40,10 @@ class News(asyncio.Event):
 
 
 class Hub:
-    """Wakes streams when their trial or experiment changed.
+    """Wakes streams when their trial or experiment has changed.
 
-    `publish` may be called from any thread. A subscription is an event that is set on each
-    notification and cleared by its reader.
+    `publish` may be called from any thread. A subscription is an event that every notification sets
+    and its reader clears.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,12 +52,12 @@ class Hub:
         self.is_closing = False
 
     def publish(self, topic: Topic, trial_id: int | None = None) -> None:
-        """Notify the subscribers of a topic; `trial_id` is the changed trial of an experiment."""
+        """Notify all subscribers of a topic. For an experiment, `trial_id` is the changed trial."""
         if topic in self._waiting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, topic, trial_id)
 
     def subscribe(self, *topics: Topic) -> News:
-        """Return an event that is set on each notification of these topics."""
+        """Return an event that every notification of these topics sets."""
         event = News()
         for topic in topics:
             self._waiting[topic].add(event)

@@ -1,4 +1,4 @@
-"""Refusal of NUL characters: PostgreSQL, C programs and environment variables cannot hold them."""
+"""Refuses NUL characters, which PostgreSQL, C programs and environment variables cannot hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 
-# JSON has NUL as this escape only. After an odd number of backslashes, the same letters are text.
+# JSON can contain NUL only as this escape sequence. After an odd number of backslashes, the same
+# letters are ordinary text.
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -41,7 +42,7 @@ def check_body(body: bytes) -> None:
         try:
             document = msgspec.json.decode(body)
         except msgspec.DecodeError:
-            return  # the decoder of the route reports it
+            return  # not valid JSON, which the decoder of the route reports
         raise _nul_at(_path_to_nul(document) or "")
 
 

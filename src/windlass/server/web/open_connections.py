@@ -1,7 +1,7 @@
-"""Limits on open connections: clients without a token get few of them, for a short time.
+"""Limits on open connections. Clients without a token get few connections, for a short time.
 
-Any process that reaches the port can open a connection, and each costs the server a descriptor. A
-client is a stranger until one of its requests has passed the authentication.
+Any process that can reach the port can open a connection, and every connection takes a file
+descriptor of the server. A client is called a stranger until one of its requests was authenticated.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from windlass.model.requests import Fault
 from windlass.server.web.messages import Refused
 
 _MOST_STRANGERS = 512
-_RESERVED = 64  # descriptors for files, at least
-_PER_STRANGERS = 16  # see `accepted_at_once`
+_RESERVED = 64  # file descriptors to reserve for files, at least
+_PER_STRANGERS = 16  # the limit of strangers divided by this is `accepted_at_once`
 _log = logging.getLogger("windlass")
 
 
 class OpenConnection(Protocol):
-    """A connection that can be closed."""
+    """A client's connection, which the server may close."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in progress."""
+        """True if no request is in progress."""
 
     def drop(self) -> None:
         """Close the connection."""
 
 
 class OpenConnections:
-    """The open connections of a server that may open `most_files` files.
+    """The open connections of a server that may have `most_files` open files.
 
     >>> OpenConnections(256).most_strangers, OpenConnections(256).most
     (64, 192)
@@ -45,23 +45,24 @@ class OpenConnections:
     ) -> None:
         self.most_strangers = max(min(most_files // 4, _MOST_STRANGERS), 1)
         self.most = most_files - max(most_files // 4, min(_RESERVED, most_files // 2))
-        self.head_seconds = head_seconds  # for the head of a request
-        self.answer_seconds = answer_seconds  # for a stranger's body and response
-        self._strangers: dict[OpenConnection, None] = {}  # oldest first
+        self.head_seconds = head_seconds  # seconds for a request head to arrive
+        self.answer_seconds = answer_seconds  # seconds for the body and the response of a stranger
+        # Unauthenticated connections, oldest first.
+        self._strangers: dict[OpenConnection, None] = {}
         self._all: set[OpenConnection] = set()
 
     @property
     def accepted_at_once(self) -> int:
-        """The connections to accept per iteration of the event loop.
+        """The number of connections to accept per iteration of the event loop.
 
-        It takes a few iterations to read and authenticate the first request of a connection. The
-        limit of strangers must not be reached sooner, or a flood of strangers would close the
-        connections of clients with a token.
+        The server needs a few iterations to authenticate the first request of a connection. The
+        limit of strangers must not be reached sooner. Otherwise, a flood of strangers would push
+        out clients with a token before their first request is authenticated.
         """
         return max(self.most_strangers // _PER_STRANGERS, 1)
 
     def add(self, connection: OpenConnection, *, is_trusted: bool) -> None:
-        """Add a new connection. If there are too many strangers, drop the oldest one."""
+        """Add a new connection. If there are too many strangers, close the oldest of them."""
         self._all.add(connection)
         if is_trusted:
             return
@@ -85,7 +86,7 @@ class OpenConnections:
             fault = Fault(
                 code="server",
                 message=f"The server has {self.most} open connections, which is its limit.",
-                hint="Close some of its followers, or restart the server with a higher limit of "
+                hint="Close some of its clients, or restart the server with a higher limit of "
                 "open files (ulimit -n).",
             )
             raise Refused(503, fault, {"Connection": "close"})
@@ -93,7 +94,7 @@ class OpenConnections:
     def handle_loop_error(
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any], /
     ) -> None:
-        """Log an error of the event loop. If it has no descriptors left, drop idle connections."""
+        """Log an error of the event loop. If file descriptors run out, close idle connections."""
         if "socket" in context and isinstance(context.get("exception"), OSError):
             _log.error("a connection cannot be accepted: %s", context["exception"])
             self._drop_idle(self._all)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes, built on request from their signatures."""
+"""Builds the OpenAPI document from the signatures of the routes, when a client requests it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = {"type": "string"}
 def build_document(
     routes: Iterable[Route], *, title: str, version: str, is_open: str
 ) -> dict[str, Any]:
-    """Return the document. `is_open` is the only path that needs no token."""
+    """Return the OpenAPI document. `is_open` is the only path that needs no token."""
     listed = list(routes)
     types: list[Any] = [Fault]
     for route in listed:
@@ -78,7 +78,7 @@ def _content(route: Route, schema_by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer_type(route: Route) -> Any:
-    """Return the type of a JSON response; nothing for bytes and streams."""
+    """Return the type of a JSON response, or None for bytes and streams."""
     kind = route.hints["return"]
     if kind is Answer:
         return None
@@ -86,7 +86,7 @@ def _answer_type(route: Route) -> Any:
 
 
 def _is_either(route: Route) -> bool:
-    """Return whether a route answers with JSON or, if the client accepts events, a stream."""
+    """Return whether a route answers with JSON or a stream, whichever the client accepts."""
     return Answer in getattr(route.hints["return"], "__args__", ())
 
 
@@ -120,7 +120,7 @@ def _query_parameters(route: Route, schema_by_type: dict[str, Any]) -> list[dict
 
 
 def _portable(schema: Any) -> Any:
-    r"""Return the schema with portable patterns: `\Z` of Python becomes `$`."""
+    r"""Return a schema whose patterns work outside Python: `$` replaces `\Z`."""
     if isinstance(schema, dict):
         return {
             key: value.replace(r"\Z", "$") if key == "pattern" else _portable(value)

@@ -1,4 +1,4 @@
-"""Parameter types that the queries of lists share."""
+"""Parameter types that several list queries share."""
 
 from __future__ import annotations
 
@@ -10,4 +10,5 @@ PAGE_LIMIT = 500
 Text = Annotated[str, Meta(max_length=1000)]
 MaybeText = Text | None
 Limit = Annotated[int, Meta(ge=1, le=PAGE_LIMIT)]
-Cursor = Annotated[str, Meta(max_length=8000)]  # a cursor may contain a name or a parameter value
+# Long enough for a cursor with a name or a parameter value.
+Cursor = Annotated[str, Meta(max_length=8000)]

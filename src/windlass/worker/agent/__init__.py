@@ -1,7 +1,7 @@
-"""The agent runs beside a supervisor on a machine without a server, for example in a pod.
+"""The agent runs an attempt on a machine that has no server, for example in a pod.
 
-It fetches a trial's code and data, has the same supervisor run the trial in its own home, and
-uploads the files of the supervisor to the server, byte for byte. Like all of `worker`, it uses only
-the standard library. No other part of `worker` connects to the server. The agent keeps all data
-that the server has not stored yet.
+It downloads the code and data of the attempt, starts the supervisor in its own home, and uploads
+the supervisor's files to the server unchanged. It keeps all data that the server has not stored
+yet. Like all of `worker`, it uses only the standard library. No other part of `worker` connects to
+the server over HTTP.
 """

@@ -1,4 +1,7 @@
-"""The agent: runs one attempt on another machine and returns its exit code."""
+"""The agent, which runs an attempt on a machine without a server.
+
+The agent exits with the exit code of the program.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ STOPPED = 143  # exit code of an agent that was stopped before its program start
 UNABLE = 125  # exit code of an agent that could not start its program
 _HAND_OVER = 5.0  # seconds of the grace period reserved for the last uploads
 _DEFAULT_GRACE = 30.0
-_STOP_RETRIES = 2.0  # seconds for which a stop waits until the disk accepts its grace period
+_STOP_RETRIES = 2.0  # seconds to retry writing the grace period on a full disk
 
 
 def main() -> None:
-    """Run the attempt that the environment names, and exit with its exit code."""
+    """Run the attempt that environment variables identify, and exit with its exit code."""
     sys.exit(Agent(os.environ).run())
 
 
 class Agent:
-    """Runs one attempt on a machine without a server.
+    """Runs one attempt on a machine that has no server.
 
     The main thread handles signals and the end of the supervisor, and never waits for the server.
     Other threads communicate with the server.
@@ -50,7 +53,7 @@ class Agent:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("WINDLASS_AGENT_CONFIG", CONFIG)
-        # Kubernetes mounts a secret as a link.
+        # Kubernetes mounts the files of a Secret as links.
         config = retried(lambda: read_json(path, follow_links=True))
         if config is None:
             sys.exit("windlass: no address of the server is set")
@@ -60,7 +63,7 @@ class Agent:
         self._base = f"/api/v1/agents/{config['uid']}/{'/'.join(which)}"
         self._signals = SignalPipe()
         self._channel = _open_channel(config)
-        self._give_up: float | None = None  # the time at which the runtime kills this process
+        self._give_up: float | None = None  # the time at which Kubernetes kills this process
         self._stopping = threading.Lock()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._dir = ""
@@ -97,9 +100,10 @@ class Agent:
             pass
 
     def _wait_for(self, task: _BackgroundTask, *, is_patient: bool) -> bool:
-        """Wait for a background task; return false if a stop signal comes first.
+        """Wait for a background task. Return False if a stop signal comes first.
 
-        A patient wait continues until shortly before the runtime kills this process.
+        If `is_patient` is true, a stop signal does not end the wait until shortly before Kubernetes
+        kills this process.
         """
         poll = select.poll()
         for fd in (task.fileno(), self._signals.fileno()):
@@ -113,7 +117,7 @@ class Agent:
         return True
 
     def _open_notification_socket(self) -> socket.socket:
-        """Open the socket on which the supervisor and the program report writes."""
+        """Open the socket on which the supervisor and the program report that they wrote a file."""
         notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         path = os.path.join(self._home, "nudge.sock")
         retried(lambda: _unlink(path))
@@ -129,12 +133,12 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
-        """Forward nudges and orders until the supervisor has ended."""
+        """Pass nudges to the uploader, and stop signals to the supervisor, until it ends."""
         poll = select.poll()
         for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
         while not self._has_ended():
-            poll.poll()  # the end of the supervisor also arrives as a signal
+            poll.poll()  # a signal also reports the end of the supervisor
             if self._receive_signals():
                 self._stop(max(0.0, self._grace - _HAND_OVER))
             for message in _receive_all(notifications):
@@ -144,7 +148,7 @@ class Agent:
         return self._supervisor is None or self._supervisor.poll() is not None
 
     def _receive_signals(self) -> bool:
-        """Return whether the runtime stops this agent, for example because its pod is deleted."""
+        """Return whether Kubernetes stops this agent, for example because its pod is deleted."""
         if signal.SIGTERM not in self._signals.drain():
             return False
         if self._give_up is None:
@@ -152,10 +156,10 @@ class Agent:
         return True
 
     def _stop(self, grace: float) -> None:
-        """Make the supervisor stop the program.
+        """Tell the supervisor to stop the program.
 
-        If the disk is full, the grace period cannot be written, and the supervisor is stopped
-        without it.
+        If a full disk prevents writing the grace period, stop the supervisor without a grace
+        period.
         """
         with self._stopping:
             try:
@@ -170,7 +174,7 @@ class Agent:
                 self._supervisor.terminate()
 
     def _complete_exit_record(self) -> None:
-        """Write an exit record for a supervisor that was killed before it wrote one."""
+        """Write an exit record if the supervisor was killed before it wrote the record."""
         path = os.path.join(self._dir, EXIT)
         if retried(lambda: exists(path)):
             return
@@ -201,7 +205,7 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
 
 
 class _BackgroundTask:
-    """A task in its own thread. Its descriptor becomes readable when the task is done."""
+    """A task in its own thread. The descriptor `fileno()` is readable when the task is done."""
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()

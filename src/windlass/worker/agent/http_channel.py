@@ -1,10 +1,10 @@
-"""HTTP channel to the server, over a connection that either side may open.
+"""The HTTP channel between agent and server. Either side may open its connections.
 
 If the agent cannot reach the server, the server connects to the agent's port and identifies itself.
-From then on both sides use that connection as if the agent had opened it, with the same requests.
+From then on, the agent uses this connection as if it had opened the connection itself.
 
-Every request may be repeated and takes effect once. So a broken connection or an unavailable server
-only delays the agent.
+Each request may be repeated and takes effect only once. A broken connection or an unavailable
+server therefore only delays the agent.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-GREETING = b"WINDLASS-TUNNEL/1 "  # followed by the token and a line break
+GREETING = b"WINDLASS-TUNNEL/1 "  # the token and a line break follow
 _LONGEST_GREETING = 512
 _DIAL = 5.0  # seconds to connect to the server
-_ANSWER = 60.0  # seconds without a byte until a connection is given up
-_SETTLED = 600.0  # the same after a large file, which the server confirms once it is on the disk
+_ANSWER = 60.0  # seconds without data until a connection is closed
+_SETTLED = 600.0  # the same after a large file, which the server first writes to its disk
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PIECE = 1 << 20
-_MOST_IDLE = 16  # idle connections that are kept
-_LARGE = 8 << 20  # bytes; before sending a larger file, the agent asks whether it fits
+_MOST_IDLE = 16  # idle connections to keep
+_LARGE = 8 << 20  # bytes; before a larger upload, the agent asks whether the server has space
 _FULL = 507
-_READ_RETRIES = 10.0  # seconds for which a read of a file is repeated
-# Retry these: a server that does not know our token may not be the right one.
+_READ_RETRIES = 10.0  # seconds for which a failed read of a file is retried
+# Retry after these statuses. A server that does not know our token may not be the right server.
 _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
@@ -53,26 +53,26 @@ class Refused(Exception):
 
 
 class GivenUp(Exception):
-    """The deadline of a request has passed, or the channel was closed."""
+    """The deadline of a request is over, or the channel was closed."""
 
 
 class NoRoom(Exception):
-    """The disk of the server has no space for a file at the moment."""
+    """The server's disk currently has no space for a file."""
 
 
 class Changed(Exception):
-    """The file to send was changed or deleted."""
+    """The file to upload was changed or deleted."""
 
 
 class NotWritten(OSError):
-    """A response arrived, but its target file could not be written."""
+    """A response arrived, but it could not be written to the target file."""
 
 
 class Channel:
-    """Requests to the server, from any thread."""
+    """Sends requests to the server. All methods may be called from any thread."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
-        """Raise OSError if no URL of the server is known and the port is in use."""
+        """Raises `OSError` if the port is in use and no URL of the server is known."""
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
@@ -95,13 +95,16 @@ class Channel:
     ) -> bytes:
         """Send a request, retry it until it succeeds, and return the response.
 
-        Raises `Refused` if a retry would not help, `Changed` if a file cannot be sent as it was,
-        and `NoRoom` if the disk of the server is full, unless the call waits for space. `ask_first`
-        is requested before each attempt, because a response that arrives while a large body is
-        being sent may be lost. `is_done` is called before each retry and returns true if only the
-        response was lost. `deadline` is a time of `time.monotonic`: `GivenUp` is raised after it,
-        and when the channel is closed. With `into`, the response is written to the file of that
-        path, whatever its size; `NotWritten` is raised if that fails.
+        `Refused` is raised if a retry would not help. `Changed` is raised if the file to upload
+        changed. `NoRoom` is raised if the server's disk is full and `waits_for_room` is false.
+        `GivenUp` is raised after `deadline`, a time of `time.monotonic`, and when the channel is
+        closed.
+
+        The path `ask_first` is requested before each attempt, because a response that arrives
+        during the upload of a large body may be lost. `is_done` is called before each retry. It
+        returns True if the server has executed the request and only the response was lost. With
+        `into`, a response of any size is written to the file of that path, and `NotWritten` is
+        raised if that fails.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -112,7 +115,7 @@ class Channel:
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
             except NotWritten:
-                raise  # a local error, which a retry would not fix
+                raise  # a retry would not fix a local error
             except (OSError, http.client.HTTPException, NoRoom) as error:
                 if isinstance(error, NoRoom) and not waits_for_room:
                     raise
@@ -131,7 +134,11 @@ class Channel:
         deadline: float | None = None,
         is_done: Callable[[], bool] | None = None,
     ) -> None:
-        """Upload a file; raise `NoRoom` if the server's disk is full, `Refused` if it is final."""
+        """Upload a file.
+
+        Raises `NoRoom` if the server's disk is full, and `Refused` if the server refuses the file
+        for good.
+        """
         room = f"{base}/room?size={body.size}" if body.size > _LARGE else ""
         self.ask(
             "PUT", f"{base}/{where}", body,
@@ -139,7 +146,7 @@ class Channel:
         )  # fmt: skip
 
     def rest(self, seconds: float) -> None:
-        """Wait for some seconds; raise `GivenUp` when the channel is closed."""
+        """Wait for some seconds. Raise `GivenUp` if the channel is closed."""
         if self._is_closed.wait(seconds):
             raise GivenUp
 
@@ -152,7 +159,7 @@ class Channel:
         return answer if isinstance(answer, dict) else {}
 
     def close(self) -> None:
-        """Abort waiting requests and accept no more."""
+        """Abort waiting requests and send no more."""
         self._is_closed.set()
         if self._listener is not None:
             self._listener.close()
@@ -204,7 +211,7 @@ class Channel:
         raise _refusal(response.status, answer)
 
     def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
-        """Return an idle connection or a new one, whichever is available first."""
+        """Return an idle connection or a new connection, whichever is available first."""
         try:
             return self._idle.get_nowait()
         except queue.Empty:
@@ -213,7 +220,7 @@ class Channel:
             try:
                 return self._dial(url)
             except (OSError, ValueError, http.client.HTTPException):
-                continue  # no answer at this URL, or an invalid one
+                continue  # this URL is not valid, or nothing responds there
         if self._listener is None:
             raise ConnectionError("the server cannot be reached")
         wait = _LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
@@ -235,9 +242,13 @@ class Channel:
         return connection
 
     def _listen(self, port: int) -> None:
-        """Listen for connections of the server. If that fails, connect to its known URLs only."""
+        """Listen for connections from the server.
+
+        If that fails, the channel only uses the known URLs of the server.
+        """
         try:
-            # Listen on loopback only: the tunnel from outside ends on this machine.
+            # The loopback address is enough, because the tunnel from the server ends on this
+            # machine.
             self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
         except OSError:
             if not self._urls:
@@ -255,7 +266,7 @@ class Channel:
             threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
     def _receive_greeting(self, sock: socket.socket) -> None:
-        """Use an incoming connection if it comes from the server."""
+        """Use an incoming connection if it starts with the token of the server."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)
@@ -266,7 +277,7 @@ class Channel:
         except OSError:
             sock.close()
             return
-        # The tunnel ends at the loopback address of the server.
+        # On the server's side, the tunnel ends at the server's loopback address.
         connection = http.client.HTTPConnection("127.0.0.1")
         connection.sock = sock
         connection.auto_open = 0  # the agent cannot reopen a connection that the server made
@@ -274,7 +285,10 @@ class Channel:
 
 
 class FileBody:
-    """A body with the current content of a file. Bytes that are appended later are not sent."""
+    """A request body with the current content of a file.
+
+    Bytes that are appended later are not sent.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -282,7 +296,7 @@ class FileBody:
 
 
 def patience(body: bytes | FileBody | None) -> float:
-    """The number of seconds that the response to a request may take.
+    """Return the seconds that the response to a request may take.
 
     >>> patience(b"a few lines")
     60.0
@@ -292,7 +306,7 @@ def patience(body: bytes | FileBody | None) -> float:
 
 
 class _Cut:
-    """The first bytes of a file, read in pieces. If bytes are missing, the connection breaks."""
+    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if bytes are missing."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file
@@ -314,14 +328,14 @@ class _Cut:
 
 def _opened(path: str) -> Any:
     try:
-        # Without a buffer, a read that failed can be repeated at the same position.
+        # Without a buffer, a failed read can be repeated at the same position.
         return retried(lambda: open(path, "rb", buffering=0), _READ_RETRIES)
     except OSError as error:
         raise Changed(str(error)) from None
 
 
 def _write_out(response: http.client.HTTPResponse, path: str) -> None:
-    """Write a response to a file in pieces."""
+    """Write a response to a file, piece by piece."""
     with _as_local_error(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -337,7 +351,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _as_local_error(path: str) -> Iterator[None]:
-    """Separate errors of a local file from errors of the connection."""
+    """Raise `NotWritten` for an error of a local file, to tell it from a connection error."""
     try:
         yield
     except OSError as error:

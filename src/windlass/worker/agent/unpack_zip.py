@@ -1,6 +1,7 @@
-"""Unpack a zip file, although the disk fails now and then.
+"""Unpacks a zip file, and retries after temporary errors of the disk.
 
-The program `worker.zip` starts with this source, to unpack itself: it imports nothing of Windlass.
+The program `worker.zip` starts with this source and unpacks itself with it, so this module must not
+import anything from Windlass.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import time
 import zipfile
 
 _TRIES = 50  # for each file
-_PAUSE = 0.05  # seconds; no notification tells when a disk recovers
+_PAUSE = 0.05  # seconds between retries
 
 
 def unpack_zip(archive: bytes, folder: str) -> None:
-    """Write the files of an archive below a folder, where some may be already."""
+    """Write the files of an archive below a folder. Some of them may already exist."""
     with zipfile.ZipFile(io.BytesIO(archive)) as packed:
         for name in packed.namelist():
             _write(os.path.join(folder, name), packed.read(name))

@@ -1,8 +1,8 @@
-"""Upload checkpoints and kept files to the server: complete, in order, each once.
+"""Uploads checkpoints and output files to the server.
 
-The server has a checkpoint once it has its record. The agent first uploads the files that the
-server lacks. The disk of a pod is small, so the agent keeps only the newest checkpoint, which the
-program may read, and no parts that the server has assembled.
+The server has a checkpoint as soon as it has the checkpoint's record. The agent therefore uploads
+the missing files first and the record last. The disk of a pod is small. The agent keeps only the
+newest checkpoint, because the program may read it, and deletes what the server has.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_SHIPPED = ".shipped"  # file beside the checkpoints: the highest uploaded number
+_SHIPPED = ".shipped"  # a file beside the checkpoints with the highest uploaded number
 _AT_ONCE = 1000  # digests in one request
 
 
 def note_shipped(folder: str, number: int) -> None:
-    """Record that the server has the checkpoints up to this number."""
+    """Record that the server has all checkpoints up to this number."""
     write_json(os.path.join(folder, _SHIPPED), {"upto": number}, durable=True)
 
 
 class CheckpointUploads:
-    """The checkpoints and outputs of an attempt, and their upload state."""
+    """Uploads the checkpoints and output files of an attempt."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
         self._channel = channel
@@ -47,8 +47,8 @@ class CheckpointUploads:
         self._blobs: str = launch["blobs"]
         self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
         noted = read_json(os.path.join(self._folder, _SHIPPED)) or {}
-        self._upto = int(noted.get("upto") or 0)  # the highest number that the server has
-        self._sent: dict[str, tuple[int, int]] = {}  # outputs: size and time when uploaded
+        self._upto = int(noted.get("upto") or 0)  # the highest number on the server
+        self._sent: dict[str, tuple[int, int]] = {}  # size and time of each uploaded output file
         self._done_with: set[str] = set()  # uploaded blobs that may be deleted here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
@@ -64,11 +64,11 @@ class CheckpointUploads:
             try:
                 note_shipped(self._folder, number)
             except OSError:
-                pass  # the disk is full: the deletion below may free space for the next note
+                pass  # the disk is full; the deletion below may free space for the next record
             self.forget_shipped(before=number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
-        """Upload the parts of checkpoints that were saved here."""
+        """Upload the parts of sharded checkpoints that were saved on this machine."""
         for path, part in shards.left(self._folder):
             try:
                 self._ship_blobs(part["manifest"], deadline)
@@ -109,7 +109,7 @@ class CheckpointUploads:
         return list(missing)
 
     def forget_shipped(self, before: int = 0) -> None:
-        """Delete uploaded checkpoints below number `before`, and blobs that nothing needs."""
+        """Delete uploaded checkpoints below number `before`, and blobs that nothing needs now."""
         import fcntl
 
         from windlass.worker.blobs.writer import LOCK
@@ -119,7 +119,7 @@ class CheckpointUploads:
         fd = os.open(os.path.join(self._blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                # A concurrent save may reuse local blobs. In that case, delete later.
+                # A concurrent save may use existing blobs again. In that case, delete them later.
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return
@@ -135,7 +135,7 @@ class CheckpointUploads:
             os.close(fd)
 
     def _needed(self) -> set[str]:
-        """The blobs of local checkpoints and of parts that are not uploaded yet."""
+        """Return the blobs of local checkpoints and of parts that are not uploaded yet."""
         kept = [record for _, record in checkpoint_records.records(self._folder)]
         kept += [part for _, part in shards.left(self._folder)]
         return {
@@ -158,16 +158,16 @@ class CheckpointUploads:
                 where = f"outputs?path={quote(os.fsencode(output), safe='')}"
                 self._channel.send(self._base, where, body, deadline=deadline)
             except (FileNotFoundError, Changed):
-                continue  # the file was deleted or changed meanwhile; the next round uploads it
+                continue  # the file was deleted or changed; the next scan uploads it
             except Refused as error:
                 _refused(f"the output {output!a}", error)
             self._sent[output] = stamp
 
 
 def _refused(what: str, error: Refused) -> None:
-    """Log that the server refuses an upload for good, and continue with the rest.
+    """Log that the server refuses an upload for good. The other uploads continue.
 
-    If blobs are missing on the server, the upload is repeated later.
+    If the server only lacks blobs, raise the error, so that the upload is repeated.
     """
     if error.code == "missing_blobs":
         raise error
@@ -175,7 +175,7 @@ def _refused(what: str, error: Refused) -> None:
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:
-    """Return the digests of a manifest."""
+    """Return the digests of the blobs in a manifest."""
     try:
         return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):
@@ -195,4 +195,4 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, entry.stat(follow_symlinks=False)
         except FileNotFoundError:
-            continue  # the file was deleted meanwhile
+            continue  # the file was deleted after the scan of its folder

@@ -1,8 +1,8 @@
-"""Upload the growing files of an attempt to the server.
+"""Uploads the growing files of an attempt, such as the log, to the server.
 
-A shipment is one request with the parts of several files. The server answers how much it has of
-each file, and the next shipment starts there. So the agent never repeats stored bytes, and sends
-bytes again that the server lost.
+One request contains parts of several files. The server responds with the size that it has of each
+file, and the next request continues there. The agent thus never sends stored bytes twice, and
+repeats bytes that the server lost.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ if TYPE_CHECKING:
     from windlass.worker.agent.http_channel import Channel
 
 LOG, STATE, EXIT = "log", "state.json", "exit.json"
-LOST = {"reason": "Lost", "message": "its supervisor died"}  # if the supervisor wrote no end
+# used if the supervisor wrote no exit record
+LOST = {"reason": "Lost", "message": "its supervisor died"}
 _LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
 _MOST = 4 << 20  # bytes of one shipment
 
 
 class FileUploads:
-    """Upload state of an attempt's files."""
+    """Uploads the files of an attempt, and tracks how much of each file the server has."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
         self._base = base
         self._dir = attempt_dir
-        self._taken: dict[str, int] = {}  # bytes that the server has, by file
+        self._taken: dict[str, int] = {}  # the number of bytes that the server has, by file name
         self._state: bytes = b""
-        self.trouble = ""  # the reason why uploads are incomplete, if it matters to the user
+        self.trouble = ""  # the reason why uploads are incomplete, shown to the user
 
     def ship(self, deadline: float | None = None) -> None:
-        """Upload all data that exists now."""
+        """Upload all data that exists at this moment."""
         while self._ship_some(deadline):
             pass
 
     def ship_last(self, deadline: float | None = None) -> None:
-        """Upload all remaining data except the exit record."""
+        """Upload all remaining data. Only the exit record is left for `ship_end`."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
@@ -49,15 +50,16 @@ class FileUploads:
                 self._ship_whole(name, path, deadline)
 
     def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
-        """Upload the exit record; the server accepts nothing after it."""
+        """Upload the exit record. The server accepts nothing after the exit record."""
         record = {**(read_json(self._path(EXIT)) or LOST), "taken_away": is_taken_away}
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
     def _ship_some(self, deadline: float | None) -> bool:
-        """Send one shipment; return whether more data remains."""
+        """Send one request with file parts. Return whether more data remains."""
         parts: list[tuple[str, int, bytes]] = []
         left = _MOST
-        # Upload the names of metrics before the values that use them, in the order of their writes.
+        # Programs write metric names before the values that use them. Upload them in the same
+        # order.
         until = {name: self._size(name) for name in (METRICS, LOG)}
         until[NAMES] = self._size(NAMES)
         for name in (NAMES, METRICS, LOG):
@@ -107,7 +109,7 @@ class FileUploads:
 
 
 def _with_message(state: bytes, message: str) -> bytes:
-    """Replace the message in the state of a supervisor by a more important one.
+    """Replace the message in a supervisor's state file by a more important message.
 
     >>> _with_message(b'{"stage": "running", "message": ""}', "the disk is full")
     b'{"stage": "running", "message": "the disk is full"}'

@@ -1,4 +1,4 @@
-"""The upload thread of an agent, so that no program waits for an upload."""
+"""Uploads files in a separate thread, so that the program never waits for an upload."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_GATHER = 0.02  # seconds to collect new data, so that a thousand lines become one request
+_GATHER = 0.02  # seconds to collect data, so that many lines become one request
 _OUTPUTS_EVERY = 10.0  # seconds between two scans of the output folder
-_FULL = 5.0  # seconds until the next try on a full disk, which sends no notification
+_FULL = 5.0  # seconds until the next try if the server's disk is full
 _AGAIN = 1.0  # seconds until the exit record is sent again after an unexpected error
 
 
 class Uploader:
-    """Uploads new data on each notification, and all remaining data at the end."""
+    """Uploads new data after each notification, and all remaining data at the end."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
@@ -39,13 +39,14 @@ class Uploader:
         self._has_news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
-        self._full_until = 0.0  # when to offer files again
+        # the time before which no files are uploaded because the server's disk is full
+        self._full_until = 0.0
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="windlass-uploader", daemon=True)
         self._thread.start()
 
     def notify(self, message: bytes) -> None:
-        """Process a notification that something was written."""
+        """Handle a notification that the supervisor or the program wrote a file."""
         try:
             self._has_saved |= json.loads(message).get("about") == CHECKPOINT
         except (ValueError, AttributeError):
@@ -53,17 +54,18 @@ class Uploader:
         self._has_news.set()
 
     def finish(self, *, is_taken_away: bool = False) -> None:
-        """Upload all remaining data and the exit record last, however long that takes.
+        """Upload all remaining data, and then the exit record, however long that takes.
 
-        `is_taken_away` is true if the runtime stopped the agent, and not the program itself.
+        `is_taken_away` is true if Kubernetes stopped the agent, so that the program did not end by
+        itself.
         """
         self._is_ending.set()
         self._has_news.set()
         self._thread.join()
         try:
             # Upload each part separately, so that the exit record is sent even if another part
-            # fails. The server accepts nothing after the exit record, so wait for a full disk of
-            # the server first.
+            # fails. The server accepts nothing after the exit record, so first wait while the
+            # server's disk is full.
             self._ship_at_last(self._saved.ship_parts)
             self._ship_at_last(self._saved.ship_checkpoints)
             self._ship_at_last(self._saved.ship_outputs)
@@ -71,7 +73,7 @@ class Uploader:
             self._ship_end(is_taken_away)
         except GivenUp:
             sys.stderr.write(
-                "windlass: not all files could be uploaded: the server does not want them\n"
+                "windlass: not all files could be uploaded: the server does not accept them\n"
             )
 
     def _ship_end(self, is_taken_away: bool) -> None:
@@ -82,7 +84,7 @@ class Uploader:
             except GivenUp:
                 raise
             except Refused as error:
-                return self._log_once(f"the server does not want the exit record: {error}")
+                return self._log_once(f"the server refused the exit record: {error}")
             except Exception as error:  # noqa: BLE001 -- any error is retried
                 self._log_once(
                     f"the server did not accept the exit record yet: {str(error) or repr(error)}"
@@ -91,15 +93,16 @@ class Uploader:
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
         while not self._try(lambda: retried(ship)):
-            self._try(self._shipping.ship)  # reports the reason for waiting
+            # this upload sends the reason for the wait to the server
+            self._try(self._shipping.ship)
             self._channel.rest(_FULL)
         self._shipping.trouble = ""
 
     def _try(self, ship: Callable[[], None]) -> bool:
-        """Run an upload; return false if the server has no space at the moment.
+        """Run an upload. Return False if the server currently has no space.
 
-        Other errors do not hold back other uploads. They are logged, unless they may pass before
-        the last uploads.
+        Other errors do not stop other uploads. They are logged, unless the error may be temporary
+        and more uploads follow.
         """
         try:
             ship()
@@ -115,7 +118,7 @@ class Uploader:
         return True
 
     def _log_once(self, message: str) -> None:
-        """Log a message once."""
+        """Log a message, unless it was logged before."""
         if message not in self._reported:
             self._reported.add(message)
             sys.stderr.write(f"windlass: {message}\n")
@@ -134,12 +137,13 @@ class Uploader:
                 if is_due:
                     next_outputs = time.monotonic() + _OUTPUTS_EVERY
         except GivenUp:
-            return  # `finish` tries the rest again
+            return  # `finish` uploads the rest
 
     def _offer_files(self, *, with_outputs: bool) -> None:
         offers: list[Callable[[], None]] = [self._saved.forget_shipped]
         if self._has_saved:
-            self._has_saved = False  # reset before the scan, so that new files count again
+            # reset before the scan, so that files saved later start a new scan
+            self._has_saved = False
             offers = [self._saved.ship_parts, self._saved.ship_checkpoints]
         if with_outputs:
             offers.append(self._saved.ship_outputs)

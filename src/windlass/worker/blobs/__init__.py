@@ -1,1 +1,1 @@
-"""Blob files: scan and hash files, write them into the blob store, restore them as a tree."""
+"""Scans and hashes files, writes them to the blob store, and restores them as a tree."""

@@ -1,8 +1,8 @@
-"""Bundle many small files into few blobs.
+"""Bundles many small files of a checkpoint into a few blobs.
 
-To create a file takes longer than to write a few bytes. A bundle is a blob like any other: stored
-once, kept while a manifest names it. Files in a bundle of the previous checkpoint are not stored
-again, unless the new checkpoint needs less than half of that bundle.
+Creating a file takes longer than writing a few bytes. A bundle is a normal blob, which is stored
+once and kept while a manifest names it. If a bundle of the previous checkpoint contains a file, the
+file is not stored again, unless the new checkpoint needs less than half of that bundle.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.scan_files import ScannedFile
     from windlass.worker.blobs.writer import BlobWriter
 
-SMALL = 256 << 10  # bytes; a larger file is a blob of its own
-_CROWD = 32  # files; up to this number, small files are blobs of their own
+SMALL = 256 << 10  # bytes; a larger file has its own blob
+_CROWD = 32  # files; up to this number, each small file has its own blob
 _FULL = 8 << 20  # bytes; a reader of one file holds the whole bundle in memory
-_AT_A_TIME = 2  # bundles that are hashed and written while the next one is read
+_AT_A_TIME = 2  # bundles to hash and write while the next bundle is read
 
 
 class PreviousCheckpoint:
-    """Files and bundles of the previous checkpoint that may be used again."""
+    """The files and bundles of the previous checkpoint, which the new checkpoint may use again."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.single: dict[str, tuple[str, int]] = {}  # digest and size by path
-        self.bundled: dict[tuple[int, str], tuple[str, int]] = {}  # place by size and check
+        self.bundled: dict[tuple[int, str], tuple[str, int]] = {}  # bundle, offset by size, check
         for entry in entries:
             if len(entry) == 4 and entry[2]:
                 self.single[entry[0]] = (entry[2], entry[3])
@@ -38,7 +38,10 @@ class PreviousCheckpoint:
                 self.bundled[entry[3], entry[5]] = (entry[2], entry[4])
 
     def digest(self, file: ScannedFile) -> str | None:
-        """The previous digest of a file with a blob of its own, if the file may be unchanged."""
+        """Return the digest that a file had in the previous checkpoint.
+
+        Returns None if the file had no blob of its own or its size has changed.
+        """
         digest, size = self.single.get(file.relative_path, ("", -1))
         return digest if size == file.seen.st_size else None
 
@@ -55,7 +58,7 @@ def keep_small(
 
 
 class _Bundle:
-    """Contents that are written into one blob."""
+    """The contents of several files, which are written as one blob."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -70,7 +73,7 @@ class _Bundle:
 
 
 class _Taking:
-    """Stores the small files of one checkpoint."""
+    """Stores the small files of one checkpoint in new bundles or finds them in old bundles."""
 
     def __init__(self, keeper: BlobWriter, before: PreviousCheckpoint, *, is_crowd: bool) -> None:
         self._keeper = keeper
@@ -78,7 +81,7 @@ class _Taking:
         self._is_crowd = is_crowd
         self._kind = keeper.kind
         self._entries: list[Entry] = []
-        # Files that earlier bundles hold, by bundle.
+        # The files whose content is already in an old bundle, by bundle.
         self._already_bundled: dict[str, list[tuple[ScannedFile, int, str]]] = {}
         self._bundle = _Bundle()
         self._placed: dict[tuple[int, str], tuple[_Bundle, int]] = {}  # contents of new bundles
@@ -86,7 +89,7 @@ class _Taking:
         self._written: deque[tuple[_Bundle, Callable[[], str]]] = deque()
 
     def take(self, file: ScannedFile) -> None:
-        """Add a file, unless a bundle of the previous checkpoint has it."""
+        """Add a file to a new bundle, unless a bundle of the previous checkpoint contains it."""
         data = self._keeper.read_small(file)
         digest = self._kind.digest_of(data)
         check = check_of(digest)
@@ -97,7 +100,7 @@ class _Taking:
             self._take_new(file, data, digest)
 
     def take_from_dwindled(self) -> None:
-        """Store again the files of old bundles that are mostly unused or deleted."""
+        """Store files again if their old bundle is deleted or mostly unused."""
         for bundle, held in self._already_bundled.items():
             used = sum({offset: file.seen.st_size for file, offset, _ in held}.values())
             if 2 * used < self._keeper.size_of(bundle, missing=2 * used + 1):

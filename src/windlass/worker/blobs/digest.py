@@ -1,8 +1,8 @@
-"""Digests: the names of contents in the blob store, and their paths.
+"""Digests, which are the names of blobs, and the paths of blobs in the store.
 
-Code, results, manifests and uploads are named by their SHA-256. The files of checkpoints are named
-`b3-` and their BLAKE3, which is about five times as fast, if the interpreter of the program that
-saves has the package, and otherwise by their SHA-256.
+Code, results, manifests and uploads have the SHA-256 of their content as name. Files of checkpoints
+have the prefix `b3-` and the BLAKE3 hash, which is about five times as fast. If the interpreter
+that saves does not have the BLAKE3 package, it uses SHA-256 for them, too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Kind:
-    """A digest algorithm and its prefix."""
+    """A hash algorithm and the prefix of its digests."""
 
     __slots__ = ("_prefix", "hasher")
 
     def __init__(self, prefix: str, hasher: Callable[..., Any]) -> None:
         self._prefix = prefix
-        self.hasher = hasher  # returns an object like `hashlib.sha256`
+        self.hasher = hasher  # creates a hasher, as `hashlib.sha256` does
 
     def has_named(self, digest: str) -> bool:
         """Return whether a digest is of this kind.
@@ -34,7 +34,7 @@ class Kind:
         return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
 
     def digest(self, hasher: Any) -> str:
-        """Return the digest of the contents that a hasher has read."""
+        """Return the digest of all data that a hasher has got."""
         return f"{self._prefix}{hasher.hexdigest()}"
 
     def digest_of(self, data: bytes | memoryview) -> str:
@@ -47,15 +47,15 @@ class Kind:
 
 
 def fastest_kind() -> Kind:
-    """Return the fastest available kind, for large contents."""
+    """Return the kind that is fastest for large contents and available in this interpreter."""
     try:
         return _blake3()
-    except ImportError:  # the environment of a trial may lack it
+    except ImportError:  # the package may be missing in the trial's environment
         return _sha256()
 
 
 def kind_of(digest: str) -> Kind:
-    """Return the kind of a digest; raise ImportError if this interpreter lacks its package.
+    """Return the kind of a digest. Raise `ImportError` if its package is missing here.
 
     >>> kind_of("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").digest_of(b"")
     'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
@@ -76,7 +76,7 @@ def is_digest(text: object) -> bool:
 
 
 def path_in_store(blobs: str, digest: str) -> str:
-    """Return the path of a blob in the store, in one of 256 folders.
+    """Return the path of a blob in the store. The blobs are spread over 256 folders.
 
     >>> path_in_store("/blobs", "b3-" + "ab" * 32)[:15]
     '/blobs/ab/b3-ab'

@@ -1,9 +1,9 @@
-"""Manifest of a checkpoint: a blob with one line per file.
+"""The manifest of a checkpoint, which is a JSON blob with one entry per file.
 
-A line is `[path, mode, digest, size]`, and the file is the blob of that digest. A small file may
-lie in a bundle with others: `[path, mode, digest, size, offset, check]` has the digest of the
-bundle, the offset of the file in it, and the beginning of the digest of the file itself. This
-beginning is too short to be mistaken for the name of a blob.
+The entry `[path, mode, digest, size]` names the blob of a file. A small file may share a bundle
+with other files. Its entry `[path, mode, digest, size, offset, check]` contains the digest of the
+bundle, the offset of the file in the bundle, and the first part of the file's own digest. This part
+is shorter than a digest, so it cannot be mistaken for the name of a blob.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    # Not at module level: Python 3.9 lacks these types.
+    # These imports are inside a condition, because Python 3.9 lacks some of these types.
     Entry = tuple[str, str, str, int] | tuple[str, str, str, int, int, str]
 
 _CHECK = 32  # digits
 
 
 def encode(entries: Iterable[Entry]) -> bytes:
-    r"""Return the canonical bytes of a manifest, as `packaging/manifest.py` writes them.
+    r"""Return a manifest as canonical bytes, equal to those that `packaging/manifest.py` writes.
 
     >>> encode([("a", "f", "00", 3)])
     b'{"files":[["a","f","00",3]],"version":1}'
@@ -36,7 +36,9 @@ def encode(entries: Iterable[Entry]) -> bytes:
 
 
 def decode(manifest: bytes) -> list[Entry]:
-    """Parse a manifest of a checkpoint; raise KeyError, TypeError or ValueError if invalid.
+    """Parse the manifest of a checkpoint.
+
+    Raises `KeyError`, `TypeError` or `ValueError` if the data is not a valid manifest.
 
     >>> decode(encode([("a", "f", "00", 3)]))
     [('a', 'f', '00', 3)]
@@ -45,7 +47,7 @@ def decode(manifest: bytes) -> list[Entry]:
 
 
 def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the blobs that contain the files, each with its minimal length.
+    """Return the blobs that contain the files, and the minimal length of each blob.
 
     >>> blobs_of([("a", "f", "00", 3), ("b", "f", "11", 3, 40, "4d"), ("c", "d", "", 0)])
     {'00': 3, '11': 43}
@@ -59,7 +61,7 @@ def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def check_of(digest: str) -> str:
-    """Return the part of a file's digest that a manifest stores for a file in a bundle.
+    """Return the first part of a file's digest, which a manifest stores for a file in a bundle.
 
     >>> check_of("b3-" + "ab" * 32)
     'abababababababababababababababab'

@@ -1,7 +1,7 @@
-"""Restore the code of a trial from the blob store into its work directory, and remove it again.
+"""Restores the code of a trial to its work directory, and removes the code again.
 
-The code never writes through a link: it opens every directory without following links, so neither a
-manifest nor an earlier attempt can lead a file out of the work directory.
+This module never writes through a link. It opens every directory without following links. Neither a
+manifest nor an earlier attempt can therefore cause a write outside of the work directory.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# Restored files carry this modification time, which identifies unchanged files.
+# The modification time of all restored files, which identifies unchanged files.
 RESTORED = 1_577_836_800 * 10**9
 _SMALL = 256 * 1024
-_LARGEST_IN_BUNDLE = 1 << 20  # bytes; a reader holds the file in memory
+_LARGEST_IN_BUNDLE = 1 << 20  # bytes of a bundled file, which a reader holds in memory
 _FARTHEST_IN_BUNDLE = 1 << 30  # bytes; the largest offset of a file
 _AT_ONCE = 1 << 30
 _FICLONE = 0x40049409  # of linux/fs.h
@@ -38,14 +38,14 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreError(Exception):
-    """The code cannot be restored; the message has the reason."""
+    """The code cannot be restored. The message contains the reason."""
 
 
 class Entry:
-    """One file or link of a tree; `content` is a digest, or the target of a link.
+    """One file or link of a tree. `content` is a digest or the target of a link.
 
-    With a `check`, the digest is that of a bundle, and the file starts at `offset` in it (see
-    manifest.py).
+    If `check` is set, the digest names a bundle, which contains the file at `offset` (see
+    `manifest.py`).
     """
 
     __slots__ = ("check", "content", "mode", "name", "offset", "size")
@@ -62,7 +62,7 @@ class Entry:
 
 
 class Tree:
-    """A validated manifest: entries by directory, parents before children."""
+    """A validated manifest. Its entries are grouped by directory, and parents come first."""
 
     def __init__(self, folders: dict[bytes, list[Entry]]) -> None:
         self.folders = folders
@@ -72,7 +72,7 @@ class Tree:
 
 
 def read_tree(manifest: bytes) -> Tree:
-    """Parse a manifest; raise `RestoreError` if it could lead outside its root.
+    """Parse a manifest. Raise `RestoreError` if an entry could lead outside of the root.
 
     >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     >>> list(tree.folders)
@@ -89,7 +89,7 @@ def read_tree(manifest: bytes) -> Tree:
             if type(path) is not str or type(size) is not int or size < 0:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
             if where and not _is_in_bundle(mode, size, *where):
-                raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
+                raise RestoreError(f"{path!r} is listed with the offset {where!r} in a bundle")
             folder, name = _split(path)
             if (mode, content, size) == ("d", "", 0):  # an empty folder
                 _add_folder(folders, folder + b"/" + name if folder else name)
@@ -116,9 +116,10 @@ def restore(
     *,
     stamped: bool = True,
 ) -> None:
-    """Write a tree into the work directory, replacing existing files.
+    """Write a tree into the work directory and replace existing files.
 
-    Files get a fixed modification time that identifies unchanged files, unless `stamped` is false.
+    Files get a fixed modification time, which identifies unchanged files, unless `stamped` is
+    false.
     """
     make_folder(work)
     root = os.open(os.fsencode(work), _DIRECTORY)
@@ -139,7 +140,7 @@ def restore(
 
 
 def clean(tree: Tree, work: str) -> None:
-    """Remove a tree from the work directory, except changed and added files."""
+    """Remove a tree from the work directory. Keep files that were changed or added."""
     try:
         root = os.open(os.fsencode(work), _DIRECTORY)
     except OSError:
@@ -161,9 +162,9 @@ def clean(tree: Tree, work: str) -> None:
 
 
 def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
-    """Open a directory under `root` without following links, and create it if necessary.
+    """Open a directory under `root` without following links. Create the directory if necessary.
 
-    Another kind of file in its place is replaced, or refused with `OSError`.
+    If another kind of file is in its place, the file is replaced, or the call raises `OSError`.
     """
     fd = os.dup(root)
     for name in folder.split(b"/") if folder else ():
@@ -182,7 +183,7 @@ def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
 
 
 class _Bundles:
-    """Reads contents of bundles. The last bundle stays open for the next file."""
+    """Reads files out of bundles. The last bundle stays open for the next file."""
 
     def __init__(self, blobs: str) -> None:
         self._blobs = blobs
@@ -190,7 +191,7 @@ class _Bundles:
         self._fd = -1
 
     def copy(self, entry: Entry, target: int) -> None:
-        """Write the content of a file, and verify it."""
+        """Write the content of a file, and verify the content."""
         try:
             if entry.check:
                 self._copy_part(entry, target)
@@ -207,7 +208,8 @@ class _Bundles:
     def _copy_whole(self, entry: Entry, target: int) -> None:
         source = open_blob(self._blobs, entry.content)
         try:
-            if os.fstat(source).st_size != entry.size:  # which of the two is wrong?
+            # find out whether the bundle or the manifest is wrong
+            if os.fstat(source).st_size != entry.size:
                 check_file(self._blobs, entry.content, source, again=True)
                 raise _contradicted(entry)
             if entry.size <= _SMALL:
@@ -274,10 +276,10 @@ def _shown(entry: Entry) -> str:
 
 
 def _is_intact_part(entry: Entry, data: bytes) -> bool:
-    """Return whether some bytes of a bundle have the digest of the file."""
+    """Return whether these bytes of a bundle match the digest of a file."""
     try:
         return check_of(kind_of(entry.content).digest_of(data)) == entry.check
-    except ImportError:  # the environment of a trial may lack the package
+    except ImportError:  # the package may be missing in the trial's environment
         return True
 
 
@@ -289,7 +291,7 @@ def _copy_blob(source: int, target: int) -> None:
 
 
 def _copy_in_kernel(source: int, target: int) -> None:
-    """Copy in the kernel as far as possible, sharing blocks where the file system can."""
+    """Copy as much as possible in the kernel, which may share blocks if the file system can."""
     import fcntl
 
     try:
@@ -297,7 +299,7 @@ def _copy_in_kernel(source: int, target: int) -> None:
         os.lseek(source, 0, os.SEEK_END)
         return
     except OSError:
-        pass  # few file systems can share blocks
+        pass  # most file systems cannot share blocks
     try:
         while os.copy_file_range(source, target, _AT_ONCE):
             pass
@@ -308,7 +310,7 @@ def _copy_in_kernel(source: int, target: int) -> None:
 def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
     for entry in entries:
         _clean_entry(folder, entry)
-    # Delete the bytecode of the sources, too.
+    # Delete the compiled bytecode of the sources as well.
     if any(entry.name.endswith(b".py") for entry in entries):
         _remove(folder, b"__pycache__")
 
@@ -319,7 +321,7 @@ def _clean_entry(folder: int, entry: Entry) -> None:
         if _is_unchanged(folder, entry, status):
             os.unlink(entry.name, dir_fd=folder)
     except OSError:
-        pass  # the user's process removed it
+        pass  # the user's process removed the file
 
 
 def _is_unchanged(folder: int, entry: Entry, status: os.stat_result) -> bool:
@@ -359,7 +361,7 @@ def _remove_folder(root: int, folder: bytes) -> None:
 
 
 def _remove(folder: int, name: bytes) -> None:
-    """Remove a file or folder of that name, without following links."""
+    """Remove the file or folder with this name, without following links."""
     try:
         os.unlink(name, dir_fd=folder)
         return
@@ -389,7 +391,7 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Return whether a link points inside the tree, whatever else the tree contains."""
+    """Return whether a link points inside the tree, even if other entries of the tree are links."""
     target.encode("utf-8", "surrogateescape")  # ValueError for invalid names
     if not target or "\0" in target or target[0] == "/":
         return False
@@ -400,7 +402,7 @@ def _stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth = 0  # the target of a `..` after a name is unknown
+            depth = 0  # `..` after a name is unsafe, because the name may be a link
     return True
 
 
@@ -427,5 +429,5 @@ def _refuse_files_as_folders(folders: dict[bytes, list[Entry]]) -> None:
         for entry in entries:
             path = folder + b"/" + entry.name if folder else entry.name
             if path in folders or entry.name in seen:
-                raise RestoreError(f"{os.fsdecode(path)!r} is listed as two things")
+                raise RestoreError(f"{os.fsdecode(path)!r} is listed twice")
             seen.add(entry.name)

@@ -1,4 +1,4 @@
-"""Scan the files to save below a path, and detect changes while they are saved."""
+"""Scans the files below a path that is saved, and detects changes during the save."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST_TICK = 0.05  # seconds; file timestamps advance at least this often
+_LONGEST_TICK = 0.05  # seconds; the times of files advance at least this often
 
 
 def changed_while_saved(path: str) -> Exception:
@@ -24,7 +24,7 @@ def changed_while_saved(path: str) -> Exception:
 
 
 class ScannedFile:
-    """One file or folder to save, with its status when it was scanned."""
+    """A file or folder to save, with its status at the time of the scan."""
 
     __slots__ = ("path", "relative_path", "seen")
 
@@ -39,12 +39,15 @@ class ScannedFile:
 
     @property
     def mode(self) -> str:
-        """The mode in a manifest: `x` for an executable file."""
+        """The mode in a manifest, such as `x` for an executable file."""
         return "x" if self.seen.st_mode & stat.S_IXUSR else "f"
 
     @property
     def fingerprint(self) -> tuple[int, ...]:
-        """Return values that change when the file is written or replaced, or a folder's entries."""
+        """Return values that change when the file is written or replaced.
+
+        For a folder, the values change when its entries change.
+        """
         seen = self.seen
         if self.is_folder:
             return ()
@@ -52,10 +55,10 @@ class ScannedFile:
 
 
 def gather(path: str, besides: str = "") -> list[ScannedFile]:
-    """Return the files at or below a path, and empty folders, sorted by relative path.
+    """Return the files and the empty folders at or below a path, sorted by relative path.
 
-    Links are followed and their targets saved, because training may write to them again. Broken
-    links, links to a parent folder, and the folder `besides` are left out.
+    Links are followed, and the targets are saved as files, because training may write to them
+    again. The result omits broken links, links to a parent folder, and the folder `besides`.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -78,7 +81,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
 
 
 def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
-    """Return whether the same files exist and none was changed."""
+    """Return whether the same files exist and no file was changed."""
     try:
         now = gather(path, besides)
     except OSError:
@@ -89,19 +92,20 @@ def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> boo
 
 
 def wait_for_the_clock(files: list[ScannedFile]) -> None:
-    """Wait until a write to any of the files would change its timestamp.
+    """Wait until any further write to one of the files would change its time.
 
-    Timestamps advance in ticks of a few milliseconds, so two writes in one tick look like one. Only
-    files that were just written need the wait.
+    File times advance in ticks of a few milliseconds, so two writes in one tick look like one
+    write. Only files that were just written need the wait.
     """
     newest = max((file.seen.st_mtime_ns for file in files), default=0)
     give_up = time.monotonic() + _LONGEST_TICK
     while _file_time() <= newest and time.monotonic() < give_up:
-        time.sleep(0.001)  # the kernel does not report ticks
+        time.sleep(0.001)  # the kernel does not report the length of a tick
 
 
 def _file_time() -> int:
-    coarse = getattr(time, "CLOCK_REALTIME_COARSE", None)  # the clock of file timestamps
+    # the clock that the kernel uses for file times
+    coarse = getattr(time, "CLOCK_REALTIME_COARSE", None)
     return time.time_ns() if coarse is None else time.clock_gettime_ns(coarse)
 
 

@@ -1,7 +1,7 @@
-"""Reads of blobs that compare the content with the digest.
+"""Reads blobs, and verifies that their content matches their digest.
 
-A blob with other bytes than its digest says is renamed to `.damaged-<digest>` in the store. It then
-counts as missing, so that the next client that has the content sends it again.
+If the content of a blob does not match, the blob is renamed to `.damaged-<digest>` in the store.
+The blob then counts as missing, so the next client that has the content uploads it again.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DAMAGED = ".damaged-"  # prefix of a blob that was set aside
-VERIFIED = ".verified"  # the folder of notes about large blobs that were verified
-LARGEST_MANIFEST = 64 << 20  # bytes; a trial's process and the server hold one in memory
-_SMALL = 256 * 1024  # bytes; below this, hashing costs no more than a note
+DAMAGED = ".damaged-"  # prefix of damaged blobs
+VERIFIED = ".verified"  # the folder with notes about verified large blobs
+LARGEST_MANIFEST = 64 << 20  # bytes; processes hold such a blob in memory
+_SMALL = 256 * 1024  # bytes; for a smaller blob, hashing is as fast as a note
 _PIECE = 1 << 20
-_SETTLED = 2.0  # seconds; a later write may not change the time of a younger file
+_SETTLED = 2.0  # seconds; another write so soon after may not change the time of a file
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class DamagedBlob(FileNotFoundError):
-    """The content of a blob does not match its digest. The blob was set aside."""
+    """The content of a blob does not match its digest.
+
+    The blob was renamed and counts as missing.
+    """
 
 
 def read_blob(blobs: str, digest: str, limit: int = LARGEST_MANIFEST) -> bytes:
     """Return the verified content of a blob.
 
-    Raise `FileNotFoundError` if the store lacks it, and `ValueError` if it exceeds the limit.
+    Raises `FileNotFoundError` if the store lacks the blob, and `ValueError` if the blob exceeds the
+    limit.
     """
     fd = open_blob(blobs, digest)
     try:
@@ -50,7 +54,7 @@ def read_blob(blobs: str, digest: str, limit: int = LARGEST_MANIFEST) -> bytes:
 
 
 def open_verified(blobs: str, digest: str) -> int:
-    """Open a blob, and verify it first."""
+    """Verify a blob and return an open file descriptor."""
     fd = open_blob(blobs, digest)
     try:
         check_file(blobs, digest, fd)
@@ -61,14 +65,15 @@ def open_verified(blobs: str, digest: str) -> int:
 
 
 def open_blob(blobs: str, digest: str) -> int:
-    """Open a blob without verification. A pipe, link or folder in its place is set aside."""
+    """Open a blob without verification. Rename a pipe, link or folder that is in its place."""
     path = path_in_store(blobs, digest)
     try:
         fd = os.open(path, _OPEN)
     except FileNotFoundError:
         raise
     except OSError:
-        # A link cannot be opened. Other errors say nothing about the blob.
+        # Only a link or another irregular file means damage. Other errors say nothing about the
+        # blob.
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise _set_aside(blobs, digest) from None
         raise
@@ -79,20 +84,20 @@ def open_blob(blobs: str, digest: str) -> int:
 
 
 def check_bytes(blobs: str, digest: str, data: bytes, fd: int) -> None:
-    """Set a blob aside and raise `DamagedBlob`, unless this whole content has its digest."""
+    """Raise `DamagedBlob` and rename the blob if this content does not match the digest."""
     try:
         is_intact = kind_of(digest).digest_of(data) == digest
-    except ImportError:  # the environment of a trial may lack the package
+    except ImportError:  # the package may be missing in the trial's environment
         return
     if not is_intact:
         raise _set_aside(blobs, digest, fd)
 
 
 def check_file(blobs: str, digest: str, fd: int, *, again: bool = False) -> None:
-    """Set an open blob aside and raise `DamagedBlob`, unless its content has its digest.
+    """Raise `DamagedBlob` and rename the open blob if its content does not match its digest.
 
-    A large blob is hashed once. A note has its inode, size and times, and spares the next
-    verification while they stay the same, unless `again`.
+    After a large blob is verified, a note stores its inode, size and times. While they stay the
+    same, the blob is not hashed again, unless `again` is true.
     """
     status = os.fstat(fd)
     is_large = status.st_size > _SMALL
@@ -114,7 +119,7 @@ def check_file(blobs: str, digest: str, fd: int, *, again: bool = False) -> None
 
 
 def verify_all(blobs: str) -> Iterator[tuple[str, int, bool]]:
-    """Verify every blob; yield its digest, its size and whether it is intact."""
+    """Verify all blobs. Yield the digest and size of each blob, and whether it is intact."""
     for folder in sorted(name for name in list_folder(blobs) if len(name) == 2):
         for digest in filter(is_digest, sorted(list_folder(f"{blobs}/{folder}"))):
             try:
@@ -135,25 +140,25 @@ def verify_all(blobs: str) -> Iterator[tuple[str, int, bool]]:
 
 
 def damaged_blobs(blobs: str) -> set[str]:
-    """Return the digests of blobs that were set aside."""
+    """Return the digests of blobs that were renamed because they are damaged."""
     return {name[len(DAMAGED) :] for name in os.listdir(blobs) if name.startswith(DAMAGED)}
 
 
 def was_damaged(blobs: str, digest: str) -> bool:
-    """Return whether a blob was set aside."""
+    """Return whether a blob with this digest was renamed because it was damaged."""
     return os.path.lexists(f"{blobs}/{DAMAGED}{digest}")
 
 
 def forget_note(blobs: str, digest: str) -> None:
-    """Delete the note about a blob that is deleted."""
+    """Delete the note about a large blob that is being deleted."""
     try:
         os.unlink(_note_path(blobs, digest))
     except OSError:
-        pass  # a small blob has none
+        pass  # a small blob has no note
 
 
 def read_whole(fd: int, size: int) -> bytes:
-    """Read a file of this size, and at most one byte more."""
+    """Read a file of this size. Read one byte more, to detect that the file is longer."""
     data = os.read(fd, size + 1)
     while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
         data += more
@@ -161,7 +166,7 @@ def read_whole(fd: int, size: int) -> bytes:
 
 
 def _set_aside(blobs: str, digest: str, fd: int = -1) -> DamagedBlob:
-    """Set a blob aside, unless it was replaced meanwhile, and return the error."""
+    """Rename a damaged blob, unless it was replaced in the meantime. Return the error to raise."""
     path = path_in_store(blobs, digest)
     try:
         is_same = fd < 0 or os.path.samestat(os.fstat(fd), os.lstat(path))
@@ -186,4 +191,4 @@ def _write_note(blobs: str, digest: str, note: bytes) -> None:
         make_folder(f"{blobs}/{VERIFIED}", 0o700)
         write_bytes(_note_path(blobs, digest), note)
     except OSError:
-        pass  # the next reader verifies the blob again
+        pass  # without a note, the next reader verifies the blob again

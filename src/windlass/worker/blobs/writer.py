@@ -1,7 +1,7 @@
-"""Write files into the blob store from a trial's own process, and hash them while copying.
+"""Writes files to the blob store from the user's process, and hashes them during the copy.
 
-A file with the name of a digest is complete and on the disk, and is never written again. A large
-file that may equal its version in the previous checkpoint is hashed first, and copied only if it
+A file whose name is a digest is complete and on the disk, and is never written again. If a large
+file may equal its version in the previous checkpoint, it is first hashed, and copied only if it
 differs.
 """
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.digest import Kind
     from windlass.worker.blobs.scan_files import ScannedFile
 
-STAGING = ".saving-"  # prefix of staging folders in the store, before the name of the saver
-LOCK = ".lock"  # in the store: shared by savers, exclusive for garbage collection
+STAGING = ".saving-"  # prefix of staging folders in the store; the saver's name follows
+LOCK = ".lock"  # a lock file: shared by savers, exclusive for garbage collection
 _PIECE = 1 << 20
-_SYNCED_ONE_BY_ONE = 32  # files; a larger number is synced with the whole file system
+_SYNCED_ONE_BY_ONE = 32  # for more files, sync the whole file system
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextmanager
 def held(blobs: str) -> Iterator[None]:
-    """Hold the store's lock in shared mode, so that no blob is deleted meanwhile.
+    """Hold the store's lock in shared mode, so that garbage collection deletes no blob.
 
-    A blob that was found in the store still exists when the record that names it is written.
+    A blob that the saver finds in the store still exists when the saver writes the record that
+    names the blob.
     """
     import fcntl
 
@@ -50,13 +51,13 @@ def held(blobs: str) -> Iterator[None]:
 
 
 class BlobWriter:
-    """Writes files into the store. They become visible with `settle`."""
+    """Writes files to the store. The new blobs become visible when `settle` is called."""
 
     def __init__(self, blobs: str, whose: str) -> None:
         self._blobs = blobs
         self._staging = os.path.join(blobs, f"{STAGING}{whose}")
-        self._staged: dict[str, str] = {}  # paths of blobs without a final name
-        self._durable: set[str] = set()  # staged blobs that are synced
+        self._staged: dict[str, str] = {}  # temporary path of each new blob, by digest
+        self._durable: set[str] = set()  # temporary paths of blobs that are already synced
         self._count = 0
         self._open: set[int] = set()  # descriptors of unfinished files
         self.kind = fastest_kind()
@@ -75,7 +76,7 @@ class BlobWriter:
         remove_tree(self._staging)
 
     def keep(self, file: ScannedFile, before: str | None = None) -> Callable[[], str]:
-        """Start to store a file; the returned function waits for the end and returns the digest.
+        """Start to store a file. Return a function that waits for the end and returns the digest.
 
         `before` is the previous digest of the file, if the file may be unchanged.
         """
@@ -95,7 +96,7 @@ class BlobWriter:
         return self._compare_large(source, file, before, kind)
 
     def read_small(self, file: ScannedFile) -> bytes:
-        """Read a small file, if its length has not changed."""
+        """Read a small file. Raise an error if its length has changed since the scan."""
         try:
             source = os.open(file.path, _READ)
         except FileNotFoundError:
@@ -109,16 +110,16 @@ class BlobWriter:
         return data
 
     def put_small(self, digest: str, data: bytes) -> None:
-        """Store bytes that have this digest."""
+        """Store small data that has this digest."""
         if digest not in self._staged and self.size_of(digest, -1) < 0:
             staged = self._stage()
             _write_new(staged, data)
             self._staged[digest] = staged
 
     def keep_bytes(self, data: bytes) -> Callable[[], str]:
-        """Start to store many bytes; the returned function waits and returns their digest.
+        """Start to store a bundle. Return a function that waits for the end and returns the digest.
 
-        The bytes are synced at once, while others are read.
+        The data is synced to the disk at once, while other files are read.
         """
         reading, writing = self._pools()
         staged = self._stage()
@@ -138,7 +139,7 @@ class BlobWriter:
         return finish
 
     def size_of(self, digest: str, missing: int) -> int:
-        """Return the size of an intact blob; `missing` if the store lacks it."""
+        """Return the size of an intact blob, or `missing` if the store lacks the blob."""
         try:
             fd = open_verified(self._blobs, digest)
         except FileNotFoundError:
@@ -149,13 +150,13 @@ class BlobWriter:
             os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Copy a large file with two threads, several files in parallel."""
+        """Copy a large file with two threads. Several files are copied in parallel."""
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
-        # Start both in the order of submission, so that the reader and writer of a file run
-        # together.
+        # Submit both tasks together, so that the reader and the writer of a file run at the same
+        # time.
         copying = FileCopy(source, target, file.seen.st_size, self.kind)
         read = reading.submit(copying.read)
         written = writing.submit(copying.write)
@@ -177,7 +178,7 @@ class BlobWriter:
         return finish
 
     def _pools(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """The thread pools for reading and hashing, and for writing."""
+        """Return the thread pool for reading and hashing, and the thread pool for writing."""
         if self._reading is None or self._writing is None:
             at_once = min(os.cpu_count() or 1, 4)
             self._reading = ThreadPoolExecutor(at_once, "windlass-read")
@@ -193,7 +194,7 @@ class BlobWriter:
         return digest in self._staged or os.access(self._blob_path(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Store a manifest at once, and return its digest."""
+        """Store a manifest durably at once, and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
@@ -205,7 +206,7 @@ class BlobWriter:
         return digest
 
     def settle(self) -> None:
-        """Sync all staged blobs and give them their names."""
+        """Sync all new blobs to the disk, and rename them to their digests."""
         if not self._staged:
             return
         loose = [path for path in self._staged.values() if path not in self._durable]
@@ -219,9 +220,10 @@ class BlobWriter:
         self._staged.clear()
 
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
-        """Return the digest kind to compare a file with; None if it differs or cannot be compared.
+        """Return the digest kind by which to compare a file with its previous version.
 
-        Most changed files differ in their first piece.
+        Returns None if the file differs or cannot be compared. Most changed files already differ in
+        their first piece.
         """
         if before is None:
             return None
@@ -240,10 +242,9 @@ class BlobWriter:
     def _compare_large(
         self, source: int, file: ScannedFile, before: str, kind: Kind
     ) -> Callable[[], str]:
-        """Compare a file with its previous version, and store it if it differs.
+        """Hash a file. If its previous version has another digest, store the file.
 
-        The comparison uses the digest, because reading the previous version from the disk may be
-        slow.
+        The previous version is not read, because it may be slow to read from the disk.
         """
         hashed = self._pools()[0].submit(hash_file, source, kind)
 
@@ -264,7 +265,7 @@ class BlobWriter:
         return path_in_store(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
-        """Give a blob its name, and create its folder if necessary."""
+        """Rename a new blob to its digest. Create the folder if necessary."""
         target = self._blob_path(digest)
         try:
             os.replace(staged, target)
@@ -273,7 +274,7 @@ class BlobWriter:
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:
-        """Sync files in parallel, which file systems combine into few commits."""
+        """Sync files in parallel. File systems combine parallel syncs into few disk writes."""
         if len(paths) <= 1:
             for path in paths:
                 _flush(path)
@@ -283,14 +284,14 @@ class BlobWriter:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with its contents, as far as possible."""
-    import shutil  # imported here, because only savers need it
+    """Remove a folder with its contents. Ignore errors."""
+    import shutil  # imported late, because only savers need it
 
     shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_staging(blobs: str, trial: str) -> None:
-    """Delete partial blobs of a trial none of whose processes is alive."""
+    """Delete unfinished blobs of a trial that has no running process."""
     for name in os.listdir(blobs):
         if name.startswith(f"{STAGING}{trial}."):
             remove_tree(os.path.join(blobs, name))
@@ -323,9 +324,9 @@ def _flush(path: str) -> None:
 
 
 def _flush_file_system(path: str) -> bool:
-    """Sync a whole file system; return false if that is not supported.
+    """Sync a whole file system. Return False if the system does not support that.
 
-    For thousands of small files this is one commit instead of one per file.
+    For thousands of small files, this is one disk commit instead of one per file.
     """
     try:
         import ctypes

@@ -1,1 +1,4 @@
-"""Checkpoints on disk: their records, parts saved by several ranks, and copies of them."""
+"""Saves and restores the checkpoints of a trial on disk.
+
+The modules are for checkpoint records, sharded saves, and copies that programs may change.
+"""

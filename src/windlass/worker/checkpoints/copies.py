@@ -1,9 +1,10 @@
-"""Copies of checkpoints: files and folders that a program may change.
+"""Copies of checkpoints, which are files and folders that a program may change.
 
-A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` among the trial's checkpoints,
-named for the attempt that uses it. The name has the beginning of the uid, because the number of a
-deleted checkpoint may be used again. Programs never get paths in the blob store: a write to such a
-file would change every checkpoint that contains it.
+A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` in the trial's checkpoint
+folder. The name identifies the attempt that uses the copy. It contains the first part of the
+checkpoint's uid, because the number of a deleted checkpoint may be used again. Programs never get
+paths in the blob store, because a write to such a path would change every checkpoint that contains
+the file.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ _UNFINISHED = ".unfinished-"
 
 
 def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -> str | None:
-    """Return the path of the newest checkpoint, restored if necessary; None without a checkpoint.
+    """Return the path of a copy of the newest checkpoint, or None if there is no checkpoint.
 
-    `restored` is a path that was restored for this attempt before. With `shared`, the copy of a
-    live sibling is sufficient, because all siblings started together.
+    If there is no copy yet, restore the checkpoint. `restored` is the path of an earlier copy for
+    this attempt. If `shared` is true, the copy of another running replica may be returned, because
+    all replicas started together.
     """
     if not checkpoint_records.records(saver.folder):
         return None
     with (
         checkpoint_records.locked(saver.folder) if shared else nullcontext()
-    ):  # one process copies, the others wait
+    ):  # one process copies, and the others wait
         return _latest(saver, shared, restored)
 
 
@@ -55,13 +57,14 @@ def _latest(saver: Saver, shared: bool, restored: str | None) -> str | None:
         except FileNotFoundError:
             now = checkpoint_records.read_record(saver.folder, number)
             if now is not None and now.get("uid") == record.get("uid"):
-                raise  # otherwise it was deleted meanwhile, and another checkpoint is the newest
+                # otherwise, the checkpoint was deleted, and another checkpoint is now the newest
+                raise
             return _latest(saver, shared, restored)
     return None
 
 
 def forget_superseded(saver: Saver) -> None:
-    """Remove copies whose replicas have a newer attempt."""
+    """Remove the copies of attempts that a newer attempt has replaced."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name, owner in _copies(saver):
@@ -70,7 +73,7 @@ def forget_superseded(saver: Saver) -> None:
 
 
 def forget_others(saver: Saver, besides: str | None) -> None:
-    """Remove this attempt's own copies except the newest one and `besides`."""
+    """Remove the copies that belong to this attempt, except the newest copy and `besides`."""
     from windlass.worker.blobs.writer import remove_tree
 
     newest = next(
@@ -113,12 +116,12 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
 
 
 def _which(number: int, record: dict[str, Any]) -> str:
-    """Return the prefix of the names of a checkpoint's copies."""
+    """Return the prefix that the names of all copies of a checkpoint have."""
     return f"{number}-{str(record.get('uid', ''))[:8]}."
 
 
 def _of_siblings(saver: Saver, which: str) -> list[str]:
-    """Return the copies of a checkpoint that belong to live attempts."""
+    """Return the copies of a checkpoint that belong to running attempts."""
     return [
         name
         for name, owner in _copies(saver)
@@ -127,7 +130,7 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
 
 
 def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
-    """Return the name of each copy, with its replica and attempt."""
+    """Return the name of each copy, with the replica and the attempt that use the copy."""
     copies = []
     for name in list_folder(os.path.join(saver.folder, _RESTORED)):
         replica, _, attempt = name.partition(".")[2].rpartition("-")

@@ -1,9 +1,9 @@
-"""Checkpoint records: save and find the checkpoints of a trial from its own processes.
+"""Checkpoint records, with which the processes of a trial save and find its checkpoints.
 
-The files and their manifest are blobs of the home. The record `<number>.json`, written last and in
-one step, makes them a checkpoint. The highest number is the newest. Number 0 is the checkpoint that
-the trial started from, if it continues another trial. All replicas and attempts of a trial share
-its checkpoints, and the checkpoints stay after the trial ends.
+The files of a checkpoint and its manifest are blobs. The record `<number>.json` is written last, in
+one atomic step, and completes the checkpoint. The highest number is the newest checkpoint. If the
+trial continues another trial, number 0 is the checkpoint from which it started. All replicas and
+attempts of a trial share its checkpoints. The checkpoints stay after the trial ends.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.scan_files import ScannedFile
     from windlass.worker.blobs.writer import BlobWriter
 
-_AT_A_TIME = 8  # files that are copied or hashed in parallel
+_AT_A_TIME = 8  # files to copy or hash in parallel
 
 
 class Saver:
-    """The attempt that saves, and its trial. Names of its files start with the attempt."""
+    """The attempt that saves a checkpoint.
+
+    The names of its temporary files identify the attempt.
+    """
 
     def __init__(self, folder: str, role: str, index: int, attempt: int) -> None:
         self.folder = folder
@@ -46,12 +49,12 @@ class Saver:
 
     @property
     def blobs(self) -> str:
-        """The blob store of the trial's home."""
+        """The path of the blob store."""
         return os.path.join(_up(self.folder, 3), "blobs")
 
     @property
     def replica(self) -> str:
-        """The replica, in a name that is unique in the home."""
+        """The name of the replica, which is unique among all trials."""
         return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
 
     def facts(self) -> dict[str, Any]:
@@ -59,7 +62,7 @@ class Saver:
 
 
 def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
-    """Save a file or a folder atomically as the newest checkpoint, and return its uid."""
+    """Save a file or a folder atomically as the newest checkpoint. Return the checkpoint's uid."""
     from windlass.worker.blobs.writer import BlobWriter, held
 
     uid = os.urandom(16).hex()
@@ -78,21 +81,25 @@ def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any])
 
 
 def begin(saver: Saver) -> str:
-    """Create the folder, delete remains of killed attempts, and return a name for this save."""
+    """Create the checkpoint folder, and return a name for this save.
+
+    The function also deletes files that killed attempts of this replica left behind.
+    """
     from windlass.worker.blobs.writer import STAGING, remove_tree
 
     make_folder(saver.folder, 0o700)
     make_folder(saver.blobs, 0o700)
     mine = f"{saver.replica}{saver.attempt}."
     for name in os.listdir(saver.blobs):
-        # Two attempts of a replica never run at the same time.
+        # Two attempts of a replica never run at the same time, so files of another attempt are
+        # unused.
         if name.startswith(STAGING + saver.replica) and not name.startswith(STAGING + mine):
             remove_tree(os.path.join(saver.blobs, name))
     return f"{mine}{os.getpid()}-{get_ident()}"
 
 
 def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
-    """Store all files of a path, and return their manifest entries, sorted by path."""
+    """Store all files below a path, and return their manifest entries, sorted by path."""
     from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
     from windlass.worker.blobs.scan_files import (
         changed_while_saved,
@@ -118,7 +125,7 @@ def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
 
 
 def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
-    """Create a checkpoint of stored files, and return its number."""
+    """Create a checkpoint from stored files, and return its number."""
     encoded = encode(entries)
     if len(encoded) > LARGEST_MANIFEST:
         raise invalid(
@@ -146,7 +153,10 @@ def _write(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def adopt(folder: str, record: Mapping[str, Any]) -> int:
-    """Store the record of a checkpoint from another machine once, and return its number."""
+    """Store the record of a checkpoint from another machine, unless it is already stored.
+
+    Returns the number of the checkpoint.
+    """
     make_folder(folder, 0o700)
     with locked(folder):
         for number, existing in records(folder):
@@ -156,7 +166,7 @@ def adopt(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def clear(folder: str) -> None:
-    """Delete unfinished records and restored copies of a trial without live processes."""
+    """Delete unfinished records and restored copies of a trial that has no running process."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name in os.listdir(folder):
@@ -172,13 +182,14 @@ def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
         numbers = _numbers(folder)
         read = [(number, read_record(folder, number)) for number in sorted(numbers, reverse=True)]
         valid = [(number, record) for number, record in read if record is not None]
-        # If a record was deleted after the listing, a newer one may exist that was not listed.
+        # A record may be deleted after the listing because a newer record exists, which the listing
+        # lacks.
         if len(valid) == len(numbers) or numbers == _numbers(folder):
             return valid
 
 
 def read_record(folder: str, number: int) -> dict[str, Any] | None:
-    """Return the record of a number, if it is valid."""
+    """Return the record with this number, or None if it is missing or not valid."""
     record = read_json(os.path.join(folder, f"{number}.json")) or {}
     name, manifest = record.get("name"), record.get("manifest")
     if not isinstance(name, str) or name != os.path.basename(name) or not name:
@@ -187,7 +198,7 @@ def read_record(folder: str, number: int) -> dict[str, Any] | None:
 
 
 def write_origin(folder: str, record: Mapping[str, Any]) -> None:
-    """Make a trial start with the checkpoint of another trial."""
+    """Store another trial's checkpoint as number 0, so that this trial starts with it."""
     from windlass.worker.common.atomic_files import write_json
 
     path = os.path.join(folder, "0.json")
@@ -197,7 +208,7 @@ def write_origin(folder: str, record: Mapping[str, Any]) -> None:
 
 
 def name_of(path: str) -> str:
-    """Return the name of the copy of a path."""
+    """Return the file name that the copy of a saved path will have."""
     return os.path.basename(os.path.abspath(path)) or "checkpoint"
 
 
@@ -217,7 +228,7 @@ def locked(folder: str) -> Iterator[None]:
 def _keep_others(
     keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
 ) -> Iterator[Entry]:
-    """Store files, each as a blob of its own, and folders; return their manifest entries."""
+    """Store folders and large files, each file in its own blob. Return their manifest entries."""
     begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
     for file in files:
         wait = str if file.is_folder else keeper.keep(file, before.digest(file))
@@ -234,7 +245,7 @@ def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
 
 
 def _newest(saver: Saver) -> PreviousCheckpoint:
-    """Return the files of the newest checkpoint."""
+    """Return the manifest entries of the newest checkpoint."""
     from windlass.worker.blobs.bundle_small_files import PreviousCheckpoint
 
     for _, record in records(saver.folder)[:1]:
@@ -251,7 +262,10 @@ def _numbers(folder: str) -> set[int]:
 
 
 def _link_as_next(temporary: str, folder: str) -> int:
-    """Give a record the next number, which is unique even with concurrent saves."""
+    """Give a record the next number.
+
+    The number is unique even if several processes save at once.
+    """
     number = max(_numbers(folder) | {0}) + 1
     while True:
         try:

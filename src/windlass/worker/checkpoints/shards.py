@@ -1,12 +1,13 @@
-"""Sharded checkpoints: each rank saves its own files, and together they are one checkpoint.
+"""Sharded checkpoints, for which each rank saves its own files.
 
-A part is `.shards/<step>-<ranks>/<rank>.json` among the trial's checkpoints, and names blobs. The
-rank that adds the last part creates the checkpoint; until then it is invisible. A part counts while
-the attempt that saved it is the newest of its replica.
+The files of all ranks together are one checkpoint. The part of a rank is
+`.shards/<step>-<ranks>/<rank>.json` in the trial's checkpoint folder, and names blobs. The rank
+that adds the last part creates the checkpoint. Until then, the checkpoint is invisible. A part is
+valid while the attempt that saved it is the newest attempt of its replica.
 
-If the ranks run on different machines, each rank leaves its part in its own folder, and its agent
-uploads the part to the server, which assembles the checkpoint. The uid of the checkpoint then
-follows from values that all ranks have.
+If the ranks run on different machines, each rank leaves its part in its own folder. Its agent
+uploads the part to the server, which creates the checkpoint. In that case, all ranks compute the
+same uid of the checkpoint from values that they share.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SHARDS = ".shards"
 def save(
     saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
 ) -> str:
-    """Save a rank's part of the checkpoint of a step, and return the uid of the checkpoint."""
+    """Save this rank's part of the checkpoint of a step, and return the checkpoint's uid."""
     from windlass.worker.blobs.writer import BlobWriter, held
 
     with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
@@ -58,7 +59,10 @@ def save(
 def add(
     saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
 ) -> None:
-    """Add a part from another machine whose blobs are stored. Repetition has no effect."""
+    """Add a part from another machine, whose blobs are already stored.
+
+    Adding the same part again has no effect.
+    """
     from windlass.worker.blobs.writer import BlobWriter, held
 
     with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
@@ -66,7 +70,7 @@ def add(
 
 
 def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the parts to upload, each with the path of its file."""
+    """Return the parts that still have to be uploaded, and the path of the file of each part."""
     parts = []
     for step_folder in sorted(_step_folders(folder)):
         for rank, part in sorted(_read(step_folder).items()):
@@ -78,7 +82,7 @@ def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
 def _leave(
     saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
 ) -> str:
-    """Write a part for the agent, and return the uid that all ranks compute alike."""
+    """Write a part for the agent to upload. Return the uid, which all ranks compute equally."""
     from hashlib import sha256
 
     step_folder = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
@@ -87,8 +91,8 @@ def _leave(
         counted = os.path.join(step_folder, f"{rank}.count")
         times = int((read_json(counted) or {}).get("times") or 0) + 1
         write_bytes(counted, json.dumps({"times": times}).encode())
-        # Ranks that restart together save the step again. A rank that restarts alone joins the
-        # others.
+        # If all ranks restart together, they save the step again with a new uid. A rank that
+        # restarts alone uses the uid of the others.
         attempt = saver.attempt if launch.get("together") else 0
         what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
         uid = sha256(what.encode()).hexdigest()[:32]
@@ -102,7 +106,7 @@ def _leave(
 def _add(
     keeper: BlobWriter, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
 ) -> str:
-    """Add a part, and create the checkpoint once all parts exist."""
+    """Add a part. If it completes the checkpoint, create the checkpoint."""
     from windlass.worker.blobs.writer import remove_tree
 
     step, rank, ranks = which
@@ -115,7 +119,7 @@ def _add(
         if uid and _is_whole(saver, uid):
             return uid
         if uid and stored_uid != uid:
-            parts = {}  # parts of an earlier, incomplete save of the step
+            parts = {}  # these parts belong to an earlier, incomplete save of the step
             remove_tree(step_folder)
         uid = uid or stored_uid
         if not uid or _is_whole(saver, uid):
@@ -135,10 +139,10 @@ def _add(
 
 
 def forget_dead(folder: str, attempt: int) -> None:
-    """Remove parts of dead attempts, if all ranks restart together.
+    """Remove parts that were saved by attempts that have ended, if all ranks restart together.
 
-    `attempt` is the attempt that starts now. Parts of attempts with the same number count, even if
-    such an attempt has already ended.
+    `attempt` is the number of the attempts that start now. Parts of attempts with this number stay
+    if the attempt runs or exited with code 0.
     """
     if not is_folder(os.path.join(folder, _SHARDS)):
         return
@@ -154,7 +158,10 @@ def forget_dead(folder: str, attempt: int) -> None:
 
 
 def _is_whole(saver: Saver, uid: str) -> bool:
-    """Return whether the checkpoint exists, because its creator was killed before the cleanup."""
+    """Return whether the checkpoint already exists.
+
+    That happens if the process that created it was killed before it removed the parts.
+    """
     return any(record.get("uid") == uid for _, record in checkpoint_records.records(saver.folder))
 
 
@@ -168,7 +175,8 @@ def _make_whole(
 ) -> None:
     first = parts[0]
     metadata: dict[str, Any] = {}
-    for rank in sorted(parts, reverse=True):  # values of rank 0 take precedence
+    # in this order, values of rank 0 replace values of other ranks
+    for rank in sorted(parts, reverse=True):
         metadata.update(parts[rank]["metadata"])
     merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
     record = {
@@ -186,7 +194,7 @@ def _make_whole(
 def _refuse_clashes(
     blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
 ) -> None:
-    """Refuse a file that another rank saved with different content, which would be lost."""
+    """Raise an error if another rank saved a file with the same path and different content."""
     mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:
@@ -203,7 +211,10 @@ def _refuse_clashes(
 
 
 def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
-    """Return whether two entries have equal content, in digests of any kind or in a bundle."""
+    """Return whether two manifest entries have equal content.
+
+    The entries may use different kinds of digests, and may be in bundles.
+    """
     if one == other or one[1] != other[1] or one[3] != other[3]:
         return one == other
     if len(one) == len(other) == 4 and len(one[2]) == len(other[2]):
@@ -228,12 +239,13 @@ def _example(path: str, rank: int) -> str:
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     manifest = read_blob(saver.blobs, part["manifest"])
-    read_tree(manifest)  # refuses an invalid manifest, which may come from another machine
+    # raises an error if the manifest is not valid, as it may come from another machine
+    read_tree(manifest)
     return decode(manifest)
 
 
 def _parts(saver: Saver, step_folder: str) -> dict[int, dict[str, Any]]:
-    """Return the valid parts by rank, and at -1 the facts of the whole checkpoint."""
+    """Return the valid parts by rank. Key -1 contains the uid of the whole checkpoint."""
     return {
         rank: part
         for rank, part in _read(step_folder).items()
@@ -257,7 +269,7 @@ def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
 
 
 def _forget_before(folder: str, step: int, ranks: int) -> None:
-    """Delete parts of earlier steps, which all ranks have passed."""
+    """Delete the parts of earlier steps, because all ranks have saved a later step."""
     from windlass.worker.blobs.writer import remove_tree
 
     for step_folder in _step_folders(folder):

@@ -1,1 +1,1 @@
-"""Parts that the supervisor, the user's process and the agent share: files, identities, errors."""
+"""Code for files, locks, identities and nudges that supervisor, user process and agent share."""

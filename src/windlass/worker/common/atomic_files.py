@@ -1,4 +1,4 @@
-"""Atomic writes of small files that other processes read, and file locks."""
+"""Atomic writes of small files that other processes read, and locks on files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import time
-from _thread import get_ident  # avoids the import of `threading`
+from _thread import get_ident  # the `_thread` module avoids the import of `threading`
 
 from windlass.worker.common.file_reads import exists, is_folder, list_folder
 
@@ -21,9 +21,9 @@ _WAIT_FOR_SPACE = 120.0
 
 
 def write_json(path: str, value: object, *, durable: bool = False) -> None:
-    """Write a JSON file, owner-only, that readers see whole or not at all.
+    """Write a JSON file atomically, with access for its owner only.
 
-    `durable` makes the file survive a loss of power. Use it for files that are written once and
+    `durable` makes the file survive a power failure. Use it for files that are written once and
     never verified.
 
     >>> import tempfile
@@ -36,7 +36,7 @@ def write_json(path: str, value: object, *, durable: bool = False) -> None:
 
 
 def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
-    """Write a file, owner-only, that readers see whole or not at all."""
+    """Write a file atomically, with access for its owner only."""
     temporary = f"{path}.{os.getpid()}-{get_ident()}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -53,9 +53,9 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
 
 
 def make_folder(path: str, mode: int = 0o777) -> None:
-    """Create a folder and its parents, unless it exists.
+    """Create a folder and its parents, unless the folder exists.
 
-    `os.makedirs` reports an existing folder as a conflict if it cannot read the folder's status.
+    `os.makedirs` raises an error for an existing folder whose status cannot be read.
     """
     try:
         os.makedirs(path, mode)
@@ -65,7 +65,7 @@ def make_folder(path: str, mode: int = 0o777) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview) -> int:
-    """Write all bytes, in as many calls as necessary, and return their number."""
+    """Write all bytes in as many calls as necessary. Return the number of bytes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -73,7 +73,7 @@ def write_all(fd: int, data: bytes | memoryview) -> int:
 
 
 def write_json_once(path: str, value: object) -> bool:
-    """Write a durable JSON file unless it exists; return whether it was written.
+    """Write a durable JSON file, unless the file exists. Return whether the file was written.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "exit.json")
@@ -88,7 +88,7 @@ def write_json_once(path: str, value: object) -> bool:
         os.link(aside, path)
     except FileExistsError:
         return False
-    except OSError:  # a file system without links
+    except OSError:  # the file system does not support links
         if exists(path):
             return False
         os.replace(aside, path)
@@ -98,7 +98,7 @@ def write_json_once(path: str, value: object) -> bool:
 
 
 def set_irregular_aside(path: str) -> None:
-    """Rename a pipe, link or folder that lies in the place of a file of ours.
+    """Rename a pipe, link or folder that has the path of a file of Windlass.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "server.log")
@@ -155,7 +155,10 @@ def remove_if_there(path: str) -> None:
 
 
 def when_there_is_space(write: Callable[[], object], what: str) -> None:
-    """Call `write`; while the disk is full, wait and retry, since days of work may depend on it."""
+    """Call `write`.
+
+    While the disk is full, wait and retry, because days of work may depend on it.
+    """
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05
     while True:
@@ -167,12 +170,14 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
                 raise
         if pause < 0.1:
             sys.stderr.write(f"windlass: no space left for {what}; waiting for space\n")
-        time.sleep(pause)  # the system does not report free disk space
+        time.sleep(pause)  # the system sends no notification about free disk space
         pause = min(pause * 2, 1.0)
 
 
 def take_lock(path: str) -> int | None:
-    """Lock a file with flock and return its descriptor; None if another process holds the lock.
+    """Lock a file with `flock` and return its descriptor.
+
+    Return None if another process has the lock.
 
     The lock is held until the descriptor is closed.
 
@@ -204,7 +209,8 @@ def is_locked(path: str) -> bool:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):  # no file, a link, a socket
+        # the file is missing, a link or a socket
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             return False
         raise
     try:

@@ -1,6 +1,7 @@
-"""Errors that a program gets inside a trial, with the public classes of `wl`.
+"""Functions that create errors of the public `wl` classes inside a trial.
 
-The worker imports these classes from outside of its package, and only when it raises one.
+These functions import the public classes, which are outside of the package `worker`, only when they
+raise one.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def changed(message: str, hint: str) -> Exception:
 
 
 def shown(value: object) -> str:
-    """Format a value for an error message, limited in length, even if its repr raises.
+    """Return the repr of a value for an error message. The text is short, even if the repr fails.
 
     >>> shown("4XB"), len(shown("x" * 1_000_000))
     ("'4XB'", 100)
     """
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 -- user code, or an integer with too many digits
+    except Exception:  # noqa: BLE001 -- a repr of user code, or a huge integer
         text = f"this {type(value).__name__}"
     return text if len(text) <= 100 else text[:99] + "…"

@@ -1,8 +1,9 @@
-"""Reads that tell a missing file from a damaged one, and both from a file that cannot be read.
+"""Functions that read files and distinguish missing, damaged and unreadable files.
 
-A missing or damaged file is a fact about a trial. An unreadable file is not: the descriptors may
-have run out, or the disk may fail for an instant. These functions return a value for the first two
-cases and raise `OSError` for the third, so that no caller records a passing error as a fact.
+A missing or damaged file is a fact about a trial. An unreadable file is not, because the process
+may have no free descriptors, or the disk may fail for an instant. These functions return a value in
+the first two cases and raise `OSError` in the third. No caller therefore records a temporary error
+as a fact.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-SMALL_FILE = 64 << 20  # bytes; larger files are not ours
+SMALL_FILE = 64 << 20  # bytes; Windlass writes no larger file of this kind
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV)
@@ -42,7 +43,7 @@ _ENDED = (errno.ENOENT, errno.ESRCH)
 def read_json(
     path: str, limit: int = SMALL_FILE, *, follow_links: bool = False
 ) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None if the file is missing or holds no object.
+    """Return the object in a JSON file, or None if the file is missing or contains no object.
 
     >>> read_json("/nowhere/state.json") is None
     True
@@ -58,9 +59,9 @@ def read_json(
 
 
 def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False) -> bytes | None:
-    """Return the content of a regular file; None if it is missing, or is not such a file.
+    """Return the content of a regular file, or None if it is missing, too large or another kind.
 
-    Links are not followed by default. A file above the limit is not one of ours.
+    Links are not followed by default.
 
     >>> read_file("/dev/zero") is None, read_file("/proc") is None
     (True, True)
@@ -81,7 +82,7 @@ def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False)
 
 
 def read_part(path: str, start: int, size: int) -> bytes:
-    """Return some bytes of a regular file; empty if the file is missing or of another kind."""
+    """Return a part of a regular file, or b"" if the file is missing or not regular."""
     fd = _open(path)
     if fd is None:
         return b""
@@ -92,9 +93,9 @@ def read_part(path: str, start: int, size: int) -> bytes:
 
 
 def regular_only(path: str, flags: int) -> int:
-    """Open a regular file for `open(path, opener=regular_only)`.
+    """Open only a regular file, as in `open(path, opener=regular_only)`.
 
-    Anything else counts as missing: a pipe would block the program, and a link may lead anywhere.
+    All other kinds count as missing. A pipe would block the program, and a link may lead anywhere.
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
@@ -110,7 +111,7 @@ def regular_only(path: str, flags: int) -> int:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path exists. `os.path.exists` also says no if it cannot find out.
+    """Return whether a path exists. Raise `OSError` if that cannot be determined.
 
     >>> exists("/proc"), exists("/nowhere")
     (True, False)
@@ -131,13 +132,13 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 def file_size(path: str | os.PathLike[str]) -> int:
-    """Return the size of a file; 0 if it is missing."""
+    """Return the size of a file, or 0 if the file is missing."""
     status = _status(path)
     return 0 if status is None else status.st_size
 
 
 def list_folder(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names in a folder; none if the folder is missing."""
+    """Return the names in a folder, or an empty list if the folder is missing."""
     try:
         return os.listdir(path)
     except OSError as error:
@@ -147,7 +148,7 @@ def list_folder(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_process_file(pid: int | str, name: str) -> bytes | None:
-    """Return a file of a process from /proc; None if the process has ended."""
+    """Return the content of a file of a process below /proc, or None if the process ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -158,7 +159,7 @@ def read_process_file(pid: int | str, name: str) -> bytes | None:
 
 
 def retried(read: Callable[[], T], seconds: float = 60.0) -> T:
-    """Call `read`, and repeat it after an error that may pass, for up to `seconds`.
+    """Call `read`. After a temporary error, repeat the call for up to `seconds`.
 
     >>> errors = [OSError(errno.EMFILE, "no descriptor"), OSError(errno.EIO, "disk")]
     >>> def read() -> str:
@@ -176,12 +177,13 @@ def retried(read: Callable[[], T], seconds: float = 60.0) -> T:
         except OSError as error:
             if not may_pass(error) or time.monotonic() + pause > give_up:
                 raise
-        time.sleep(pause)  # no notification tells when a descriptor is free or a disk recovers
+        # no notification reports that a descriptor is free or that a disk works again
+        time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether an error says nothing about the file, so that the next try may succeed.
+    """Return whether an error may be temporary, so that a retry may succeed.
 
     >>> may_pass(OSError(errno.EMFILE, "")), may_pass(FileNotFoundError(errno.ENOENT, ""))
     (True, False)
@@ -191,7 +193,7 @@ def may_pass(error: BaseException) -> bool:
 
 def _open(path: str, *, follow_links: bool = False) -> int | None:
     """Open a regular file for reading."""
-    # Opening a pipe in place of the file would block forever.
+    # Opening a pipe that has the path of the file would block for ever.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         fd = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""The type of the file system that has a directory."""
+"""Determines the type of the file system that contains a path."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 
 MOUNTINFO = "/proc/self/mountinfo"
 
-# File systems on a disk, or in the memory, of this machine. Any other type may be shared with other
-# machines, such as nfs4, lustre, gpfs, cifs, 9p and most of fuse.
+# File systems of this machine's disks or memory. All other types may be shared with other machines,
+# such as nfs4, lustre, gpfs, cifs, 9p and most fuse types.
 _LOCAL = frozenset({
     "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs",
     "fuse.fuse-overlayfs", "fuseblk", "jfs", "nilfs2", "ntfs3", "overlay", "reiserfs", "tmpfs",
     "ufs", "vfat", "xfs", "zfs",
 })  # fmt: skip
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space or another special character of a path
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # an escaped space or another special character in a path
 
 
 def file_system_type(path: str | os.PathLike[str], mountinfo: str = MOUNTINFO) -> str:
-    """Return the type of the file system of a path, as in `mount`; empty if it is unknown.
+    """Return the type of the file system of a path, as `mount` names it, or "" if it is unknown.
 
     >>> file_system_type("/proc")  # doctest: +SKIP
     'proc'
@@ -36,13 +36,16 @@ def file_system_type(path: str | os.PathLike[str], mountinfo: str = MOUNTINFO) -
         if len(fields) < 5:
             continue
         mount = os.path.join(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]), "")
-        if wanted.startswith(mount) and len(mount) >= len(longest):  # a later mount covers it
+        # a later mount at the same place hides the earlier mount
+        if wanted.startswith(mount) and len(mount) >= len(longest):
             longest, kind = mount, described[0].strip()
     return kind
 
 
 def is_local(kind: str) -> bool:
-    """Return whether a type of file system belongs to one machine. An unknown one counts as local.
+    """Return whether a type of file system belongs to one machine.
+
+    An unknown type counts as local.
 
     >>> [is_local(kind) for kind in ("ext4", "nfs4", "lustre", "fuse.sshfs", "")]
     [True, False, False, False, True]

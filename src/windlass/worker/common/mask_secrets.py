@@ -1,4 +1,4 @@
-"""Mask secrets with `***` in the output of a process, also across the bounds of reads."""
+"""Replaces secrets in the output of a process with `***`, even if two reads split a secret."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MASK = "***"
-SHORTEST = 4  # characters; masking shorter values would hide most of the log
+SHORTEST = 4  # characters; masking shorter values would make most of a log unreadable
 
 
 def secret_texts(values: Iterable[str]) -> list[str]:
     """Return the texts to mask, longest first.
 
-    The texts are each value, each line of a value with several lines, and each of these as `repr`
+    These are each value, each line of a value with several lines, and each of these texts as `repr`
     or JSON writes it.
 
     >>> secret_texts(["hunter2", "abc", "first line\\nsecond"])
@@ -31,7 +31,7 @@ def secret_texts(values: Iterable[str]) -> list[str]:
 
 
 def mask_text(text: str, values: Iterable[str]) -> str:
-    """Return a text with its secrets masked.
+    """Return a text with all secrets masked.
 
     >>> mask_text("login with hunter2", ["hunter2"])
     'login with ***'
@@ -42,10 +42,10 @@ def mask_text(text: str, values: Iterable[str]) -> str:
 
 
 class Masker:
-    """Masks a stream of bytes that arrives in pieces.
+    """Masks secrets in a stream of bytes that arrives in pieces.
 
-    A tail that may be the start of a secret is held back until more bytes arrive or the caller
-    calls `release`.
+    If the end of a piece may be the start of a secret, these bytes are held back until more bytes
+    arrive or the caller calls `release`.
 
     >>> masker = Masker(["hunter2"])
     >>> masker.feed(b"password: hunt"), masker.feed(b"er2!")
@@ -70,7 +70,7 @@ class Masker:
         return len(self._held) >= SHORTEST
 
     def feed(self, data: bytes) -> bytes:
-        """Mask the next bytes; return the part of the stream that is safe to show."""
+        """Process the next bytes. Return the part of the masked stream that is safe to show."""
         if not self._secrets:
             return data
         data = self._held + data
@@ -78,7 +78,7 @@ class Masker:
         return self._mask(data, cut)
 
     def release(self) -> bytes:
-        """Return the bytes that were held back as a possible secret."""
+        """Return the bytes that were held back because they might start a secret."""
         held, self._held = self._held, b""
         return self._pattern.sub(MASK.encode(), held) if held else b""
 
@@ -93,7 +93,7 @@ class Masker:
         return data[:cut]
 
     def _begin_of_secret(self, data: bytes) -> int:
-        """Return the offset of the longest tail that is an incomplete secret."""
+        """Return the offset in `data` from which the bytes may be the start of a secret."""
         cut = len(data)
         for secret in self._secrets:
             start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))

@@ -1,4 +1,4 @@
-"""The `metrics` file of an attempt: the reports of its program and its supervisor.
+"""The `metrics` file of an attempt, to which its program and its supervisor append reports.
 
 The file is a sequence of records of two kinds. A line of JSON is self-contained:
 
@@ -11,7 +11,7 @@ the step, the time, the values, and `SEAL`. The names are in `metrics.names`, wr
 first record that uses them.
 
 Each record is one write at the end of the file, so records of several threads and processes never
-mix. A torn record has no seal or is not valid JSON, and readers skip it.
+mix. An incomplete record has no seal or is not valid JSON, and readers skip it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ FILE = "metrics"
 NAMES = "metrics.names"
 PROGRESS = "progress"
 MAGIC = b"\xffWL"
-SEAL = b"\xfeWLends\xfe"  # a line break that ends a torn record cannot complete it
-MOST_VALUES = 64  # in a binary record
-HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with their names
+# contains a line break, so that the line break that ends an incomplete record cannot complete it
+SEAL = b"\xfeWLends\xfe"
+MOST_VALUES = 64  # of a binary record
+HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with the names
 
-_NUDGE_EVERY = 0.05  # seconds; the server reads again after this interval by itself
+_NUDGE_EVERY = 0.05  # seconds; after a nudge, the server itself reads again after this interval
 _MOST_UNWRITTEN = 1 << 20  # bytes that wait for space on the disk
-# Opening a pipe in place of the file would block forever.
+# O_NONBLOCK: opening a pipe that has the path of the file would block for ever.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 
@@ -50,9 +51,10 @@ def append_metrics(
 ) -> None:
     """Append a record to the `metrics` file in the directory of an attempt, for supervisors.
 
-    Use few, short and plain names. Steps continue across attempts, as seconds since the epoch do:
-    the first step of a later attempt overrides the earlier attempt from there on. The server reads
-    the record after a nudge (`nudger.nudge(METRICS)`) and at the end of the attempt.
+    Use few, short and plain names. Steps must increase across attempts, as seconds since the epoch
+    do. From the first step of a later attempt on, its values replace those of the earlier attempt.
+    The server reads the record after a nudge (`nudger.nudge(METRICS)`) and at the end of the
+    attempt.
     """
     texts = {json.dumps(name): value for name, value in values.items()}
     line = json_record(time.time() if now is None else now, step, json.dumps(group), texts)
@@ -60,7 +62,7 @@ def append_metrics(
 
 
 def json_record(now: float, step: int, group: str, values: Mapping[str, float]) -> bytes:
-    """Encode a self-contained record; the names are quoted already.
+    """Encode values as a line of JSON. The names must already be JSON strings.
 
     >>> json_record(12.5, 3, '"training"', {'"loss"': 0.5, '"norm"': float("inf")})
     b'[12.500000,3,"training",{"loss":0.5,"norm":"inf"}]\\n'
@@ -82,7 +84,7 @@ def progress_record(now: float, progress: float) -> bytes:
 
 
 class Form:
-    """The constant part of binary records with the same names."""
+    """The constant part of all binary records that have the same names."""
 
     def __init__(self, group: str, names: Sequence[str]) -> None:
         self.line = json.dumps([group, list(names)]).encode("ascii") + b"\n"
@@ -90,7 +92,7 @@ class Form:
         self._pack: Callable[..., bytes] = struct.Struct(f"<8sqd{len(names)}d8s").pack
 
     def record(self, now: float, step: int, values: Iterable[SupportsFloat]) -> bytes:
-        """Encode a record; raise `struct.error`, or the error of a value that is not a number.
+        """Encode a record. Raise an error if a value is not a number.
 
         >>> record = Form("training", ["loss"]).record(12.5, 3, [0.5])
         >>> record[:4], len(record), record[-8:]
@@ -100,7 +102,7 @@ class Form:
 
 
 def write_all(path: str, data: bytes) -> int:
-    """Append to a file in one write, and return the number of written bytes."""
+    """Append bytes to a file with one system call, and return the number of written bytes."""
     fd = os.open(path, _FLAGS, 0o600)
     try:
         return os.write(fd, data)
@@ -108,11 +110,11 @@ def write_all(path: str, data: bytes) -> int:
         try:
             os.close(fd)
         except OSError:
-            pass  # the bytes are written: a retry would duplicate them
+            pass  # the bytes are written, so a retry would write them twice
 
 
 class Sink:
-    """The `metrics` file of an attempt. It takes whole records and never raises on disk errors.
+    """Appends records to the `metrics` file of an attempt, and never raises errors of the disk.
 
     The file is not kept open, because a program may close descriptors and fork at any time.
     """
@@ -139,7 +141,10 @@ class Sink:
         self._has_complained = False
 
     def know(self, form: Form) -> bool:
-        """Write the names of a form to `metrics.names`, and return whether they are stored."""
+        """Write the metric names of a record form to `metrics.names`.
+
+        Return whether they are stored.
+        """
         try:
             written = write_all(os.path.join(self._folder, NAMES), form.line)
         except OSError:
@@ -147,7 +152,7 @@ class Sink:
         return written == len(form.line)
 
     def put(self, record: bytes) -> None:
-        """Append a record, and nudge the server unless it was nudged just before."""
+        """Append a record. Nudge the server, unless this process nudged it a moment ago."""
         records = [record]
         if self._unwritten:
             records = [*self._take_unwritten(), record]
@@ -165,7 +170,10 @@ class Sink:
             send_once(self._message, self._server.find())
 
     def _take_unwritten(self) -> list[bytes]:
-        """Return all records that wait for space. Each record goes to one thread only."""
+        """Remove and return the records that wait for disk space.
+
+        If several threads call this, each record goes to only one of them.
+        """
         self._disown()
         taken = []
         while self._unwritten:
@@ -176,13 +184,16 @@ class Sink:
         return taken
 
     def _disown(self) -> None:
-        """Drop the waiting records in a forked child, since the parent will write them."""
+        """Drop the waiting records in a forked child, because the parent process writes them."""
         if self._owner != os.getpid():
             self._owner = os.getpid()
             self._unwritten = []
 
     def _keep(self, records: list[bytes], written: int, error: OSError | None) -> None:
-        """Keep the rest for later. A torn record is terminated and written again as a whole."""
+        """Keep the records that were not written.
+
+        A partly written record is written again as a whole.
+        """
         if not self._has_complained:
             self._has_complained = True
             self._complain(os.strerror(error.errno or 0) if error else "no space left")
@@ -198,7 +209,7 @@ class Sink:
                 self._unwritten.append(record)
 
     def _complain(self, why: str) -> None:
-        """Print a warning once. The records may still be written at the end."""
+        """Print a warning once. The records may still be written later."""
         import atexit
 
         atexit.register(self._flush)

@@ -1,8 +1,11 @@
-"""Nudges: datagrams that make the server read the files of an attempt. They may get lost."""
+"""Nudges, which are datagrams that tell the server to read the files of an attempt.
+
+Nudges may get lost, and the files remain the truth.
+"""
 
 from __future__ import annotations
 
-import _socket  # `socket` would add half to the import time of a supervisor
+import _socket  # `socket` would add half to a supervisor's import time
 import errno
 import json
 import os
@@ -16,13 +19,13 @@ if TYPE_CHECKING:
 
 LOG, STATE, METRICS, CHECKPOINT = "log", "state", "metrics", "checkpoint"
 
-_PATIENCE = 0.02  # seconds that a program waits at most when many processes send nudges
+_PATIENCE = 0.02  # seconds that a program may wait to send a nudge
 
 
 class Nudger:
-    """Sends nudges to the server that `server.json` names at the moment.
+    """Sends nudges to the server whose socket `server.json` currently names.
 
-    A missing server is not an error: a server reads the files when it starts.
+    If no server runs, nothing is lost, because a server reads the files when it starts.
     """
 
     def __init__(self, server_file: str, key: dict[str, Any]) -> None:
@@ -32,24 +35,23 @@ class Nudger:
         }
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._unsent: dict[str, float] = {}  # pending nudges, and the earliest time to send each
+        self._unsent: dict[str, float] = {}  # each pending nudge, and the earliest time to send it
 
     def nudge(self, about: str, delay: float = 0.0) -> None:
-        """Notify the server that the log (`LOG`), the state (`STATE`) or the metrics have changed.
+        """Tell the server that the log (`LOG`), the state (`STATE`) or the metrics have changed.
 
-        A delayed nudge is sent by the first `retry` after the delay, or together with an earlier
-        one.
+        A nudge with a delay is sent by the first `retry` after the delay.
         """
         self._unsent[about] = time.monotonic() + delay if delay else 0.0
         self.retry()
 
     @property
     def is_pending(self) -> bool:
-        """Return whether nudges are pending, so that `retry` should be called soon."""
+        """Return whether nudges wait to be sent, so that `retry` must be called soon."""
         return bool(self._unsent)
 
     def retry(self) -> None:
-        """Send the nudges that are due."""
+        """Send the nudges whose time has come."""
         now = time.monotonic()
         due = [about for about, not_before in self._unsent.items() if not_before <= now]
         address = self._server.find() if due else ""
@@ -58,7 +60,7 @@ class Nudger:
                 del self._unsent[about]
 
     def _send(self, about: str, address: str) -> bool:
-        """Send a nudge; return false if it has to be sent again."""
+        """Send a nudge. Return False if it must be sent again."""
         if not address:
             return True
         try:
@@ -69,14 +71,17 @@ class Nudger:
 
 
 class ServerAddress:
-    """The address for nudges from `server.json`, read again when the file changes."""
+    """The address of the server's socket for nudges, which `server.json` contains.
+
+    The file is read again when it changes.
+    """
 
     def __init__(self, server_file: str) -> None:
         self._file = server_file
         self._cached: tuple[int, int, str] | None = None  # mtime, inode, address
 
     def find(self) -> str:
-        """Return the path of the server's socket; empty if no server runs."""
+        """Return the path of the server's socket, or "" if no server runs."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -92,7 +97,7 @@ class ServerAddress:
 
 
 def send_once(message: bytes, address: str) -> None:
-    """Send one nudge and close the socket, for processes that run user code."""
+    """Send one nudge and close the socket. Processes that run user code use this function."""
     if not address:
         return
     try:

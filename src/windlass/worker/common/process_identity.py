@@ -1,4 +1,4 @@
-"""Process identity: a pid and its kernel start time, to detect a reused pid."""
+"""Process identities, which show whether another process reuses the pid of a process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _boot_id = ""
 
 
 def process_identity(pid: int) -> str:
-    """Return an identity that is unique among all users of a pid; "" if the process has ended.
+    """Return a text that identifies a process for ever, or "" if the process has ended.
 
-    `OSError` means that the process may be running: nobody must conclude that it has ended.
+    If the call raises `OSError`, the process may still be running.
 
     >>> process_identity(os.getpid()) == process_identity(os.getpid()) != ""
     True
@@ -24,7 +24,7 @@ def process_identity(pid: int) -> str:
     """
     if sys.platform == "linux":
         fields = _stat_fields(pid)
-        # A zombie counts as ended: only its exit status is left.
+        # A zombie counts as ended, because only its exit status is left.
         if fields is None or fields[0] in (b"Z", b"X"):
             return ""
         return f"{int(fields[19])}@{_boot()}"
@@ -43,7 +43,7 @@ def is_alive(pid: int, identity: str) -> bool:
 
 
 def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
-    """Wait until the process of this identity has ended, and return whether it has.
+    """Wait until the process with this pid and identity has ended. Return whether it has ended.
 
     >>> wait_for_end(os.getpid(), process_identity(os.getpid()), 0.01)
     False
@@ -54,13 +54,13 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    except (AttributeError, OSError):  # not Linux, or an old kernel
+    except (AttributeError, OSError):  # not Linux, or an old kernel without pidfds
         deadline = time.monotonic() + timeout
         while is_alive(pid, identity) and time.monotonic() < deadline:
             time.sleep(0.01)
         return not is_alive(pid, identity)
     try:
-        # The pidfd always refers to the same process, and is readable once that process has ended.
+        # The pidfd always refers to the same process, and becomes readable when the process ends.
         if is_alive(pid, identity):
             ended = select.poll()
             ended.register(process, select.POLLIN)
@@ -71,16 +71,16 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
 
 
 def _stat_fields(pid: int) -> list[bytes] | None:
-    """Return the fields of /proc/<pid>/stat from the third one (state)."""
+    """Return the fields of /proc/<pid>/stat, starting with the third field (the state)."""
     try:
         text = read_process_file(pid, "stat")
     except PermissionError:
         if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
             raise
-        text = None  # a process of another user has the pid by now
+        text = None  # a process of another user has this pid now
     if text is None:
         return None
-    # The second field is the name in parentheses, which may contain any character.
+    # The second field is the process name in parentheses, which may contain any character.
     return text[text.rindex(b")") + 2 :].split()
 
 

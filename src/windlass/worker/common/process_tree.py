@@ -1,4 +1,4 @@
-"""Process trees: find, signal and reap all descendants of a process."""
+"""Finds, signals and reaps all processes that a child process started."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from windlass.worker.common.file_reads import read_process_file
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
 
-# Marks processes that a trial may start but that do not belong to it: a server, and the supervisors
-# of other trials. They and their descendants are not part of the process tree.
+# This variable marks processes that a trial may start but that are not part of it, such as a server
+# and the supervisors of other trials. They and their descendants do not belong to the trial's
+# process tree.
 DETACHED = "WINDLASS_DETACHED"
-# Marks processes that an agent started.
+# This variable marks processes that an agent started.
 AWAY = "WINDLASS_AWAY"
-# A placeholder in the environment of the launcher, to be overwritten. The kernel shows the
-# environment with which a process was started, and a fork must be found by its marker like any
-# other process.
+# The environment of the launcher contains a placeholder for this variable, which a fork overwrites.
+# The kernel only shows the environment with which a process was started, and a fork must be found
+# by its marker like any other process.
 MARKER = "WINDLASS_REPLICA"
 MARKER_ROOM = 160
 
@@ -27,18 +28,19 @@ MARKER_ROOM = 160
 class ProcessTree:
     """A child of this process and all its descendants.
 
-    On Linux this process adopts orphans (`sees_orphans`), so no descendant escapes. On other
-    systems, processes that have left the child's process group are not found.
+    If `sees_orphans` is true, this process adopts orphans (on Linux), so no descendant is missed.
+    Otherwise, processes that left the child's process group are not found.
     """
 
     def __init__(self, first: int, *, sees_orphans: bool) -> None:
         self._first = first
         self._sees_orphans = sees_orphans
-        self.first_status: int | None = None  # the wait status of the child once it has ended
+        # the wait status of the child, once the child has ended
+        self.first_status: int | None = None
         self.first_ended: float | None = None  # when the end was noticed, by `time.monotonic`
 
     def reap(self) -> bool:
-        """Reap ended processes, and return whether any are left."""
+        """Reap processes that have ended. Return whether any process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -51,13 +53,16 @@ class ProcessTree:
                 self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
-        """Send a signal to all remaining processes. Stopped ones continue, to receive it."""
+        """Send a signal to all remaining processes.
+
+        Continue stopped processes, so that they receive it.
+        """
         try:
             everyone = descendants()
         except OSError:
-            everyone = []  # the next signal reaches those outside the process group
+            everyone = []  # the next call reaches the processes outside of the process group
         for signal_number in (number, signal.SIGCONT):
-            # After the child is reaped, its pid may be reused, unless its process group still
+            # Once the child is reaped, another process may reuse its pid, unless its process group
             # exists.
             if (
                 self.first_status is None
@@ -73,7 +78,7 @@ class ProcessTree:
         try:
             return bool(descendants())
         except OSError:
-            return True  # unknown: the caller checks again
+            return True  # if unknown, the caller checks again later
 
     def _group_lives(self) -> bool:
         try:
@@ -86,17 +91,17 @@ class ProcessTree:
 
 
 class Termination:
-    """Terminates a process tree: asks the processes to end, and kills the rest after the grace."""
+    """Ends a process tree: SIGTERM to all processes first, and SIGKILL after the grace period."""
 
     def __init__(self, family: ProcessTree) -> None:
-        self.was_first_signalled = False  # whether the child had to be asked
+        self.was_first_signalled = False  # whether the child still ran when the termination began
         self.was_first_killed = False
         self._family = family
         self._is_terminating = False
         self._killed_at: float | None = None
 
     def urge(self, now: float, by: float) -> float:
-        """Send the signals that are due, and return the time of the next check."""
+        """Send the signals that are due. Return the time of the next call."""
         lives = self._family.first_status is None
         if not self._is_terminating:
             self._is_terminating = True
@@ -110,7 +115,10 @@ class Termination:
         return now + _KILL_AGAIN
 
     def is_hopeless(self, now: float) -> bool:
-        """Return whether the kill was so long ago that only the kernel can hold the processes."""
+        """Return whether processes still exist long after the kill.
+
+        Only the kernel can delay their end for so long.
+        """
         return self._killed_at is not None and now > self._killed_at + _GIVE_UP
 
 
@@ -122,7 +130,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def descendants() -> list[tuple[int, int]]:
-    """Return pid and process group of each live descendant; empty on other systems than Linux."""
+    """Return pid and process group of each running descendant. Only Linux is supported."""
     if sys.platform != "linux":
         return []
     groups: dict[int, int] = {}
@@ -150,9 +158,9 @@ def descendants() -> list[tuple[int, int]]:
 
 
 def is_detached(pid: int) -> bool:
-    """Return whether a process does not belong to the trial in which it was started."""
+    """Return whether a process is not part of the trial in which it was started."""
     try:
         environ = read_process_file(pid, "environ")
     except PermissionError:
-        return False  # a process that has changed its user
+        return False  # the process runs as another user now
     return environ is not None and f"{DETACHED}=1".encode() in environ.split(b"\0")

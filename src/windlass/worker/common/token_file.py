@@ -1,4 +1,4 @@
-"""The file with the token of a home."""
+"""Reads the file with the access token of a home."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 4096  # bytes
 
 
 def read_token(path: str) -> str:
-    """Return the token; empty without a file. Raise `ValueError` if the file is damaged.
+    """Return the token, or "" if there is no file. Raise `ValueError` if the file is damaged.
 
     >>> read_token("/nowhere/token")
     ''
@@ -21,5 +21,5 @@ def read_token(path: str) -> str:
     except UnicodeDecodeError:
         token = ""
     if not token or not token.isprintable() or " " in token:
-        raise ValueError("it holds no token")
+        raise ValueError("it contains no token")
     return token

@@ -1,1 +1,1 @@
-"""Logs of an attempt: the pump from output to segments, and the reader of segments."""
+"""Writes the output of an attempt to log segments, and reads log segments."""

@@ -1,4 +1,4 @@
-"""Output pump: moves lines and unfinished lines from pipes into the log, with secrets masked."""
+"""The output pump, which copies output from pipes to the log and masks secrets."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Lines within one read are then shorter than the limit of a record and need no check.
+# All lines within one read are then shorter than the limit of a record, and need no check.
 _READ_SIZE = TEXT_LIMIT - 4096
-_PATIENCE = 0.03  # seconds to wait for the end of a line
+_PATIENCE = 0.03  # seconds until an unfinished line is written
 _PATIENCE_WITH_SECRETS = 1.0  # seconds to wait for the rest of a possible secret
 _PATIENCE_WITH_SUSPECTS = 60.0  # seconds to wait for the rest of a likely secret
 
 
 class Stream:
-    """One pipe, read as text that comes in pieces."""
+    """One pipe of a program, whose output arrives in pieces."""
 
     def __init__(self, fd: int, name: str, secrets: Sequence[str], log: SegmentWriter) -> None:
         self.fd = fd
-        self.due: float | None = None  # when `flush` should be called
+        self.due: float | None = None  # the time at which `flush` should be called
         self.was_full = False  # whether the last read filled the buffer
         self._name = name
         self._masker = Masker(secrets) if secrets else None
         self._log = log
-        self._line = b""  # the start of an unfinished line
+        self._line = b""  # the beginning of a line that has not ended
 
     def read(self, now: float) -> bool:
-        """Read available output, and return whether the pipe is still open."""
+        """Read available output. Return whether the pipe is still open."""
         try:
             data = os.read(self.fd, _READ_SIZE)
         except BlockingIOError:
@@ -47,7 +47,7 @@ class Stream:
         return False
 
     def finish(self) -> None:
-        """Write all remaining text at the end of the stream."""
+        """Write all remaining text, because the pipe has reached its end."""
         self._give_up_waiting()
         self._write_unfinished(self._line)
         self._line, self.due = b"", None
@@ -70,8 +70,8 @@ class Stream:
 
     def _set_due(self, now: float) -> None:
         if self._line:
-            # Count from the first piece of the line, so that a line that keeps growing is shown,
-            # too.
+            # Count from the first piece of a line, so that a line that keeps growing is written in
+            # time.
             self.due = now + _PATIENCE if self.due is None else min(self.due, now + _PATIENCE)
         elif self._masker and self._masker.is_holding:
             self.due = now + self._patience()
@@ -96,13 +96,13 @@ class Stream:
             self._line = self._write_piece(self._line)
 
     def _write_lines(self, lines: bytes) -> None:
-        # Only the first line can be too long: the others lie within one read.
+        # Only the first line can be too long, because all other lines lie within one read.
         while len(lines) > TEXT_LIMIT and lines.find(b"\n", 0, TEXT_LIMIT + 1) < 0:
             lines = self._write_piece(lines)
         self._log.add(encode_lines(time.time(), self._name, lines))
 
     def _write_piece(self, text: bytes) -> bytes:
-        """Write as much as fits into a record, and return the rest."""
+        """Write as much of a text as fits into one record, and return the rest."""
         piece = text[:TEXT_LIMIT]
         piece = piece[: _whole_characters(piece) or TEXT_LIMIT]
         self._write_unfinished(piece)

@@ -1,8 +1,9 @@
-"""The log segment: a file with one record per line, `1763244000.123456:o the text`.
+"""Log segments, which are files with one record per line: `1763244000.123456:o the text`.
 
-The tag is `o` for stdout and `e` for stderr. `O` and `E` mark text that has not ended in a newline
-yet: the next record of that stream continues it. In these records `MARK` replaces the colon, so
-that a search for one rare byte shows whether a block contains any.
+The tag after the colon is `o` for stdout and `e` for stderr. `O` and `E` mark text without a
+newline at its end, which the next record of that stream continues. In these records, the character
+`MARK` replaces the colon. A search for this rare character shows quickly whether a block contains
+such records.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 STDOUT, STDERR = "stdout", "stderr"
 TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
-HEADER_WIDTH = TIME_WIDTH + 3  # time, separator, tag, space
+HEADER_WIDTH = TIME_WIDTH + 3  # the width of time, separator, tag and space
 BUFFER = 1 << 20  # bytes of records that wait for a full disk
-MARK = b"\x1d"  # separator before the tag of unfinished text
+MARK = b"\x1d"  # the separator before the tag of unfinished text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
-    """Encode whole lines as records; each ends in a newline, none exceeds the limit.
+    """Encode whole lines as records. Each line ends in a newline and is within the length limit.
 
     >>> encode_lines(1763244000.123456, STDOUT, b"a\\nb\\n")
     b'1763244000.123456:o a\\n1763244000.123456:o b\\n'
@@ -39,7 +40,7 @@ def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
 
 
 def encode_open(time: float, stream: str, text: bytes) -> bytes:
-    """Encode unfinished text as a record.
+    """Encode text without a newline at its end as a record.
 
     >>> encode_open(1763244000.0, STDERR, b"50%\\r")
     b'1763244000.000000\\x1dE 50%\\r\\n'
@@ -48,10 +49,10 @@ def encode_open(time: float, stream: str, text: bytes) -> bytes:
 
 
 def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
-    """Decode the whole records of a block of a segment.
+    """Decode all complete records in a block of a segment.
 
-    Each part has the time, stream and text, whether it ended its line, and the offset in the
-    segment right after the record.
+    For each record, return the time, the stream, the text, whether the text ended its line, and the
+    offset after the record in the segment.
 
     >>> read_parts(b"1763244000.000000:o hello\\n1763244000.500000:e to", 100)
     [(1763244000.0, 'stdout', b'hello', True, 126)]
@@ -59,7 +60,7 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
     parts = []
     offset = base_offset
     lines = data.split(b"\n")
-    lines.pop()  # the text after the last newline is not a whole record
+    lines.pop()  # the text after the last newline is an incomplete record
     for line in lines:
         offset += len(line) + 1
         part = _parse(line)
@@ -69,7 +70,7 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
 
 
 def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
-    """Decode one record; none for invalid data, which a crash of the machine may leave."""
+    """Decode one record. Return None for invalid data, which a crash of the machine may leave."""
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
     if stream is None or not has_header(line):
@@ -78,7 +79,10 @@ def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
 
 
 def has_header(line: bytes) -> bool:
-    """Return whether a line starts like a record; `float` alone would accept "nan" as a time."""
+    """Return whether a line starts like a record.
+
+    The check does not use `float`, which accepts "nan".
+    """
     return (
         line[:10].isdigit()
         and line[10:11] == b"."
@@ -89,10 +93,10 @@ def has_header(line: bytes) -> bool:
 
 
 class SegmentWriter:
-    """Appends records to a segment, one write per batch, and tolerates a full disk.
+    """Appends records to a segment with one write per batch, and handles a full disk.
 
-    Records that cannot be written wait in memory, up to `BUFFER` bytes. Beyond that, new records
-    are dropped and counted, and a note in the log says how much is missing.
+    Records that cannot be written wait in memory, up to `BUFFER` bytes. Further records are
+    dropped, and a note in the log says how many bytes are missing.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "log")
@@ -107,27 +111,27 @@ class SegmentWriter:
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._batch: list[bytes] = []
-        self._waiting = b""  # whole records that could not be written yet
+        self._waiting = b""  # complete records that could not be written yet
         self._lost = 0
         self._why = ""
         self._cut_torn_record()
 
     @property
     def unwritten(self) -> int:
-        """The number of bytes that are not in the file: they wait, or were dropped."""
+        """The number of bytes that are not in the file, because they wait or were dropped."""
         return len(self._waiting) + self._lost
 
     @property
     def why_unwritten(self) -> str:
-        """The reason why text could not be written, if it could not."""
+        """The reason why text could not be written, or "" if all text was written."""
         return self._why
 
     def add(self, records: bytes) -> None:
-        """Add whole records to the batch."""
+        """Add complete records to the batch."""
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the batch and the records that wait; return whether anything was written."""
+        """Write the waiting records and the batch. Return whether anything was written."""
         batch, self._batch = b"".join(self._batch), []
         if self._waiting or self._lost:
             has_written = self._write_waiting(time)
@@ -151,9 +155,10 @@ class SegmentWriter:
         return rest < len(waiting)
 
     def _keep(self, records: bytes) -> None:
-        """Keep as many whole records as fit for the next flush, and count the rest as lost."""
+        """Keep as many complete records as the buffer can hold, and count the rest as lost."""
         end = BUFFER - len(self._waiting)
-        if len(records) > end or self._lost:  # a gap stays one gap
+        # after a loss, drop all further records, so that there is only one gap
+        if len(records) > end or self._lost:
             end = 0 if self._lost else records.rfind(b"\n", 0, max(end, 0)) + 1
             self._lost += len(records) - end
             records = records[:end]
@@ -163,9 +168,9 @@ class SegmentWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> int:
-        """Append records, and return the number of bytes that could not be written.
+        """Append records. Return the number of bytes that could not be written.
 
-        Errors of the disk are never raised.
+        This method never raises errors of the disk.
         """
         view = memoryview(data)
         written = 0
@@ -183,7 +188,7 @@ class SegmentWriter:
         return 0
 
     def _cut_torn_record(self) -> None:
-        """Cut off a record that a killed writer left incomplete. Readers wait for its newline."""
+        """Cut off the incomplete record of a killed writer. Readers would wait for its end."""
         size = os.fstat(self._fd).st_size
         end = size
         while end > 0:

@@ -37,7 +37,7 @@ def run_call(attempt_dir: str) -> None:
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
-        sys.exit("windlass: the launch file is gone")
+        sys.exit("windlass: the launch file is missing")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
     # Read the secrets before user code runs, which may change the environment.
@@ -97,11 +97,11 @@ def load_payload(
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments for a repetition of a call with the changed values in `path`."""
+    """Return the arguments for a repeated call, with the changed values from the file `path`."""
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # a repetition of a repetition has several sets of changes
+    with open(path, "rb") as file:  # may hold several sets of changes
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)

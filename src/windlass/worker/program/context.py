@@ -103,7 +103,7 @@ def save_checkpoint(
             from windlass.worker.checkpoints import shards
 
             uid = shards.save(saver, source, number, noted, *part)
-    except (OSError, RuntimeError):  # deleted files of the store look like a changed source
+    except (OSError, RuntimeError):  # also raised if the store is deleted
         if not _is_over():
             raise
         return None  # the trial is over, and the server has deleted its unfinished files

@@ -1,1 +1,1 @@
-"""Shells: the pseudo-terminal, its input pipe, its output and its start-up files."""
+"""Runs shells in trials, with a pseudo-terminal, an input pipe and stored output."""

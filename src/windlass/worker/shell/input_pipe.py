@@ -1,7 +1,8 @@
-"""Shell input: a named pipe beside the log carries typed bytes in frames.
+"""The input of a shell. A named pipe beside the log carries the typed bytes in frames.
 
-A writer writes a frame in one step, so neither a second writer nor a kill can tear it. A frame has
-the id of its writer and the position of its bytes, so bytes that are sent twice are typed once.
+A writer writes each frame in one step, so neither a second writer nor a kill can split a frame. A
+frame contains the id of its writer and the position of its bytes. If a client sends bytes twice,
+the shell therefore receives them once.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PIPE = "keyboard"  # in the directory of the attempt
+PIPE = "keyboard"  # the name of the pipe in the directory of the attempt
 
 TYPED, SIZE, END = b"t", b"s", b"e"
 _HEAD = struct.Struct(">cH8sQ")
 _SIZE = struct.Struct(">HH")
 _MOST = min(select.PIPE_BUF, 4096) - _HEAD.size
 _MOST_WRITERS = 64
-_AHEAD = 64 * 1024  # bytes that are accepted before the program has read the previous ones
+_AHEAD = 64 * 1024  # the most bytes that are accepted before the program has read earlier bytes
 
 
 def typed(writer: bytes, position: int, data: bytes) -> Iterator[bytes]:
-    """Yield the frames of typed bytes, given the number of bytes that the writer typed before."""
+    """Yield the frames for typed bytes.
+
+    `position` is the number of bytes that the writer typed before.
+    """
     for start in range(0, len(data), _MOST):
         piece = data[start : start + _MOST]
         yield _HEAD.pack(TYPED, len(piece), writer, position + start) + piece
@@ -39,12 +43,12 @@ def resized(rows: int, columns: int) -> bytes:
 
 
 def ended() -> bytes:
-    """Return the frame for the end of the input."""
+    """Return the frame that ends the input."""
     return _HEAD.pack(END, 0, bytes(8), 0)
 
 
 def size_of(data: bytes) -> tuple[int, int]:
-    """Return the rows and columns of a resize frame."""
+    """Return the rows and the columns in a resize frame."""
     rows, columns = _SIZE.unpack(data)
     return rows, columns
 
@@ -59,19 +63,23 @@ def content_of(frame: bytes) -> bytes:
 
 
 class InputPipe:
-    """The reading end of the pipe, which stays open while writers come and go."""
+    """The reading end of the pipe. It stays open when writers connect and disconnect."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._path = os.path.join(attempt_dir, PIPE)
         os.mkfifo(self._path, 0o600)
-        # Open the pipe for writing, too. Otherwise it would report its end when no writer is
+        # Open the pipe for writing as well. Otherwise, the pipe would end when no writer is
         # connected.
         self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
-        self._positions: dict[bytes, int] = {}  # bytes typed by each writer, the latest writer last
+        # bytes typed by each writer, the latest last
+        self._positions: dict[bytes, int] = {}
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield kind and content of received frames, without bytes that were received before."""
+        """Yield the kind and the content of each received frame.
+
+        Skip bytes that were already received.
+        """
         try:
             self._bytes += os.read(self.fd, _AHEAD)
         except BlockingIOError:

@@ -1,6 +1,7 @@
-"""Shell output: bytes addressed by position, with a limit on how many are kept.
+"""The output of a shell, which clients read by position. Only the newest output is kept.
 
-The bytes are stored in pieces, whose file names are the position of their first byte.
+The bytes are stored in files of limited size. The name of each file is the position of its first
+byte.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from windlass.worker.common.file_reads import regular_only
 
 TYPE_CHECKING = False
 
-FOLDER = "terminal"  # in the directory of the attempt
+FOLDER = "terminal"  # the name of the folder in the directory of the attempt
 PIECE = 1 << 20
 PIECES = 16
 
 
 class Writer:
-    """Appends output, and deletes the oldest piece when there are too many."""
+    """Appends output to the newest file, and deletes the oldest file if there are too many."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
@@ -28,7 +29,7 @@ class Writer:
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Append bytes. On a full disk bytes are lost, because a terminal cannot wait."""
+        """Append bytes. If the disk is full, drop the bytes, because a terminal cannot wait."""
         view = memoryview(data)
         try:
             while view:
@@ -43,7 +44,7 @@ class Writer:
             pass
 
     def close(self) -> None:
-        """Close the current piece."""
+        """Close the current file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -59,9 +60,10 @@ class Writer:
 
 
 def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
-    """Return the position of the first byte and up to `most` bytes from `position`.
+    """Return up to `most` bytes from `position` on, and the position of the first returned byte.
 
-    The returned position is later if the bytes there are deleted. No bytes means no output yet.
+    If the bytes at `position` are already deleted, the result starts later. If there is no output
+    at `position` yet, the result contains no bytes.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -77,7 +79,7 @@ def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
         try:
             fd = regular_only(_path(folder, start), os.O_RDONLY)
         except FileNotFoundError:
-            continue  # the piece was deleted meanwhile
+            continue  # the file was deleted after the folder was listed
         try:
             data = os.pread(fd, most, first - start)
         finally:
@@ -88,7 +90,7 @@ def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
 
 
 def end(attempt_dir: str) -> int:
-    """Return the position after the last byte."""
+    """Return the position after the last byte of output."""
     folder = os.path.join(attempt_dir, FOLDER)
     pieces = _pieces(folder)
     if not pieces:
@@ -96,7 +98,7 @@ def end(attempt_dir: str) -> int:
     try:
         return pieces[-1] + os.path.getsize(_path(folder, pieces[-1]))
     except FileNotFoundError:
-        return end(attempt_dir)  # much more output was written meanwhile
+        return end(attempt_dir)  # much output was written since, and this file is already deleted
 
 
 def _pieces(folder: str) -> list[int]:

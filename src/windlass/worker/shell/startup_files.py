@@ -1,7 +1,7 @@
-"""Shell start-up files: the user's own shell with the trial's interpreter first on its PATH.
+"""Start-up files that run the user's own shell with the trial's interpreter first on the PATH.
 
-Start-up files of the user may put other folders first, as conda does, so the shell sets the PATH
-again after it has read them.
+The user's start-up files may put other folders first, as conda does. The shell therefore sets the
+PATH again after it has read them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ path=({folder} $path)
 
 
 def own_shell(environ: dict[str, str], attempt_dir: str) -> list[str]:
-    """Return the command line of the user's shell, and adapt `environ` to it."""
+    """Return the command line of the user's shell, which reads our start-up files.
+
+    The function changes `environ` if the shell needs a variable for that.
+    """
     shell = environ.get("SHELL") or "/bin/sh"
     folder = environ["PATH"].split(os.pathsep)[0]
     kind = os.path.basename(shell)
@@ -59,7 +62,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    r"""Quote a text as one word for a shell.
+    r"""Return a text quoted as one shell word.
 
     >>> print(_quoted("/it's here"))
     '/it'\''s here'

@@ -1,6 +1,6 @@
-"""Terminal of a shell: stores its output and passes on typed input.
+"""The terminal of a shell, which stores the shell's output and passes typed bytes to it.
 
-Without a terminal, the shell has two pipes, and its input has an end.
+If the user's command has no terminal, the shell has two pipes, and its input may end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ = 64 * 1024
-_TURN = 256 * 1024  # bytes of output that are read before other events are handled
-_AHEAD = 64 * 1024  # bytes of input that wait for the program
+_TURN = 256 * 1024  # bytes of output to read before other events are handled
+_AHEAD = 64 * 1024  # bytes of input that may wait for the program
 
 
 class Terminal:
-    """The terminal or the pipes of a shell, driven by the supervisor's `poll` and `attend`."""
+    """The terminal or the pipes of a shell. The supervisor's event loop calls `attend`."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Terminal:
     ) -> None:
         self._kept = Writer(attempt_dir)
         self._poll = poll
-        self._on_output = on_output  # called when more output is stored
-        self._waiting = b""  # input that the program has not read
+        self._on_output = on_output  # called after more output was stored
+        self._waiting = b""  # input that the program has not read yet
         self._is_ending = False
         self.has_terminal = bool(call["has_terminal"])
         self._typed: int | None
@@ -65,16 +65,16 @@ class Terminal:
         return self._shown is not None
 
     def let_go(self) -> None:
-        """Close the ends of the program, which has inherited them."""
+        """Close the program's ends of the terminal, because the program has inherited them."""
         for fd in set(self.inner):
             os.close(fd)
 
     def knows(self, fd: int) -> bool:
-        """Return whether events of a descriptor belong to `attend`."""
+        """Return whether this object handles the events of a descriptor."""
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
-        """Handle events of a descriptor."""
+        """Handle the events of a descriptor."""
         if self._keyboard is not None and fd == self._keyboard.fd:
             self._take_typed()
         if fd == self._shown and events & ~select.POLLOUT:
@@ -84,7 +84,7 @@ class Terminal:
         self._arm()
 
     def hang_up(self) -> None:
-        """Hang up the terminal, so that the shell gets SIGHUP."""
+        """Hang up the terminal. The shell then gets the signal SIGHUP."""
         if self.has_terminal and self._shown is not None:
             self._take_shown()
             self.close()
@@ -111,7 +111,7 @@ class Terminal:
             except BlockingIOError:
                 break
             except OSError:
-                piece = b""  # Linux reports EIO when the last other end is closed
+                piece = b""  # Linux reports EIO when all other ends are closed
             if not piece:
                 is_over = True
                 break
@@ -140,7 +140,7 @@ class Terminal:
                 written = os.write(self._typed, self._waiting)
             except BlockingIOError:
                 break
-            except OSError:  # the program will not read more
+            except OSError:  # the program reads no more input
                 self._waiting = b""
                 break
             self._waiting = self._waiting[written:]
@@ -163,14 +163,14 @@ class Terminal:
             before = fcntl.ioctl(self._shown, termios.TIOCGWINSZ, bytes(len(size)))
             fcntl.ioctl(self._shown, termios.TIOCSWINSZ, size)
             if before == size:
-                # A new client has a window of the same size. Signal the program, so that it redraws
-                # the screen: the kernel signals only a changed size.
+                # A new client may have a window of the same size. Signal the program so that it
+                # redraws the screen, because the kernel sends the signal only if the size changes.
                 os.killpg(os.tcgetpgrp(self._shown), signal.SIGWINCH)
         except OSError:
             pass  # the program has ended
 
     def _arm(self) -> None:
-        """Register the descriptors and events to wait for."""
+        """Register the descriptors and events for which the event loop waits."""
         wanted: dict[int, int] = {}
         if self._shown is not None:
             wanted[self._shown] = select.POLLIN
@@ -191,5 +191,5 @@ class Terminal:
 
 
 def take_controls(inner: int) -> None:
-    """In the child: make the terminal the controlling one, so that its keys send signals."""
+    """In the child process, make the terminal its controlling terminal, so that Ctrl-C works."""
     fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

@@ -1,1 +1,1 @@
-"""The supervisor of an attempt: starts its process, watches it, and writes how it ended."""
+"""The supervisor of an attempt, which starts the process, watches it and records its end."""

@@ -1,4 +1,4 @@
-"""One attempt of one replica, from its launch file to its exit record."""
+"""Supervises one attempt of a replica, from its launch file to its exit record."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from windlass.worker.supervise.package_environment import Environment
 
 _GRACE_FOR_LEFTOVERS = 2.0
-_DRAIN = 1.0  # seconds for pipes that a process outside the tree keeps open
+_DRAIN = 1.0  # seconds to read pipes that a process outside of the process tree keeps open
 _LARGE_TREE = 1000
 _SHORT = 0.02
-_PATIENCE = 20.0  # seconds in which the start is repeated after an error that may pass
+_PATIENCE = 20.0  # seconds for which the start is retried after temporary errors
 _LAST_NUDGE = 2.0
-_HEAD_START = 2.0  # seconds in which the server, if there is one, handles a deadline itself
+_HEAD_START = 2.0  # seconds of delay, so that a running server can enforce the deadline first
 
-# A monotonic clock that continues while the machine sleeps, where available.
+# A monotonic clock that also runs while the machine sleeps, if the system has one.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-OUT_OF_TIME = "DeadlineExceeded"  # the reason if the supervisor stops its attempt at the deadline
+# the reason of an attempt that the supervisor stopped at the deadline
+OUT_OF_TIME = "DeadlineExceeded"
 
 
 def supervise(
@@ -52,16 +53,16 @@ def supervise(
     signals: SignalPipe | None = None,
     fork: Fork | None = None,
 ) -> None:
-    """Run an attempt to its end. Do nothing if it has a supervisor already, or has ended.
+    """Run an attempt to its end. Do nothing if it had a supervisor before, or has ended.
 
-    A warm supervisor is a fork of a launcher and can fork the process instead of executing a new
-    one. Its signal pipe and the fork for the process may exist already.
+    A warm supervisor is a fork of a launcher, and can fork the user's process instead of starting a
+    new interpreter. Its signal pipe and the fork for the user's process may already exist.
     """
     leave_session()
-    # Set up signals before the lock: a process that sees the lock may send signals.
+    # Set up signals before taking the lock, because a process that sees the lock may send signals.
     signals = signals or SignalPipe()
     if retried(lambda: _take_attempt_lock(attempt_dir)) is None:
-        return  # otherwise the lock is held until this process ends
+        return  # a lock that was taken is held until this process ends
     os.chdir(attempt_dir)  # see `moved_dir`
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is not None:
@@ -72,40 +73,40 @@ def supervise(
 
 
 def leave_session() -> None:
-    """Leave the session of the process that started us, and so its terminal."""
+    """Start a new session, which has no terminal."""
     try:
         os.setsid()
     except PermissionError:
-        pass  # this process is the leader of its session already
+        pass  # this process already leads its own session
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
-    """Lock the attempt; return none if it ever had another supervisor, or has ended."""
+    """Lock the attempt. Return None if it ever had another supervisor, or has ended."""
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
         try:
-            # Never start again an attempt that another supervisor has started, even if that one was
-            # killed.
+            # If another supervisor started the attempt, never start it again, even if that
+            # supervisor was killed.
             if any(exists(os.path.join(attempt_dir, name)) for name in ("exit.json", "state.json")):
                 return None
         except OSError:
             if lock is not None:
                 os.close(lock)
             raise
-        # Otherwise the lock is held by a supervisor that is starting, or for an instant by
-        # `is_locked`.
+        # If the lock is taken, another supervisor is starting, or `is_locked` holds the lock for an
+        # instant.
         if lock is not None or time.monotonic() > give_up:
             return lock
         time.sleep(0.005)  # flock has no timeout
 
 
 class Stopped(Exception):
-    """The attempt was stopped before its process started."""
+    """Raised if the attempt is stopped before its process starts."""
 
 
 class Supervision:
-    """The state of one supervised attempt."""
+    """Runs one attempt from its first state to its exit record, and holds its state."""
 
     def __init__(
         self,
@@ -129,7 +130,8 @@ class Supervision:
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
         self._work_lock: int | None = None
-        self._requested_at = time.monotonic()  # start of the job's remaining time
+        # the seconds until the deadline count from here
+        self._requested_at = time.monotonic()
         self._began = 0.0
         self._ended: float | None = None  # when the process ended, by `time.monotonic`
         me = os.getpid()
@@ -142,11 +144,11 @@ class Supervision:
         }
 
     def run(self) -> None:
-        """Run from the first state to the exit record and the cleanup after it."""
+        """Write the first state, run the process, write the exit record, and clean up."""
         self._write_first_state()
         ending: dict[str, Any]
         try:
-            # A stop request from before the first state was written came without a signal.
+            # If the stop request came before the first state was written, no signal was sent.
             if retried(lambda: exists(self._path("stop.json"))):
                 self._watch.begin_to_stop()
             self._sees_orphans = linux.adopt_orphans()
@@ -168,7 +170,10 @@ class Supervision:
     # Before the process
 
     def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
-        """Prepare the start, and repeat it after an error that may pass: nothing has run yet."""
+        """Prepare the start.
+
+        Retry after temporary errors, which is safe because nothing has run yet.
+        """
         give_up = time.monotonic() + _PATIENCE
         pause = _SHORT
         while True:
@@ -212,8 +217,7 @@ class Supervision:
     def _hold_port(self) -> None:
         """Reserve the port of the replica for as long as this supervisor lives.
 
-        If the previous attempt still listens, the port becomes free once that attempt is cleaned
-        up.
+        If the previous attempt still uses the port, a later call reserves it.
         """
         if not self._launch.get("hold") or self._port is not None:
             return
@@ -237,7 +241,7 @@ class Supervision:
         count = environment.package_count()
         self._enter("installing", f"installing {count} package{'s' * (count != 1)}")
         environment.prepare()
-        # The job may configure the package index: a pod has no other configuration.
+        # Include the job's variables, because a pod gets the package index only from them.
         variables = {**self._launch["env"], **(self._private.get("secrets") or {})}
         environ = environment.environ({**(self._private.get("environ") or os.environ), **variables})
         folder = os.path.dirname(environment.target)
@@ -252,7 +256,8 @@ class Supervision:
         work = self._launch["work"]
         make_folder(work)
         if self._work_lock is None:
-            # The previous attempt may still be removing its code. The lock is held until the end.
+            # The previous attempt may still be removing its code. Hold this lock until this process
+            # ends.
             self._work_lock = self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
@@ -262,7 +267,7 @@ class Supervision:
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
 
     def _check_inputs(self) -> None:
-        """Verify the contents that other programs read from the store."""
+        """Verify the blobs that other programs will read from the store."""
         executable, environment = self._launch["executable"], self._launch.get("environment") or {}
         needed = (executable.get("payload"), executable.get("changes"), environment.get("lock"))
         for path in filter(None, needed):
@@ -347,6 +352,11 @@ class Supervision:
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and out_of_memory.oom_kills() > kills_before:
                 ending["message"] = out_of_memory.why_killed()
+        elif code:
+            from windlass.worker.supervise.find_exception import find_exception
+
+            self._watch.flush_log()
+            ending["exception"] = find_exception(self._dir, self._launch["work"])
         if departure.was_first_signalled:
             ending["reason"] = OUT_OF_TIME if self._watch.is_out_of_time else "Stopped"
         return ending
@@ -372,7 +382,10 @@ class Supervision:
     def _attend(
         self, child: Child, family: ProcessTree | None = None, departure: Termination | None = None
     ) -> int:
-        """Copy the output of a process to the log until its whole process tree has ended."""
+        """Copy a process's output to the log until the process and all its descendants have ended.
+
+        Returns the wait status of the process.
+        """
         watch = self._watch
         family = family or ProcessTree(child.pid, sees_orphans=self._sees_orphans)
         departure = departure or Termination(family)
@@ -409,22 +422,25 @@ class Supervision:
     def _enter(self, stage: str, message: str) -> None:
         self._state["stage"], self._state["message"] = stage, message
         self._write_state()
-        # If the process ends at once, only its end is reported, which saves the server one read.
+        # Delay this nudge. If the process ends at once, the server then reads the files only once.
         self._nudger.nudge(STATE, delay=_SHORT if stage == "running" else 0.0)
 
     def _write_first_state(self) -> None:
-        """Write the first state before any work: only attempts without a state can restart."""
+        """Write the first state before any other work.
+
+        An attempt that has a state is never started again.
+        """
         self._insist(lambda: write_json(self._path("state.json"), self._state))
 
     def _write_state(self) -> None:
         try:
             write_json(self._path("state.json"), self._state)
         except OSError as error:
-            # The disk is full. The state is only informative, so continue without it.
+            # The disk is full. Continue, because the state is only informative.
             _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
-        """Write the exit record, waiting for disk space if necessary."""
+        """Write the exit record. If the disk is full, wait for space."""
         record = {
             "exit_code": None,
             "signal": "",
@@ -436,7 +452,7 @@ class Supervision:
         }
 
         def write() -> None:
-            self._watch.flush_log()  # readers expect the whole log once the record exists
+            self._watch.flush_log()  # readers expect the complete log once the record exists
             message = record["message"] or self._log_loss()
             write_json(self._path("exit.json"), {**record, "message": message}, durable=True)
 
@@ -453,7 +469,8 @@ class Supervision:
     def _end_time(self) -> float:
         """Return the time at which the process ended, without the wait for its descendants.
 
-        It is computed from the duration, which is correct even if the clock was set meanwhile.
+        The time is the start time plus the duration, which is right even if the clock was set in
+        between.
         """
         if self._state["started"] is None:
             return time.time()
@@ -461,13 +478,13 @@ class Supervision:
         return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began - since)
 
     def _insist(self, write: Callable[[], None]) -> None:
-        """Write a file; while the disk is full, wait and retry."""
+        """Write a file. While the disk is full, wait and retry."""
         pause = 0.05
         while True:
             try:
                 return write()
             except FileNotFoundError:
-                return None  # the whole attempt was deleted, so no reader is left
+                return None  # the whole attempt was deleted, so nobody will read the file
             except OSError:
                 self._watch.wait(time.monotonic() + pause)
                 pause = min(pause * 2, 2.0)
@@ -483,7 +500,10 @@ def _make_fork() -> Fork:
 
 
 def _complain(text: str) -> None:
-    """Write a message to stderr, a file that may be on the same full disk."""
+    """Write a message to stderr.
+
+    Ignore errors, because stderr may be a file on the same full disk.
+    """
     try:
         sys.stderr.write(text + "\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""The user's process: its environment, its command line, its start."""
+"""Starts the user's process with its environment and its command line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.shell.terminal import Terminal
 
-# The variables that a process inherits from the supervisor if its author's environment is unknown.
+# If the author's environment is unknown, the process inherits these variables of the supervisor.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
-# Variables of the trial in which the author runs. They, and the names in GIVEN, do not apply to the
-# trials that it submits.
+# These variables describe the trial in which the author runs, if any. They, and the variables that
+# GIVEN names, must not reach trials that the author submits from there.
 _OF_ANOTHER = (
     AWAY,
     DETACHED,
@@ -37,7 +37,7 @@ _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
 
 
 class StartError(Exception):
-    """The process could not be started; `exit_code` is the code that a shell would return."""
+    """The process could not be started. `exit_code` is the code that a shell would return."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class StartError(Exception):
 
 
 class Child:
-    """A started process, and the read ends of its pipes."""
+    """A process that was started, and the ends of its output pipes that this process reads."""
 
     def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
@@ -87,7 +87,7 @@ def build_environ(
     if launch.get("environment"):
         environ["VIRTUAL_ENV"] = launch["environment"]["target"]
     if launch["executable"]["type"] == "shell":
-        for stale in ("LINES", "COLUMNS"):  # values of the terminal from which the author submitted
+        for stale in ("LINES", "COLUMNS"):  # from the author's terminal
             environ.pop(stale, None)
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]
@@ -98,7 +98,7 @@ def build_environ(
 
 
 def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
-    """The variable with the path of the restored checkpoint; empty for most trials."""
+    """Return the variable with the path of the restored checkpoint, or {} without a checkpoint."""
     folder = launch["checkpoints"]
     begin = launch.get("begin")
     if begin:
@@ -122,7 +122,7 @@ def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
 
 
 def replica_marker(key: Mapping[str, Any]) -> str:
-    """The marker in the environment of every process of an attempt, to find stray processes.
+    """Return the marker that is in the environment of each process of an attempt.
 
     >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
     'c0ffee/main/0/1'
@@ -134,7 +134,7 @@ def replica_marker(key: Mapping[str, Any]) -> str:
 
 
 def output_folder(launch: Mapping[str, Any]) -> str:
-    """The folder for the artifacts of the replica.
+    """Return the folder for the artifacts of the replica.
 
     >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
     '/home/w/trials/7/main-0/outputs'
@@ -143,7 +143,7 @@ def output_folder(launch: Mapping[str, Any]) -> str:
 
 
 def import_paths(launch: Mapping[str, Any]) -> list[str]:
-    """The author's import paths in the restored tree.
+    """Return the author's import paths, as paths in the restored code.
 
     >>> import_paths({"work": "/home/w/work", "import_paths": [".", "src"]})
     ['/home/w/work', '/home/w/work/src']
@@ -152,9 +152,10 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
-    """Return whether a fork of this process is equivalent to a new process for the function.
+    """Return whether a fork of this process can call the function like a new process would.
 
-    It is not if the interpreter differs, or if a loaded module would shadow one of the project.
+    It cannot if the interpreter differs, or if a loaded module has the name of a module of the
+    project.
     """
     if launch["executable"]["type"] != "function" or python != sys.executable:
         return False
@@ -165,7 +166,10 @@ def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
 def build_argv(
     launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
-    """Return the command line with the path of the program first; raise `StartError` if missing."""
+    """Return the command line, which starts with the path of the program.
+
+    Raises `StartError` if there is no such program.
+    """
     executable = launch["executable"]
     if executable["type"] == "function":
         return [_program(python, environ, cwd), _BOOTSTRAP, attempt_dir]
@@ -181,10 +185,10 @@ def build_argv(
 
 
 class Fork:
-    """A forked process in its own session that waits for its program.
+    """A forked process in its own session, which waits until it gets a program to run.
 
-    It can be created ahead of time, since the fork is the slow part. It ends with this process if
-    it gets no program. It closes the descriptors in `closed`.
+    A fork takes time, so it can be created before it is needed. If it never gets a program, it ends
+    with its parent process. The fork closes the descriptors in `closed`.
     """
 
     def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
@@ -209,7 +213,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Return whether the fork was killed while it waited; if so, release it."""
+        """Return whether the fork was killed while it waited. If so, close its pipes."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
@@ -226,11 +230,12 @@ class Fork:
         call: str | None = None,
         terminal: Terminal | None = None,
     ) -> Child:
-        """Run a program in the fork, with its output in two pipes, or in one if `merged`.
+        """Run a program in the fork. Its output goes to two pipes, or to one pipe if `merged`.
 
-        `author` may hold the umask and the limit of open files of the submitting process. With
-        `call`, the directory of an attempt, the fork calls the function of that attempt instead of
-        a program. A `terminal` that was opened before the fork replaces the pipes.
+        `author` may contain the umask and the limit of open files of the submitting process. `call`
+        is the directory of an attempt. If it is set, the fork calls the function of that attempt
+        instead of a program. If `terminal` is set, it replaces the pipes. It must be opened before
+        the fork.
         """
         author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
         order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
@@ -240,7 +245,7 @@ class Fork:
             with open(self._orders, "wb") as pipe:
                 pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
         except BrokenPipeError:
-            pass  # the fork was killed; the caller notices when it waits for the process
+            pass  # the fork was killed, which the caller notices when it waits for the process
         with open(self._fault, "rb") as pipe:
             failure = pipe.read()
         if merged:
@@ -255,7 +260,7 @@ class Fork:
 def _become_requested_process(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
-    """In the forked child: wait for an order and execute it. Never returns."""
+    """In the forked child, wait for an order and execute it. Never returns."""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL)
@@ -283,13 +288,14 @@ def _become_requested_process(
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())
     except ValueError:
-        os.write(fault_end, str(errno.EINVAL).encode())  # a NUL in an argument, or a `=` in a name
+        # a NUL character in an argument, or a `=` in the name of a variable
+        os.write(fault_end, str(errno.EINVAL).encode())
     finally:
         os._exit(127)
 
 
 def _sit_down(order: Mapping[str, Any]) -> None:
-    """In the forked child: use the terminal or the pipes for input and output."""
+    """In the forked child, use the terminal or the pipes for input and output."""
     stdin, stdout = order["inner"]
     if order["has_terminal"]:
         from windlass.worker.shell.terminal import take_controls
@@ -300,7 +306,7 @@ def _sit_down(order: Mapping[str, Any]) -> None:
 
 
 def _take_on(author: Mapping[str, Any]) -> None:
-    """In the forked child: apply the author's settings instead of the server's."""
+    """In the forked child, apply the author's umask and limits instead of the server's."""
     if author.get("umask") is not None:
         os.umask(author["umask"])
     if author.get("open_files") is not None:
@@ -312,17 +318,17 @@ def _take_on(author: Mapping[str, Any]) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         except (OSError, ValueError):
-            pass  # the limits of the kernel are lower: keep the current one
+            pass  # the kernel allows less, so keep the current limit
 
 
 def _start_error(program: str, cwd: str, number: int) -> StartError:
     if not os.path.isdir(cwd):
-        return StartError(f"the working directory is not there: {cwd}", 126)
+        return StartError(f"the working directory does not exist: {cwd}", 126)
     return StartError(f"{program} cannot be run: {os.strerror(number)}", 126)
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """Return the path of a program, as a shell in that directory would find it."""
+    """Return the path of a program as a shell in the directory `cwd` would find it."""
     if "/" in name:
         path = os.path.join(cwd, name)
         if os.path.exists(path):

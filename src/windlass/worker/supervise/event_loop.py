@@ -1,4 +1,4 @@
-"""Event loop of a supervisor: waits for output, signals and the next heartbeat."""
+"""The event loop of a supervisor, which waits for output, signals and timers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HEARTBEAT = 5.0
 _DEFAULT_GRACE = 10.0
 _NUDGE_AGAIN = 0.02
-_BREATH = 0.003  # seconds to let output collect in its pipe while a program writes fast
+_BREATH = 0.003  # seconds to let output collect while a program writes fast
 _AT_ONCE = 0.005  # seconds; output that follows sooner counts as fast
 
 
@@ -34,7 +34,7 @@ class EventLoop:
         self, attempt_dir: str, signals: SignalPipe, nudger: Nudger, secrets: Sequence[str]
     ) -> None:
         self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
-        self.stop_by: float | None = None  # set on a stop request: the end of the grace period
+        self.stop_by: float | None = None  # the end of the grace period, once a stop is requested
         self.is_out_of_time = False  # whether the deadline caused the stop
         self._deadline: float | None = None
         self._dir = attempt_dir
@@ -55,17 +55,17 @@ class EventLoop:
 
     @property
     def is_reading(self) -> bool:
-        """Return whether any stream is still open."""
+        """Return whether any output stream is still open."""
         return bool(self._streams) or (self._terminal is not None and self._terminal.is_open)
 
     def open(self, fd: int, name: str) -> None:
-        """Copy the output of a pipe to the log as the stream of that name."""
+        """Copy the output of a pipe to the log. `name` is the stream, such as "stdout"."""
         os.set_blocking(fd, False)
         self._streams[fd] = Stream(fd, name, self._secrets, self.log)
         self._poll.register(fd, select.POLLIN)
 
     def open_terminal(self, call: Mapping[str, Any]) -> Terminal:
-        """Open a terminal for a shell and handle its input and output from now on."""
+        """Open a terminal for a shell. From now on, `wait` handles its input and output."""
         from windlass.worker.shell.terminal import Terminal  # loaded only for shells
 
         self._terminal = Terminal(self._dir, call, self._poll, lambda: self._nudger.nudge(LOG))
@@ -77,7 +77,7 @@ class EventLoop:
             self._terminal.hang_up()
 
     def wait(self, until: float | None) -> None:
-        """Wait for an event or until that time, and handle the event."""
+        """Wait for an event, but at most until the time `until`, and handle all events."""
         now = time.monotonic()
         due = min(
             until if until is not None else self._next_beat,
@@ -88,10 +88,10 @@ class EventLoop:
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         if self._is_flooded and due > now + _BREATH:
-            # A program that writes line by line would wake the supervisor for each line and use as
-            # much CPU again. Signals still interrupt the wait at once.
+            # If a program writes line by line, a wake-up for each line would double the use of CPU.
+            # Wait a moment for more lines. Signals still end this wait at once.
             self._signalled.poll(_BREATH * 1000)
-        # Round up: a wait that ends too early would spin.
+        # Round up. If the wait ended too early, the loop would spin.
         ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
         now = time.monotonic()
         for fd, events in ready:
@@ -117,16 +117,19 @@ class EventLoop:
         self.flush_log()
 
     def sample_in(self, seconds: float | None, sample: Callable[[], float | None]) -> None:
-        """Call `sample` after a delay. Its result is the delay until the next call, or none."""
+        """Call `sample` after a delay. Its result is the delay until the next call, or None."""
         self._sample = sample if seconds is not None else None
         self._next_sample = time.monotonic() + (seconds or 0.0)
 
     def set_deadline(self, seconds: float) -> None:
-        """Begin to stop the attempt after this many seconds."""
+        """Stop the attempt after this many seconds."""
         self._deadline = time.monotonic() + seconds
 
     def begin_to_stop(self) -> None:
-        """Record a stop request. After several requests, the shortest grace period counts."""
+        """Handle a stop request.
+
+        If there are several requests, the shortest grace period counts.
+        """
         try:
             order = retried(lambda: read_json(os.path.join(self._dir, "stop.json")), 1.0) or {}
         except OSError:
@@ -137,12 +140,12 @@ class EventLoop:
         self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
 
     def flush_log(self) -> None:
-        """Write pending output, and notify the server."""
+        """Write pending output to the log, and nudge the server."""
         if self.log.flush(time.time()):
             self._nudger.nudge(LOG)
 
     def close_streams(self) -> None:
-        """Stop reading pipes that processes outside the tree keep open."""
+        """Close pipes that processes outside of the process tree keep open."""
         for fd in list(self._streams):
             self._close(fd)
         if self._terminal is not None:
@@ -154,7 +157,8 @@ class EventLoop:
         if not stream.read(now):
             self._close(fd)
             return
-        # Read a full pipe again at once, and let a pipe that fills fast wait.
+        # Read a full pipe again at once. If data arrives often in small pieces, wait before the
+        # next read.
         self._is_flooded = now - self._last_read < _AT_ONCE and not stream.was_full
         self._last_read = now
 
@@ -168,4 +172,4 @@ class EventLoop:
         try:
             os.utime(os.path.join(self._dir, "state.json"))
         except OSError:
-            pass  # the state is not written yet, because the disk is full
+            pass  # the state file does not exist yet, because the disk is full

@@ -1,4 +1,4 @@
-"""Linux features beyond POSIX that keep a process tree together. No effect elsewhere."""
+"""Linux features that keep a process tree together. The functions do nothing on other systems."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> bool:
-    """Adopt orphaned descendants of this process, and return whether that works here."""
+    """Make this process the parent of orphaned descendants.
+
+    Return whether the system supports that.
+    """
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal_number: int) -> bool:
-    """Request a signal for the end of the parent process, and return whether that works here."""
+    """Let the kernel send this process a signal when its parent ends. Return whether that works."""
     return _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    import ctypes  # imported late: slower than all other imports of a supervisor
+    import ctypes  # imported late, because this takes longer than all other imports of a supervisor
 
     try:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)

@@ -1,4 +1,4 @@
-"""Out-of-memory kills: the counters of the kernel before and after a run, and the limit."""
+"""Detects out-of-memory kills by the kernel's counters before and after a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 def oom_kills() -> int:
     """Return the number of out-of-memory kills that may concern this process.
 
-    The number is the sum of the counters of the own control group and of the whole machine. Only an
+    The number is the sum of the counters of our control group and of the whole machine. Only an
     increase of the sum is meaningful.
 
     >>> oom_kills() <= oom_kills()
@@ -21,12 +21,12 @@ def oom_kills() -> int:
 
 
 def why_killed() -> str:
-    """Return a message for an out-of-memory kill, with the memory limit.
+    """Return a message for an out-of-memory kill. It contains the memory limit.
 
     >>> "memory" in why_killed()
     True
     """
-    # A container sees its own control group as the root.
+    # in a container, our control group is the root
     paths = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
     paths += _of_group("memory.max", "memory.limit_in_bytes")
     limits = [int(text) for path in paths if (text := _read(path).strip()).isdigit()]
@@ -37,7 +37,7 @@ def why_killed() -> str:
 
 
 def _of_group(new: str, old: str) -> list[str]:
-    """Return the paths of a file of the own control group, in cgroup v2 and v1."""
+    """Return the paths of a file of our control group, in cgroup v2 and in cgroup v1."""
     paths = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,7 @@
-"""Environments for `packages=`: uv creates and caches them on top of the author's interpreter."""
+"""Creates and caches the virtual environments for `packages=`, with uv.
+
+An environment adds its packages to the packages of the author's interpreter.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
 _MARKER = "complete"
 
-# Makes the packages of the author's interpreter importable, after the new packages.
+# Adds the packages of the author's interpreter to the import path, behind the new packages.
 _SHOW_OWN_PACKAGES = """
 import glob, os, site, sys
 folders = site.getsitepackages()
@@ -27,9 +30,10 @@ with open(os.path.join(target, "_windlass_author.pth"), "w") as file:
 
 
 def name_here(name: str) -> str:
-    """Return a name that is specific to this interpreter and system.
+    """Return a name that is specific to this interpreter and this operating system.
 
-    An environment fits only one of each, and images with different interpreters may share a folder.
+    An environment fits only one interpreter, and containers with different interpreters may share a
+    folder.
     """
     import hashlib
     import platform
@@ -40,7 +44,7 @@ def name_here(name: str) -> str:
 
 
 class Environment:
-    """One environment: its path, and the commands that create it."""
+    """A virtual environment, with the commands that create it."""
 
     def __init__(self, spec: Mapping[str, str], author_python: str) -> None:
         self.target = spec["target"]
@@ -54,16 +58,16 @@ class Environment:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the environment is complete. The marker is written last."""
+        """Return whether the environment is complete. A marker file, written last, shows this."""
         return os.path.exists(os.path.join(self.target, _MARKER))
 
     def package_count(self) -> int:
-        """The number of packages in the lock file."""
+        """The number of packages in the lock file of the environment."""
         with open(self._lock, "rb") as file:
             return sum(line[:1].isalnum() for line in file)
 
     def prepare(self) -> None:
-        """Delete the remains of an interrupted attempt."""
+        """Delete an incomplete environment that an interrupted attempt left."""
         import shutil
 
         if os.path.lexists(self.target):
@@ -71,19 +75,22 @@ class Environment:
         make_folder(os.path.dirname(self.target))
 
     def commands(self) -> list[list[str]]:
-        """Return the commands that create the environment, in order."""
+        """Return the commands that create the environment, in the order in which they must run."""
         quiet = ["--no-progress", "--color", "never"]
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
              *quiet, self.target],
-            # The lock file is complete, so dependencies are not resolved again.
+            # The lock file lists all dependencies, so uv does not resolve them again.
             [self._uv, "pip", "install", "--no-deps", "--python", self.python, *quiet,
              "-r", self._lock],
             [self._author_python, "-c", _SHOW_OWN_PACKAGES, self.target],
         ]  # fmt: skip
 
     def environ(self, author: Mapping[str, str]) -> dict[str, str]:
-        """The environment of uv: index settings of the author and the job, no redirections."""
+        """Return the variables for uv, with the index settings of the author and of the job.
+
+        Variables that would redirect uv to another environment are left out.
+        """
         kept = dict(author)
         for name in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH"):
             kept.pop(name, None)

@@ -1,8 +1,8 @@
-"""List the packages of the interpreter that runs this file: `name==version` lines, sorted.
+"""Prints the packages of the interpreter that runs this file as sorted `name==version` lines.
 
-Standard library only, for every Python that a trial may have: another interpreter gets the text of
-this file to run. The list marks packages that were not installed from an index, since a package of
-the same name there would be a different one.
+This file uses only the standard library and runs on every Python that a trial may use, because
+another interpreter executes its source text. The list marks packages that were not installed from
+an index, because a package with the same name in the index would be different.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ ELSEWHERE = "  # not from an index"
 
 
 def list_packages() -> list[str]:
-    """Return every importable package once."""
+    """Return a line for each importable package."""
     lines: dict[str, str] = {}
     for distribution in metadata.distributions():
         try:
             name, version = distribution.metadata["Name"], distribution.version
             origin = distribution.read_text("direct_url.json")
-        except Exception:  # noqa: BLE001, S112 - a broken package is not worth a failed trial
+        except Exception:  # noqa: BLE001, S112 - ignore a broken package
             continue
         if name and version:
             line = f"{name}=={version}" + (ELSEWHERE if origin else "")

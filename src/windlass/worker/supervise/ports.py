@@ -1,22 +1,23 @@
-"""Reserved ports: the supervisor holds a port until its replica binds it.
+"""Reserves the port of a replica until the replica itself binds it.
 
-A socket that is bound and does not listen keeps a port from every process that requests any free
-port or binds it without options. A replica that binds with SO_REUSEADDR, as servers do, gets it.
+If a socket is bound to a port and does not listen, no other process gets that port when it requests
+any free port or binds it without options. Servers bind with the option SO_REUSEADDR, and thus get
+the port.
 """
 
 from __future__ import annotations
 
-import _socket  # as in nudge.py, to avoid the import of `socket`
+import _socket  # as in `nudge.py`, to avoid the import of `socket`
 import errno
 import sys
 
 LOOPBACK = "127.0.0.1"
-# On other systems no process can bind a port that is bound already, not even its replica.
+# On other systems, no process could bind a reserved port, not even the replica.
 CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """Bind a free port and return its socket; None if the port is in use.
+    """Bind a free port and return the socket, or None if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -26,13 +27,16 @@ def claim_port(port: int) -> _socket.socket | None:
     """
     claimed = _bound(port, is_shared=False)
     if claimed is not None:
-        # Set the option only after the bind, so that only one of two concurrent claims succeeds.
+        # Set this option after the bind. Only one of two concurrent calls can then get the port.
         claimed.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     return claimed
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """Bind a port of this replica once more; None if the replica has bound it already."""
+    """Bind a port that another process has reserved for this replica, and return the socket.
+
+    Returns None if a program already listens on the port.
+    """
     return _bound(port, is_shared=True) if CAN_BE_HELD else None
 
 

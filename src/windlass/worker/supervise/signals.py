@@ -1,4 +1,4 @@
-"""Signals as events: each signal makes a file descriptor readable."""
+"""Turns signals into events. Each signal makes a file descriptor readable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 
 
 class SignalPipe:
-    """Receives SIGTERM and SIGCHLD as events, and ignores the signals of a terminal."""
+    """Reports SIGTERM and SIGCHLD as events, and ignores signals that a terminal sends."""
 
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
@@ -23,7 +23,7 @@ class SignalPipe:
         return self._read_end
 
     def drain(self) -> set[int]:
-        """Return the signals since the last call."""
+        """Return the signals that arrived since the last call."""
         came = b""
         try:
             while chunk := os.read(self._read_end, 512):
@@ -34,7 +34,7 @@ class SignalPipe:
 
 
 def reset_for_exec() -> None:
-    """Restore the default signal handlers in a child before it executes another program."""
+    """In a child process, restore the default signal handlers before a program is executed."""
     signal.set_wakeup_fd(-1)
     taken = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
     for number in (*taken, signal.SIGPIPE, signal.SIGXFSZ):
@@ -43,4 +43,4 @@ def reset_for_exec() -> None:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """Do nothing: Python writes the signal to the pipe only if a handler exists."""
+    """Do nothing. Python writes a signal to the pipe only if the signal has a handler."""

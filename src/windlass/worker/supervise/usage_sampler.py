@@ -1,8 +1,9 @@
-"""Usage sampler: CPU, memory, disk, network and GPU use of a replica.
+"""Measures the use of CPU, memory, disk, network and GPUs by a replica.
 
-CPU, memory, disk and GPU numbers cover the replica's own processes; the network numbers cover all
-processes that share the network, usually the machine. The supervisor loads this module when the
-first sample is due, so short trials do not pay for it.
+The values for CPU, memory, disk and GPUs are for the replica's own processes. The values for the
+network are for all processes that share the network, which is usually the whole machine. The
+supervisor imports this module when the first sample is due, so short trials do not pay for the
+import.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Usage:
-    """Counters of resource use up to a moment."""
+    """The totals of resource use up to a moment."""
 
     def __init__(self) -> None:
         self.time = time.monotonic()
@@ -36,22 +37,25 @@ class Usage:
 
 
 class Sampler:
-    """Samples the descendants of this process, without this process itself."""
+    """Measures the descendants of this process. This process itself does not count."""
 
     def __init__(self, devices: Sequence[int], began: float, cpu_before: float) -> None:
-        """Take the start time of the replica and the CPU seconds used before it."""
+        """`began` is the start time of the replica. `cpu_before` is the CPU time used before."""
         self._gpus = _gpus(devices) if devices else []
         self._last: Usage | None = None
         self._began = began
         self._cpu_before = cpu_before
 
     def sample(self) -> dict[str, float]:
-        """Sample the current use, and the use per second since the last sample."""
+        """Return the current use of resources. For totals, return the use per second.
+
+        The use per second is the average since the last call.
+        """
         now = _usage()
         last, self._last = self._last, now
         values: dict[str, float] = {}
         if last is None:
-            # The previous values of the other counters are unknown.
+            # The previous values of the other totals are unknown.
             passed = max(now.time - self._began, 1e-3)
             values["cpu_percent"] = 100 * max(now.cpu - self._cpu_before, 0.0) / passed
         else:
@@ -74,7 +78,7 @@ class Sampler:
 
 
 def cpu_of_the_dead() -> float:
-    """Return the CPU seconds of all ended descendants of this process."""
+    """Return the CPU seconds of all descendants of this process that have ended."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -84,7 +88,7 @@ def cpu_of_the_dead() -> float:
 def _usage() -> Usage:
     usage = Usage()
     if sys.platform != "linux":
-        return usage  # the other counters need /proc
+        return usage  # without /proc, the other totals are not available
     for pid in _family():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
@@ -95,16 +99,17 @@ def _usage() -> Usage:
             usage.processes += 1
             _add_io(usage, f"/proc/{pid}/io")
         except (OSError, ValueError, IndexError):
-            continue  # the process ended meanwhile or changed its user
+            continue  # the process has ended or changed its user
     _add_io(usage, "/proc/self/io")  # includes descendants that were reaped
     _add_network(usage)
     return usage
 
 
 def _family() -> list[int]:
-    """Return the pids of all descendants, found from parent to child."""
+    """Return the pids of all descendants of this process."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-        return [pid for pid, _ in descendants()]  # this kernel lists only parents
+        # this kernel does not list the children of a process
+        return [pid for pid, _ in descendants()]
     pids: list[int] = []
     to_visit = [os.getpid()]
     while to_visit:
@@ -154,7 +159,7 @@ def _add_network(usage: Usage) -> None:
 
 
 class _Gpu:
-    """One GPU, queried through the library of its driver."""
+    """One GPU, which is queried through the library of its driver."""
 
     def __init__(self, index: int, library: object, handle: object) -> None:
         self._index = index
@@ -165,7 +170,7 @@ class _Gpu:
         import ctypes
 
         library = self._library
-        used = (ctypes.c_uint * 2)()  # percent of its time, percent of its memory's time
+        used = (ctypes.c_uint * 2)()  # percent of time that the GPU and its memory were busy
         memory = (ctypes.c_ulonglong * 3)()  # total, free, used
         values = {}
         # ctypes finds these functions at the call, so type checkers do not know them.
@@ -177,7 +182,7 @@ class _Gpu:
 
 
 def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]:
-    """Return the GPUs of a replica; none without the driver."""
+    """Return the GPUs of a replica, or an empty list without the driver."""
     import ctypes
 
     try:

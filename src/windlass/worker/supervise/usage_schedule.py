@@ -1,6 +1,6 @@
-"""Usage schedule: a first sample soon after the start, then at longer intervals.
+"""Schedules measurements of resource use: the first one soon after the start, then at intervals.
 
-The supervisor loads the sampler when the first sample is due. Most short trials end before.
+The supervisor imports the sampler when the first sample is due. Most short trials end before that.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from windlass.worker.supervise.usage_sampler import Sampler
 
-VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between samples; 0: no samples
+VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between samples; 0 means no samples
 EVERY = 10.0  # seconds
-FIRST = 2.0  # seconds after the start, so that short runs have a sample, too
-_WORTH_IT = 1.0  # seconds since the last sample for one more at the end
+FIRST = 2.0  # seconds until the first sample, so that short runs have one
+_WORTH_IT = 1.0  # seconds since the last sample after which a final sample is taken
 
 
 class UsageSchedule:
-    """Usage samples of one attempt."""
+    """Takes and records the usage samples of one attempt."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class UsageSchedule:
             self._cpu_before = cpu_of_the_dead()
 
     def take(self) -> float | None:
-        """Take a sample, and return the seconds until the next one."""
+        """Take a sample. Return the seconds until the next sample, or None to stop."""
         try:
             self._sample()
         except Exception:  # noqa: BLE001 -- a failed sample must not stop the replica
@@ -64,18 +64,18 @@ class UsageSchedule:
         if self._sampler is None:
             devices = self._launch.get("devices") or ()
             self._sampler = Sampler(devices, self._began, self._cpu_before)
-        now = time.time()  # the time is the step, which continues across attempts
+        now = time.time()  # the step is a time, so that steps increase across attempts
         append_metrics(self._dir, int(now), GROUP, self._sampler.sample(), now)
         self._nudger.nudge(METRICS)
 
     def take_last(self) -> None:
-        """Take a final sample, unless the attempt ended before the first one was due."""
+        """Take a final sample, unless the attempt ended before the first sample was due."""
         if self._sampler is not None and time.monotonic() - self._last >= _WORTH_IT:
             self.take()
 
 
 def parse_interval(text: str | None) -> float | None:
-    """Parse the seconds between two samples; None if sampling is off.
+    """Return the seconds between two samples, or None if sampling is off.
 
     >>> [parse_interval(text) for text in (None, "2.5", "0", "off", "soon")]
     [10.0, 2.5, None, None, 10.0]

@@ -1,4 +1,4 @@
-"""Volumes on this machine: a link in the working directory to the data."""
+"""Volumes of trials on this machine. A volume is a link in the working directory to the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
-    """Link each volume at its target, relative to the working directory."""
+    """Create a link to each volume at its target path, relative to the working directory."""
     for volume in volumes:
         path = os.path.normpath(volume["target"])
         if os.path.isabs(path) or path.split("/")[0] in ("..", "."):
@@ -21,7 +21,7 @@ def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
                 f"the volume {volume['target']!r} is outside the working directory", 126
             )
         if not os.path.exists(volume["source"]):
-            raise StartError(f"the volume {volume['source']} is not there", 126)
+            raise StartError(f"the volume {volume['source']} does not exist", 126)
         _link(cwd, path, volume["source"])
 
 
@@ -36,13 +36,13 @@ def _link(cwd: str, path: str, source: str) -> None:
         finally:
             os.close(folder)
     except FileExistsError:
-        raise StartError(f"the volume {path!r} would hide what the code has there", 126) from None
+        raise StartError(f"the volume {path!r} would hide files of the code", 126) from None
     finally:
         os.close(root)
 
 
 def _clear(folder: int, name: str) -> None:
-    """Remove a link of an earlier attempt, or an empty folder at the target."""
+    """Remove a link that an earlier attempt created, or an empty folder, at the target."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)

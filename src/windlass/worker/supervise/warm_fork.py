@@ -1,9 +1,9 @@
-"""Start attempts by a fork of a warm interpreter, without start-up time or imports.
+"""Starts attempts by forking a warm interpreter, which saves start-up time and imports.
 
 The launcher runs no user code and keeps no state between requests. Each supervisor is a fork of the
-launcher, and the function's process is a fork of its supervisor, with its own environment, working
-directory, import paths and descriptors, like a newly started process. The launcher forks one such
-pair ahead of time.
+launcher, and the function's process is a fork of the supervisor. Like a newly started process, it
+has its own environment, working directory, import paths and descriptors. The launcher forks one
+such pair of processes before a request needs them.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ _LULL = 0.005
 
 
 def serve(fd: int) -> None:
-    """Fork a supervisor for each requested attempt directory until the socket is closed."""
+    """Fork a supervisor for each requested attempt directory, until the socket is closed."""
     _warm_up()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the launcher does not wait for supervisors
+    # the system reaps supervisors, because the launcher does not wait for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     spare: _Spare | None = None
     with socket.socket(fileno=fd) as requests, requests.makefile("rb") as lines:
         _answer(requests, {"folders": [sys.executable, *sys.path]})
         while True:
-            # A client sends a request after the previous response, so the buffer holds at most one.
+            # A client waits for the response before it sends its next request, so at most one is
+            # buffered.
             if spare is None and not select.select([requests], [], [], _LULL)[0]:
                 spare = _Spare(fd)
             line = lines.readline()
@@ -63,9 +65,9 @@ def serve(fd: int) -> None:
 
 
 class _Spare:
-    """A supervisor that is forked ahead of a request, together with its process.
+    """A supervisor, with a fork for the user's process, that exists before a request needs it.
 
-    It is forked while the launcher is idle: under load, forking ahead gains nothing.
+    The launcher creates it while it is idle. Under load, this would save no time.
     """
 
     def __init__(self, requests_fd: int) -> None:
@@ -78,11 +80,12 @@ class _Spare:
         os.close(end)
 
     def take(self, attempt_dir: str) -> int | None:
-        """Pass an attempt to the spare supervisor; return its pid, or none if it has exited."""
+        """Give an attempt to the spare supervisor. Return its pid, or None if it has exited."""
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
-            # If it was killed just now, its process may still hold the other end of the pipe.
+            # If the supervisor was killed just now, its forked process may still hold the pipe
+            # open.
             os.kill(self._pid, 0)
         except (BrokenPipeError, ProcessLookupError):
             return None
@@ -90,7 +93,7 @@ class _Spare:
 
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
-    """In a fork: run as the function's process until its exit. Never returns."""
+    """In a fork, run as the function's process until that process exits. Never returns."""
     code, preloaded = 1, frozenset(sys.modules)
     try:
         _close_all_but_standard()
@@ -132,13 +135,13 @@ def _warm_up() -> None:
 
 
 def _wait_to_supervise(end: int) -> None:
-    """In a fork: prepare to supervise, and wait for an attempt. Never returns."""
+    """In a fork, prepare to supervise, and wait for an attempt. Never returns."""
     fork: Fork | None = None
     try:
         supervised_attempt.leave_session()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signals = SignalPipe()
-        # If this process is gone, the launcher notices the broken pipe.
+        # If this process has exited, the broken pipe tells the launcher.
         fork = Fork(closed=(end,))
         with open(end, "rb") as pipe:
             attempt_dir = os.fsdecode(pipe.read())
@@ -152,7 +155,7 @@ def _wait_to_supervise(end: int) -> None:
 def _supervise(
     attempt_dir: str, signals: SignalPipe | None = None, fork: Fork | None = None
 ) -> None:
-    """In a fork: supervise an attempt. Never returns."""
+    """In a fork, supervise an attempt. Never returns."""
     code = 1
     try:
         if signals is None:
@@ -164,7 +167,7 @@ def _supervise(
         os.close(errors)
         supervised_attempt.supervise(attempt_dir, is_warm=True, signals=signals, fork=fork)
         code = 0
-    except BaseException:  # noqa: BLE001  # goes to supervisor.err, as in a new process
+    except BaseException:  # noqa: BLE001  # printed to supervisor.err
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
@@ -175,7 +178,7 @@ def _answer(requests: socket.socket, message: object) -> None:
 
 
 def _start_clock_of_logging() -> None:
-    """Reset the start time of `logging`, which would otherwise be that of the launcher."""
+    """Reset the start time of the `logging` module, which is otherwise that of the launcher."""
     logging: Any = sys.modules.get("logging")  # loaded along with cloudpickle
     if logging is not None:
         is_whole = isinstance(logging._startTime, int)
@@ -183,14 +186,14 @@ def _start_clock_of_logging() -> None:
 
 
 def _mark(marker: str) -> None:
-    """Write the marker into the initial environment of this process, and attach it to the trial."""
+    """Write the trial's marker into the environment that the kernel shows for this process."""
     if sys.platform == "linux" and len(os.environ.get(MARKER, "")) == MARKER_ROOM:
         _write_over(MARKER, marker)
         _write_over(DETACHED, "0")
 
 
 def _write_over(name: str, text: str) -> None:
-    """Overwrite the value of a variable in place, if the text fits."""
+    """Overwrite the value of an environment variable in place, if the text fits."""
     size, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
@@ -200,7 +203,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Close all descriptors of the supervisor, in particular its lock."""
+    """Close all descriptors that were inherited from the supervisor, including its lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -211,7 +214,7 @@ def _close_all_but_standard() -> None:
             try:
                 os.close(fd)
             except OSError:
-                pass  # the descriptor of the listing itself
+                pass  # this descriptor belonged to the listing itself
 
 
 def _exit_code(leaving: SystemExit) -> int:
@@ -224,7 +227,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
-    """Finish like Python: wait for threads, run exit handlers and finalizers, flush."""
+    """End the process like Python does. Wait for threads, run exit handlers, and flush output."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()
@@ -244,10 +247,11 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
 def _let_go(preloaded: Collection[str]) -> None:
     """Flush open files and run finalizers.
 
-    A complete shutdown of the interpreter would take longer than everything else here. Objects that
-    the launcher had loaded have nothing to write, and frozen objects are not in this list.
+    A complete shutdown of the interpreter would take much longer. Objects that the launcher loaded
+    have nothing to write, and `gc.freeze` keeps them out of this list.
     """
-    for candidate in reversed(gc.get_objects()):  # a wrapper is newer than its file
+    # in reverse, because a file wrapper is newer than its file
+    for candidate in reversed(gc.get_objects()):
         if issubclass(type(candidate), io.IOBase):
             try:
                 candidate.flush()

@@ -1,1 +1,1 @@
-"""Everyday commands: run a trial, find it, read its logs, metrics and result, stop it."""
+"""Everyday commands, which run, list, inspect and stop trials."""

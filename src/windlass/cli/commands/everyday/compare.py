@@ -1,4 +1,4 @@
-"""`windlass compare`: many trials in one table."""
+"""Implements `windlass compare`, which shows several trials in one table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Compare trials side by side: differing parameters, metrics and outcome.
+    """Show the differing parameters, the metrics and the outcome of trials side by side.
 
     The table leaves out parameters with the same value in all trials.
     """

@@ -1,4 +1,4 @@
-"""`windlass doctor`: check the requirements of Windlass and advise how to meet them."""
+"""Implements `windlass doctor`, which checks the installation and suggests fixes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
-_MOST_NAMED = 10  # damaged contents
+_MOST_NAMED = 10  # the most damaged contents that a finding names
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
@@ -41,13 +41,16 @@ _OLDEST_PYTHON = (3, 10)
 def command(contents: bool, as_json: bool) -> int:
     """Check the installation and suggest fixes. The exit code is 1 if something must be fixed.
 
-    --contents reads all stored code, values and checkpoints of this machine's home.
+    --contents also reads all stored code, values and checkpoints, and reports damage.
     """
     return print_findings(examine(contents=contents), as_json=as_json)
 
 
 def examine(*, contents: bool = False) -> Iterator[Finding]:
-    """Check everything, without starting or changing anything, except damaged contents."""
+    """Check everything, and yield the findings.
+
+    The check starts and changes nothing. Only `contents` sets damaged contents aside.
+    """
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
     from windlass.model.copied_home import describe_copy
@@ -144,7 +147,7 @@ def _file_system(home: Home) -> Iterator[Finding]:
 
 
 def _existing(home: Home) -> Path:
-    """The home, or the closest folder above that exists."""
+    """Return the home, or the closest parent folder that exists."""
     return next(folder for folder in (home.path, *home.path.parents) if folder.exists())
 
 
@@ -192,7 +195,7 @@ def _contents(home: Home) -> Finding:
 
 
 def _named_server() -> Finding | None:
-    """The server that WINDLASS_SERVER names, if it names one."""
+    """Check the server that WINDLASS_SERVER names. Return None if the variable is not set."""
     from windlass.cli.options.server_probe import fetch_server_info
     from windlass.client.connection.discovery import named_endpoint
     from windlass.model.errors import WindlassError
@@ -225,11 +228,16 @@ def _server(seen: ServerProbe) -> Finding:
         )  # fmt: skip
     running = counted(seen.info.trials_running, "trial")
     text = f"{seen.info.url} answers (pid {seen.info.pid}, version {seen.info.version})"
+    if seen.info.problem:
+        return Finding(
+            "server", "warning", f"{text}, but {seen.info.problem}",
+            "Restart it with this installation (running trials continue): windlass server stop",
+        )  # fmt: skip
     return Finding("server", "ok", f"{text}, {running} running")
 
 
 def _start(home: Home, seen: ServerProbe) -> Iterator[Finding]:
-    """A lock of the home that keeps clients from starting a server."""
+    """Report a lock in the home that prevents clients from starting a server."""
     from windlass.worker.common.atomic_files import is_locked
     from windlass.worker.common.lock_holder import describe_process, find_holder
 

@@ -1,4 +1,4 @@
-"""`windlass logs`: print or follow the output of a trial."""
+"""Implements `windlass logs`, which prints or follows the output of a trial."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> int | None:
-    """Print the output of a trial: stdout to stdout, stderr to stderr.
+    """Print the output of a trial. Its stdout goes to stdout, and its stderr to stderr.
 
-    For several replicas, each line starts with the name of the replica. Without an ID, --search
-    searches all trials, and each line starts with the trial. A terminal gets colours and
-    progress bars. Other escape sequences appear as text, except with --raw.
+    If the trial has several replicas, each line starts with the name of its replica. Without an ID,
+    --search searches all trials, and each line starts with the id of its trial. In a terminal,
+    colours and progress bars work. Other escape sequences appear as text, except with --raw.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.logs.pages import check_ends, filters
@@ -135,14 +135,17 @@ class LogQuery(NamedTuple):
 
     @property
     def reach(self) -> Reach:
-        """The terminal control sequences that the log may use: it may be another user's log."""
+        """The terminal control sequences that may take effect.
+
+        The log may be that of another user, so most sequences are disabled by default.
+        """
         from windlass.client.terminal.sanitize import Reach
 
         return Reach.ALL if self.is_raw else Reach.LINE
 
 
 def _check_many(ctx: click.Context, log_query: LogQuery) -> None:
-    """Raise an error unless the query is a search, the only query on many trials."""
+    """Raise an error unless the query is a search. Only searches work on many trials."""
     if log_query.query["search"] is None:
         raise click.UsageError(
             "Name a trial: windlass logs 7. To search the logs of many trials: windlass "
@@ -180,7 +183,7 @@ def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | 
 
 
 def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
-    """Print the logs of a generator's child trials, each line with its trial's name."""
+    """Print the logs of a generator's child trials. Each line starts with the name of its trial."""
     from windlass.cli.output.log_lines import Clock
     from windlass.client.resources.trial.logs.generator_logs import pieces
     from windlass.client.resources.trial.logs.pages import first_lines
@@ -223,7 +226,7 @@ def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int
 
 
 def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> None:
-    """Raise an error for a replica that the trial never had."""
+    """Raise an error if the user selected a replica that the trial never had."""
     from windlass.model.errors import InvalidArgument
 
     there = {entry.name: entry.replicas for entry in trial.record.spec.roles}
@@ -245,7 +248,7 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
 
 
 def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
-    """Names of the selected replicas; empty if there is one."""
+    """Return the names of all replicas, or [] if only one replica is selected."""
     from windlass.client.resources.trial.replica_names import names_of
 
     role, index = wanted["role"], wanted["index"]
@@ -257,9 +260,9 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def _print(pages: Callable[[ShowStatus], Pages], names: Sequence[str], log_query: LogQuery) -> bool:
-    """Print the log parts, prefixed with `names` if any. Returns whether there were parts.
+    """Print the log parts, each after the name of its replica. Return True if there were parts.
 
-    A terminal shows the trial's status below them.
+    If `names` is empty, the lines have no prefix. A terminal shows the status of the trial below.
     """
     from windlass.cli.output.log_lines import Clock
     from windlass.client.terminal.status_line import share_of, status_text
@@ -317,7 +320,7 @@ def _explain_silence(trial: Trial[Any], log_query: LogQuery) -> None:
 
 
 def _describe_filters(query: dict[str, Any]) -> str:
-    """Describe the filters in a few words.
+    """Describe the filters of a log query in a few words, for a message.
 
     >>> nothing = {"search": None, "since": None, "until": None, "stream": None, "role": None}
     >>> (
@@ -342,7 +345,7 @@ def _stop_following(trial: Trial[Any]) -> int:
     try:
         trial.refresh()
     except WindlassError:
-        return 130  # Ctrl-C ends the command even if the server does not respond
+        return 130  # Ctrl-C must end the command even if the server does not answer
     if not trial.is_finished:
         print_message(
             f"Trial {trial.id} ({trial.name}) continues to run. To stop it: windlass stop "

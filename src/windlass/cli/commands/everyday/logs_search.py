@@ -1,4 +1,4 @@
-"""`windlass logs --search TEXT`: search the logs of many trials."""
+"""Implements `windlass logs --search TEXT`, which searches the logs of many trials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def search_many(
     client: Client, log_query: LogQuery, experiment: str | None, where: str | None, *, counts: bool
 ) -> int:
-    """Print the lines that match, each with its trial."""
+    """Print the matching log lines. Each line starts with its trial."""
     from windlass.cli.output.text import print_message, warnings_as_messages
     from windlass.client.resources.trial.logs.pages import hits
 
@@ -43,7 +43,7 @@ def search_many(
 
 
 def print_count(client: Client, query: dict[str, Any]) -> int:
-    """Print how many lines match."""
+    """Print the number of matching log lines."""
     from windlass.cli.output.text import warnings_as_messages
     from windlass.client.resources.trial.logs.pages import count
 
@@ -69,7 +69,7 @@ def _print(lines: list[LogLine], log_query: LogQuery) -> None:
     is_tamed = is_terminal(sys.stdout) and not log_query.is_raw
     for line in lines:
         text: str = line
-        if is_tamed:  # a carriage return may hide the match: show all of the line
+        if is_tamed:  # show the whole line, because a carriage return may hide the match
             text = tame(contained(line.replace("\r", "\\r")), log_query.reach)
         write(sys.stdout, f"{_prefix(line, timestamps=log_query.timestamps)} {text}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`windlass ls`: list trials and experiments."""
+"""Implements `windlass ls`, which lists trials and experiments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = """Nothing has run here yet. Run a script:
 or decorate a function with @wl.run and call it."""
 
 _NAMESAKES = 20
-_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sorts
+_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sort keys
 
 
 @click.command(
@@ -152,7 +152,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
     from windlass.client.resources.trial.list_query import list_trials
 
     experiment = query.experiment
-    # One trial beyond the limit shows whether there are more.
+    # One more trial than the limit shows whether there are more trials.
     trials = list_trials(
         client.transport,
         experiment=experiment,
@@ -209,7 +209,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
-    """The experiments with a name, newest first."""
+    """Return the experiments that have the given name, newest first."""
     if experiment is None:
         return []
     return list(
@@ -256,7 +256,7 @@ def _with_labels(
     rows: Sequence[Row],
     records: Sequence[TrialRecord] | Sequence[ExperimentRecord],
 ) -> tuple[list[Column], Sequence[Row]]:
-    """Add a column of labels, if there are any."""
+    """Add a column for labels, if any row has labels."""
     from windlass.cli.output.table import Column
     from windlass.cli.output.text import clean
 
@@ -294,7 +294,7 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
 
 
 def _state(record: TrialRecord) -> str:
-    """A trial's state, with progress and running replicas while it runs."""
+    """Format the state of a trial. While the trial runs, add its progress and running replicas."""
     from windlass.client.resources.trial.replicas import replicas_of
 
     replicas = replicas_of(record)
@@ -310,7 +310,9 @@ def _state(record: TrialRecord) -> str:
 
 
 def sorted_metric(sort: str) -> tuple[str, str] | None:
-    """Parse the metric and aspect of a sort order. The default aspect is the last value.
+    """Split a sort order into the name of a metric and an aspect such as "min".
+
+    The aspect "" means the last value. Returns None if the order is not by a metric.
 
     >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
     (('val/loss', 'min'), ('a.b', ''))
@@ -337,7 +339,7 @@ def _format_metric(record: TrialRecord, name: str, aspect: str) -> str:
 
 
 def full_name(record: TrialRecord) -> str:
-    """A trial's name, prefixed with its experiment's name if they differ."""
+    """Return the name of a trial. If its experiment has another name, that name comes first."""
     if record.name == record.experiment or not record.experiment:
         return record.name
     return f"{record.experiment}/{record.name}"

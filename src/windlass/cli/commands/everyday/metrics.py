@@ -1,4 +1,4 @@
-"""`windlass metrics`: show metrics as a table, points or curves."""
+"""Implements `windlass metrics`, which shows metrics as a table, as points or as curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.metrics import Metrics, Point
     from windlass.model.records import TrialRecord
 
-_HEIGHT = 16  # height of a plot in lines, if the terminal has them
+_HEIGHT = 16  # the height of a plot in lines, if the terminal is high enough
 _MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Print a table of all metrics, or the points or curves of some metrics.
 
-    Trial ids come first, then names of metrics.
+    Write the trial ids first, and then the names of metrics.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.metrics import fetch_metrics
@@ -112,7 +112,7 @@ def command(
 
 
 def _split_words(words: Sequence[str], ctx: click.Context) -> tuple[list[int], list[str]]:
-    """Split the words into trial ids and metric names, without duplicates."""
+    """Split the arguments into trial ids and metric names, without duplicates."""
     words = list(words)
     if not words:
         raise click.UsageError("Name a trial by its id, or an experiment with -e.", ctx)
@@ -127,7 +127,7 @@ def _once(words: Sequence[str]) -> list[str]:
 
 
 def _list_trials(client: Client, experiment: str, ctx: click.Context) -> list[TrialRecord]:
-    """All trials of an experiment, the oldest first."""
+    """Return all trials of an experiment, oldest first."""
     whose = client.get_experiment(name_or_id(experiment))
     records = [trial.record for trial in whose.list_trials()]
     if not records:
@@ -136,7 +136,7 @@ def _list_trials(client: Client, experiment: str, ctx: click.Context) -> list[Tr
 
 
 def _suggest_metrics(records: Sequence[TrialRecord], how: str) -> str:
-    """The usage message, with the names of reported metrics."""
+    """Build the usage message that lists the names of reported metrics."""
     from windlass.cli.output.text import clean
     from windlass.model.records import is_own_metric
 
@@ -169,9 +169,11 @@ def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
 
 
 def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_json: bool) -> None:
-    """Print one line per point, with replica and, for several metrics, the metric's name.
+    """Print one line per reported point, with its replica.
 
-    Points of one page are written at once: there may be many.
+    If there are several metrics, each line also has the name of the metric.
+
+    All points of a page are written together, because there may be many.
     """
     from windlass.cli.output.text import clean
 
@@ -191,7 +193,7 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
         whose += [clean(head.name)] if len(names) > 1 else []
         whose += [str(head.trial_id)] if trials > 1 else []
         lines = [_line(heads)] if is_seen and heads else []
-        heads = []  # once
+        heads = []  # print the heads only once
         points = zip(curve.steps, map(format_value, curve.values), strict=True)
         if is_seen:
             lines += [_line([str(step), value, *whose]) for step, value in points]
@@ -203,7 +205,7 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
 
 
 def _json_lines(curve: Curve) -> str:
-    """One JSON object per point. NaN and infinities are strings."""
+    """Format points as one JSON object per line. NaN and infinite values become strings."""
     import msgspec
 
     fields = msgspec.structs.asdict(curve.head)
@@ -222,7 +224,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 class _Series(NamedTuple):
-    """One metric of one trial, with one curve per replica."""
+    """The curves of one metric of one trial, one curve per replica."""
 
     record: TrialRecord
     name: str
@@ -266,7 +268,7 @@ def _plot(
 
 
 def _print_legend(every: Sequence[_Series]) -> None:
-    """Print one line per series, with the letter of its curves."""
+    """Print the legend of a plot, with one line per metric and trial."""
     from windlass.cli.output.text import clean, paint
 
     rows = []
@@ -298,7 +300,10 @@ def _colour(number: int) -> str:
 
 
 def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
-    """Build one curve per replica. A later attempt replaces points from its first step on."""
+    """Build one curve per replica.
+
+    A later attempt replaces the points of earlier attempts from its first step on.
+    """
     curves: dict[tuple[str, int], list[tuple[float, float]]] = {}
     firsts: dict[tuple[str, int], tuple[int, int]] = {}
     for point in points:
@@ -317,7 +322,7 @@ def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
 
 
 def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
-    """Print a summary of each reported metric. Prints nothing if there are none."""
+    """Print a summary of each reported metric. Print nothing if no metric was reported."""
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import clean, paint
 
@@ -349,7 +354,7 @@ def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
 
 
 def format_value(value: float | None) -> str:
-    """Format a value: integers in full, others with six digits.
+    """Format a number. Integers have all digits, and other numbers have six significant digits.
 
     >>> format_value(0.1 + 0.2), format_value(123456789.0), format_value(1e-9), format_value(None)
     ('0.3', '123456789', '1e-09', '')

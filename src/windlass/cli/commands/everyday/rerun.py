@@ -1,4 +1,4 @@
-"""`windlass rerun`: run a recorded trial again, with optional changes."""
+"""Implements `windlass rerun`, which runs a recorded trial again, with or without changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLES = examples(
     "windlass rerun 7 --environment recorded --detach",
     "windlass rerun 7 -- --lr 0.1 data",
 )
-_DASHES = "windlass.words"  # whether `--` precedes the words
+_DASHES = "windlass.words"  # the key in `ctx.meta`: whether `--` precedes the words
 
 _changes = section_options("Changes")
 _resources = section_options("Resources of each replica (default: as recorded)")
@@ -41,7 +41,7 @@ _recording = section_options("Submitting and recording")
 
 
 class RerunCommand(SectionedCommand):
-    """A command that records whether `--` precedes its words."""
+    """A command that records whether `--` precedes its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Record whether the arguments contain `--`, which click removes."""
@@ -54,7 +54,10 @@ class RerunCommand(SectionedCommand):
 
 
 def _suggest_argument(error: click.NoSuchOption, words: list[str]) -> click.NoSuchOption:
-    """Add a hint on --arg to the error, if the option looks like a trial argument."""
+    """Add a hint about --arg to the error for an unknown option.
+
+    The hint appears if the option looks like an argument of the trial.
+    """
     import difflib
 
     option = error.option_name
@@ -125,10 +128,10 @@ _OPTIONS = (
 @rerun_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run the recorded code and arguments of a trial again.
+    """Run the recorded code of a trial again, with the recorded arguments.
 
-    The current folder does not matter. Words after -- replace all arguments. The output appears
-    while the trial runs, and the exit code is that of the program.
+    The files in the current folder do not matter. Words after -- replace all arguments. The output
+    appears while the trial runs, and the exit code is that of the program.
     """
     return run_again(ctx, options)
 
@@ -138,7 +141,10 @@ def run_again(
     options: dict[str, Any],
     besides: Callable[[Trial[Any]], dict[str, Any]] = lambda _trial: {},
 ) -> int:
-    """Rerun a trial and show its output. `besides` returns further changes."""
+    """Run a trial again and show its output.
+
+    `besides` computes additional changes from the trial.
+    """
     trial_id, words = options.pop("trial_id"), options.pop("words")
     detach, as_json = options.pop("detach"), options.pop("as_json")
     if as_json and not detach:
@@ -213,7 +219,10 @@ def _read_changes(
 
 
 def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any) -> Any:
-    """Parse NAME=VALUE texts into a mapping, by role if there are several roles."""
+    """Parse texts of the form NAME=VALUE into a mapping.
+
+    If the trial has several roles, the result maps each role to such a mapping.
+    """
     values: dict[str, Any] = {}
     where = f"'--{option}'"
     for text in texts:
@@ -241,13 +250,15 @@ def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any
 
 
 def read_named_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Parse NAME=VALUE texts, with values as in `read_argument`."""
+    """Parse texts of the form NAME=VALUE. `read_argument` parses the values."""
     values: dict[str, Any] = _read(option, texts, (), read_argument) or {}
     return values
 
 
 def read_argument(text: str) -> Any:
-    """Parse a value: JSON for lists, mappings and null, else a number, boolean or text.
+    """Parse the value of an argument.
+
+    Lists, mappings and null are JSON. Other values are numbers, booleans or texts.
 
     >>> [read_argument(text) for text in ("0.1", "true", "[64, 32]", "null", "[adam", "x y")]
     [0.1, True, [64, 32], None, '[adam', 'x y']
@@ -258,5 +269,5 @@ def read_argument(text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            pass  # a text like any other
+            pass  # the value is a plain text
     return read_value(text)

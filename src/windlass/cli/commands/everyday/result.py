@@ -1,4 +1,4 @@
-"""`windlass result`: the value a trial returned."""
+"""Implements `windlass result`, which prints the return value of a trial."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def command(
 
 
 def to_json(value: Any) -> tuple[Any, bool]:
-    """Convert a value to JSON types, and report whether the conversion is lossless.
+    """Convert a value to JSON types. Return the result, and whether the conversion is lossless.
 
     >>> to_json({"loss": [0.5, 0.25], "ok": True})
     ({'loss': [0.5, 0.25], 'ok': True}, True)
@@ -101,7 +101,7 @@ def to_json(value: Any) -> tuple[Any, bool]:
 
 
 def _check_value(client: Client, record: TrialRecord) -> None:
-    """Raise an error if the trial has no value."""
+    """Raise an error if the trial has no return value."""
     from windlass.model.errors import Conflict, NotFound
     from windlass.model.job import ExternalCall, FunctionCall, ProcessCall, ShellCall
     from windlass.model.records import TrialState
@@ -135,7 +135,7 @@ def _check_value(client: Client, record: TrialRecord) -> None:
 
 
 def _failure(client: Client, record: TrialRecord) -> WindlassError:
-    """The error of a failed trial, with the function's traceback as text."""
+    """Return the error of a failed trial, with the traceback of its function as text."""
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import last_lines
@@ -159,7 +159,10 @@ def _fetch(client: Client, trial_id: int) -> bytes:
 
 
 def _make_importable(record: TrialRecord) -> None:
-    """Add the project's folders to sys.path, so that values of its classes can be read."""
+    """Add the folders of the project to sys.path.
+
+    A return value can then contain objects of the project's classes.
+    """
     code = record.spec.code
     folders = [os.path.join(code.root, path) for path in code.import_paths]
     for folder in [*folders, *record.spec.python.extra_paths, os.getcwd()]:

@@ -1,4 +1,4 @@
-"""`windlass run`: run a script, a command or a job of many replicas as a trial."""
+"""Implements `windlass run`, which runs a script, a command or a larger job as a trial."""
 
 from __future__ import annotations
 
@@ -113,6 +113,10 @@ _recording = section_options("Submitting and recording")
 @_replicas(
     "--backoff-limit", type=int, metavar="N", rare=True, help="Restarts before the job fails (6)."
 )
+@_replicas(
+    "--stop-on-repeat/--no-stop-on-repeat", default=None, rare=True,
+    help="Fail if a replica repeats an early exception (on, unless restarts are set).",
+)  # fmt: skip
 @_limits("--timeout", metavar="TIME", help="Maximum run time: 4h.")
 @_limits(
     "--keep-last", type=int, metavar="N", rare=True, help="Keep only the N newest checkpoints."
@@ -192,7 +196,7 @@ def command(
     from windlass.cli.options.python_to_options import as_options, errors_as_options
 
     if file is not None:
-        # Errors about a job file keep the Python names.
+        # Errors about a job file use the Python names of options.
         job = read_file(ctx, file, words, dry_run=dry_run)
         if dry_run:
             return _print_dry_run(job, as_json=as_json)
@@ -206,7 +210,7 @@ def command(
 
 
 def _print_dry_run(job: PreparedJob, note: str = "", *, as_json: bool) -> int:
-    """Show what would run."""
+    """Print what would run, without starting it."""
     from windlass.cli.output.json import plain, print_json
     from windlass.cli.output.text import print_message
     from windlass.client.dry_run.client import DryClient
@@ -269,7 +273,7 @@ def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
 
 
 def report_end(trial: Trial[Any], end: StreamEnd, rephrase: Callable[[str], str]) -> int:
-    """Print the error if the trial failed. Returns the trial's exit code."""
+    """Print the error if the trial failed. Return the exit code of the trial."""
     from windlass.cli.output.text import print_error
     from windlass.model.errors import TrialFailed
     from windlass.model.records import TrialState
@@ -278,7 +282,7 @@ def report_end(trial: Trial[Any], end: StreamEnd, rephrase: Callable[[str], str]
         return 0
     error = trial.outcome(end).error
     if isinstance(error, TrialFailed):
-        error.log_tail = ()  # the log was shown before
+        error.log_tail = ()  # the output was already shown
         error.hint = rephrase(error.hint) if error.hint else None
     print_error(str(error))
     return end.trial.exit_code or 1

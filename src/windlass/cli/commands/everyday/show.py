@@ -1,4 +1,4 @@
-"""`windlass show`: everything recorded of one trial."""
+"""Implements `windlass show`, which prints the record of a trial or an experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.model.records import ErrorInfo, Git, TrialRecord
     from windlass.model.status import Event
 
-_MOST_COUNTED = 1000  # output files counted for the page
+_MOST_COUNTED = 1000  # the most output files to count
 _LONGEST_ERROR = 200  # characters
 
 
@@ -38,7 +38,7 @@ _LONGEST_ERROR = 200  # characters
 def command(
     ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
-    """Show the record of a trial: state, times, code, environment, timeline.
+    """Show the record of a trial, with its state, times, code, environment and timeline.
 
     With --experiment, show the labels, links, files and notes of an experiment.
     """
@@ -52,7 +52,7 @@ def command(
 
         show_experiment(experiment, as_json=as_json)
         return
-    assert trial_id is not None  # noqa: S101 -- one of the two is there
+    assert trial_id is not None  # noqa: S101 -- `trial_id` or `experiment` is set
     _show_trial(trial_id, as_json=as_json)
 
 
@@ -115,7 +115,7 @@ def _show_trial(trial_id: int, *, as_json: bool) -> None:
 
 
 def _packages(client: Client, digest: str | None) -> list[str]:
-    """The packages installed at submission, as `name==version`."""
+    """Return the packages that were installed at submission, as `name==version`."""
     from windlass.client.connection.transport import request_path
 
     if digest is None:
@@ -133,19 +133,19 @@ def _print_head(record: TrialRecord) -> None:
     print(title + paint(record.state.value, state_colour(record.state), bold=True))
     message = record.message
     if record.reason == "DeadlineExceeded":
-        message = how_it_ended(record)  # the program's start may have been reported later
+        message = how_it_ended(record)  # the start of the program may have been reported late
     if record.state is TrialState.SUCCEEDED:
         return
     if record.error is not None and record.reason not in ("Stopped", "DeadlineExceeded"):
         print(f"  {_format_error_line(record.error)}")
         if message == f"exit code {record.exit_code}":
-            return  # the exit code is printed below
+            return  # the page shows the exit code below
     if message:
         print(f"  {clean(message)}")
 
 
 def _format_error_line(error: ErrorInfo) -> str:
-    """The error on one line. The traceback has the full message."""
+    """Format the error on one line. The traceback has the full message."""
     from windlass.cli.output.text import clean
 
     message = clean(error.message.strip().partition("\n")[0])
@@ -221,7 +221,10 @@ def _checkpoints(trial: Trial[Any]) -> Lines:
 
 
 def _outputs(trial: Trial[Any]) -> Lines:
-    """The number of output files up to a limit, and the commands that list and download them."""
+    """Describe the number of output files, and the commands that list and download them.
+
+    The files are counted only up to a limit.
+    """
     from itertools import islice
 
     from windlass.cli.output.text import counted
@@ -274,7 +277,7 @@ def _where(record: TrialRecord, packages: Sequence[str]) -> Lines:
 
 
 def _roles(record: TrialRecord) -> Lines:
-    """The command of each role, if there are several roles."""
+    """Describe the command of each role, if there are several roles."""
     if len(record.spec.roles) == 1:
         return
     for role in record.spec.roles:
@@ -284,7 +287,7 @@ def _roles(record: TrialRecord) -> Lines:
 
 
 def _restarts(record: TrialRecord) -> str:
-    """The number of restarts, and the restart policy."""
+    """Describe the number of restarts and the restart policy."""
     from windlass.client.resources.trial.replicas import has_several
     from windlass.model.job import RestartPolicy, RestartScope
 
@@ -298,7 +301,7 @@ def _restarts(record: TrialRecord) -> str:
 
 
 def _cleaning(spec: JobSpec) -> str:
-    """The clean-up at the end of the trial, if it is not the default."""
+    """Describe the clean-up at the end of the trial, unless it is the default."""
     from windlass.model.job import CleanPolicy
     from windlass.model.text.quantities import format_duration
 
@@ -337,7 +340,7 @@ def _print_outcome(record: TrialRecord) -> None:
 
 
 def _print_cause(record: TrialRecord) -> None:
-    """Print the cause of the trial's failure, with its last output."""
+    """Print the replica that caused the failure of the trial, with its last output."""
     from windlass.cli.output.text import clean, paint
     from windlass.client.resources.trial.failure_tips import last_lines, tip_for
     from windlass.client.resources.trial.replicas import has_several

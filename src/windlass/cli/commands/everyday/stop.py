@@ -1,4 +1,4 @@
-"""`windlass stop`: stop trials and wait for their end."""
+"""Implements `windlass stop`, which stops trials and waits for their end."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def command(
 ) -> int:
     """Stop trials and wait until they have ended.
 
-    Processes get SIGTERM, and SIGKILL after the grace time. A finished trial keeps its state;
-    replicas that it left running (clean_policy "None") are stopped.
+    Processes get SIGTERM, and after the grace time SIGKILL. A finished trial keeps its state. If it
+    left replicas running (clean_policy "None"), they are stopped.
 
-    With --force, trials end even if their cluster does not answer. Windlass deletes their pods
-    when the cluster answers again. With --ask, trials end by themselves.
+    With --force, trials end even if their cluster does not answer. Windlass deletes their pods when
+    the cluster answers again. With --ask, the program is asked to end by itself.
     """
     from windlass.cli.output.text import print_error, print_message
     from windlass.client.client import default_client
@@ -101,7 +101,10 @@ def _request_stop(trial: Trial[Any]) -> None:
 
 
 def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Trial[Any]]:
-    """Stop all running trials of an experiment, or request it. Returns the trials to wait for."""
+    """Stop all running trials of an experiment, or ask them to end by themselves.
+
+    Returns the trials to wait for.
+    """
     from windlass.cli.output.text import print_message
     from windlass.client.client import default_client
     from windlass.model.records import TrialState
@@ -139,7 +142,7 @@ def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
 
     going = [attempt for attempt in trial.attempts if attempt.ended is None]
     left = [f"{attempt.role}-{attempt.index}" for attempt in going]
-    if is_generated(trial.record):  # the generator failed while its child trials run
+    if is_generated(trial.record):  # its generator failed while its child trials still run
         left = [f"trial {child.id}" for child in trial.children if not child.is_finished]
     if left:
         trial.stop(**how)

@@ -1,1 +1,1 @@
-"""Commands for the server, accelerators, clusters, and the completion of a shell."""
+"""Commands for the server, accelerators, clusters and shell completion."""

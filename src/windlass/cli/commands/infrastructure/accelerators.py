@@ -1,4 +1,4 @@
-"""`windlass accelerators`: all kinds, and the devices of this machine."""
+"""Implements `windlass accelerators`, which lists accelerators and the devices of this machine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(as_json: bool) -> None:
-    """List the names for --accelerator and accelerator=, and the devices of this machine.
+    """List the accelerators that jobs can request, and the devices of this machine.
 
-    Request several devices with a number (a100x2), and TPUs by size (v5e-16).
+    The names are for --accelerator and accelerator=. Request several devices with a number
+    (a100x2), and TPUs by size (v5e-16).
     """
     from windlass.client.client import default_client
     from windlass.model.hardware.accelerators import KINDS
@@ -52,7 +53,7 @@ def command(as_json: bool) -> None:
 
 
 def count_here(kind: str, devices: Sequence[Device]) -> int:
-    """Count the devices that satisfy a request for a kind."""
+    """Count the devices of this machine that satisfy a request for a kind of accelerator."""
     from windlass.model.hardware.accelerators import satisfies
 
     return sum(satisfies(device.kind, kind) for device in devices)

@@ -1,4 +1,4 @@
-"""`windlass kubernetes`: check the cluster, and show permissions and manifests."""
+"""Implements `windlass kubernetes`, which checks the cluster and prints roles and manifests."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _EXAMPLES = examples(
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Check the cluster for jobs with backend="kubernetes", print roles and manifests.
+    """Check the cluster for jobs with backend="kubernetes", or print roles and manifests.
 
-    Windlass uses the first of these that exists: the last login from a script, KUBECONFIG,
-    ~/.kube/config, the cluster this runs in. A running server keeps the KUBECONFIG of its
-    start; the commands use the same and report a difference. --context uses that of this shell.
+    Windlass uses the first of these settings that exists: the last login from a script, KUBECONFIG,
+    ~/.kube/config, the cluster that this process runs in. A running server keeps the KUBECONFIG of
+    its start. The commands use the same settings, and warn if those of this shell differ. --context
+    selects a context of this shell.
     """
 
 
@@ -59,8 +60,8 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 def check(context: str | None, namespace: str | None, as_json: bool) -> int:
     """Check that jobs can run on the cluster, and suggest fixes.
 
-    Checks the connection, the account, the namespace, each permission and the accelerators of
-    the machines. Creates nothing. The exit code is 1 if something must be fixed.
+    The check covers the connection, the account, the namespace, all permissions and the
+    accelerators. It creates nothing. The exit code is 1 if something must be fixed.
     """
     from windlass.cli.options.cluster_findings import check_cluster_findings
     from windlass.cli.output.findings import print_findings
@@ -100,7 +101,7 @@ def rights(context: str | None, namespace: str | None, account: str | None, as_j
 
 
 def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterCheckResult) -> None:
-    """Print a warning if this shell's settings select another cluster."""
+    """Print a warning if the settings of this shell select another cluster than the server's."""
     from windlass.cli.options.which_cluster import find_cluster_mismatch
     from windlass.cli.output.text import print_message
 
@@ -120,10 +121,10 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
 @_where
 @json_option
 def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
-    """Print the Kubernetes objects of the job in a file. Creates and submits nothing.
+    """Print the Kubernetes objects for the job in a file. Nothing is created or submitted.
 
-    Names contain 0 for the number of the trial, and secrets have no values. Without a cluster,
-    accelerators get the common node labels.
+    The names contain 0 as the number of the trial, and secrets have no values. Without a cluster,
+    accelerators use the common node labels.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""`windlass operator`: run the operator for TFJob and PyTorchJob objects."""
+"""Implements `windlass operator`, which runs the operator for TFJob and PyTorchJob objects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def command(
 ) -> None:
     """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    If several operators run, one is the leader. Another takes over within 15 seconds.
+    If several operators run, one of them is the leader. If it fails, another operator takes over
+    within 15 seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)
@@ -78,7 +79,7 @@ def command(
 def install(is_print: bool, replace: bool, context: str | None) -> None:
     """Install the definitions of TFJob and PyTorchJob in the cluster.
 
-    Definitions of another operator stay. The Windlass operator works with them.
+    Existing definitions of another operator stay. The Windlass operator works with them.
     """
     from windlass.operator.install_crds import definition_texts
     from windlass.operator.install_crds import install as install_definitions
@@ -152,14 +153,14 @@ def _run(
     from windlass.operator.operator import Operator
     from windlass.operator.permissions import check_permissions, missing_help
 
-    faulthandler.enable()  # where it was, should it ever crash
+    faulthandler.enable()  # print the stacks after a crash
     logging.basicConfig(
         level=os.environ.get("WINDLASS_LOG_LEVEL", "INFO").upper(), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )  # fmt: skip
-    # The client logs each dropped connection of its pool, which is normal.
+    # The Kubernetes client logs each dropped connection of its pool, which is normal.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    # Each watch logs the same failure; `_print_failure` reports it once.
+    # Each watch logs the same failure, but `_print_failure` reports the failure once.
     watching = logging.getLogger("windlass.kube.api.watch")
     watching.addFilter(lambda record: record.levelno != logging.WARNING)
     host, port = _parse(listen)
@@ -207,8 +208,8 @@ def _run(
 def _stop_event() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set.
 
-    A thread sets it, woken through a pipe by the signal. A Python handler runs only in the main
-    thread, and not while that thread waits for a lock that it requested as the signal arrived.
+    The signal wakes up a thread through a pipe, and this thread sets the event. A Python signal
+    handler would run only in the main thread, and not while the main thread waits for a lock.
     """
     import os
     import signal
@@ -224,7 +225,7 @@ def _stop_event() -> threading.Event:
 
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # else it would end the process
+        signal.signal(number, lambda *_: None)  # the default action would end the process
     threading.Thread(target=set_stop, name="stop-on-signal", daemon=True).start()
     return stop
 

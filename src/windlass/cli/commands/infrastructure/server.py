@@ -1,4 +1,4 @@
-"""`windlass server`: start, stop and inspect the server of this machine."""
+"""Implements `windlass server`, which starts, stops and inspects the server of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
-_PATIENCE = 15  # seconds that a server has to stop
+_PATIENCE = 15  # seconds to wait until a server has stopped
 
 
 @click.group(
@@ -48,7 +48,7 @@ def command(ctx: click.Context) -> None:
     ),
 )
 def start() -> None:
-    """Start the server in the background, if it does not run."""
+    """Start the server in the background, unless it already runs."""
     from windlass.cli.options.server_probe import probe_server
     from windlass.client.connection.discovery import start_server
 
@@ -73,8 +73,8 @@ def start() -> None:
 def run(listen: str | None, names: tuple[str, ...]) -> None:
     """Run the server in the foreground, for containers and service managers.
 
-    Other machines need --listen, a --name and the token in the file 'token' of the Windlass home.
-    The log is the file 'server.log' there.
+    To give other machines access, use --listen and --name. They also need the token in the file
+    'token' of the Windlass home. The log is the file 'server.log' in the same folder.
     """
     import windlass.cli
 
@@ -87,7 +87,7 @@ def run(listen: str | None, names: tuple[str, ...]) -> None:
     ready_fd = os.dup(1)
     os.set_inheritable(ready_fd, True)
     argv = [sys.executable, program, str(home.path), str(ready_fd), *sys.path[1:]]
-    os.execv(sys.executable, argv)  # noqa: S606 -- our own program
+    os.execv(sys.executable, argv)  # noqa: S606 -- a program of Windlass
 
 
 @command.command(
@@ -116,10 +116,10 @@ def stop() -> None:
     ),
 )
 def adopt() -> None:
-    """Make a copy of a home a home of its own, which continues its trials.
+    """Turn a copy of a Windlass home into an independent home, which continues its trials.
 
-    Queued trials start. Trials that were running when the home was copied are recorded as lost;
-    their processes belong to the original and are left alone.
+    Queued trials start. Trials that were running when the home was copied are recorded as lost.
+    Their processes belong to the original home and keep running.
     """
     from windlass.cli.output.text import counted
     from windlass.client.connection.discovery import start_server
@@ -142,7 +142,7 @@ def adopt() -> None:
 )
 @json_option
 def status(as_json: bool) -> int:
-    """Show whether the server runs, since when, its address and its load.
+    """Show whether the server runs, with its start time, its address and its load.
 
     The exit code is 1 if the server does not run or does not answer.
     """
@@ -199,7 +199,7 @@ def logs(follow: bool, tail: int, as_json: bool) -> None:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    r"""Read the last lines of a file, from its end.
+    r"""Return the last lines of a file. The file is read from its end.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "log")
@@ -223,14 +223,14 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def _followed_lines(path: Path, count: int) -> Iterator[str]:
-    """Yield the last lines and all new lines, with `tail -f`."""
+    """Yield the last lines of a file and all new lines, with `tail -F`."""
     import subprocess
 
     tail = ["tail", "-n", str(count), "-F", str(path)]
     with subprocess.Popen(
         tail, stdout=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
     ) as process:
-        assert process.stdout is not None  # noqa: S101 -- it was asked for
+        assert process.stdout is not None  # noqa: S101 -- stdout is a pipe
         try:
             for line in process.stdout:
                 yield line.rstrip("\n")
@@ -239,7 +239,7 @@ def _followed_lines(path: Path, count: int) -> Iterator[str]:
 
 
 def _own_home() -> Home:
-    """The home of this machine's server. Raises an error if WINDLASS_SERVER is set."""
+    """Return the home of this machine's server. Raise an error if WINDLASS_SERVER is set."""
     from windlass.model.errors import InvalidArgument
 
     named = os.environ.get("WINDLASS_SERVER")
@@ -252,13 +252,16 @@ def _own_home() -> Home:
 
 
 def _wait_until_stopped(home: Home) -> int | None:
-    """Stop the server of a home, and wait for its end. Returns its pid, if it was running."""
+    """Stop the server of a home, and wait until it has ended.
+
+    Returns the process id of the server, or None if no server was running.
+    """
     from windlass.client.connection.discovery import describe_server
     from windlass.worker.common.process_identity import wait_for_end
 
     with _locked(home.start_lock, "A server is starting, but does not become ready."):
         pid, identity = _ask_to_stop(describe_server(home))
-        # The lock is free once the server has stopped, even if its file names no process.
+        # The lock is free once the server has stopped, even if the server file names no process.
         with _locked(home.server_lock, _stuck(pid)):
             pass
         # The kernel releases the lock shortly before the process exits.
@@ -268,7 +271,11 @@ def _wait_until_stopped(home: Home) -> int | None:
 
 
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
-    """Send SIGTERM to the process that wrote the file. Returns its pid and identity."""
+    """Send SIGTERM to the process that a server file describes.
+
+    Returns the process id, and the identity that distinguishes the process from a later process
+    with the same id.
+    """
     from windlass.worker.common.process_identity import is_alive
 
     pid, identity = (described or {}).get("pid"), str((described or {}).get("identity") or "")
@@ -281,7 +288,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path, excuse: str) -> Iterator[None]:
-    """Hold a lock of the home. Raises an error if the lock is not free in time."""
+    """Hold a lock file during the `with` block. Raise an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
     from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder
@@ -319,7 +326,7 @@ def _stuck(pid: int | None) -> str:
 
 
 def _report() -> dict[str, Any]:
-    """The status of the server in WINDLASS_SERVER or of this home's server."""
+    """Return the status of the server that WINDLASS_SERVER names, or of this home's server."""
     from windlass.cli.options.server_probe import fetch_server_info, probe_server
     from windlass.cli.output.json import plain
     from windlass.client.connection.discovery import named_endpoint

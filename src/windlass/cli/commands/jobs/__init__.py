@@ -1,1 +1,1 @@
-"""Commands for running trials and jobs: suspend, scale, queue, programs beside a trial."""
+"""Commands for queued and running trials, and for commands and shells."""

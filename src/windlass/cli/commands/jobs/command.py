@@ -1,4 +1,4 @@
-"""`windlass command`: run a small command on the server's machine."""
+"""Implements `windlass command`, which runs a small command on the server's machine."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _EXAMPLES = examples(
 def command() -> None:
     """Run a command on the server's machine, outside of trials.
 
-    Windlass records the command with its output and exit code. Lists of trials do not contain
-    it. It reserves no resources by default, so it never waits. `windlass command WORDS` is
-    short for `windlass command run WORDS`.
+    Windlass records the command with its output and exit code. Lists of trials do not include
+    commands. By default, a command reserves no resources, so it never waits. `windlass command
+    WORDS` is short for `windlass command run WORDS`.
     """
 
 
@@ -145,7 +145,7 @@ def _row(record: TrialRecord, now: float) -> Row:
     ]
 
 
-# These accept command ids as trial ids.
+# These commands for trials also accept the ids of commands.
 command.add_command(logs.command, "logs")
 command.add_command(show.command, "show")
 command.add_command(stop.command, "stop")

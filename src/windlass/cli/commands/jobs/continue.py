@@ -1,4 +1,4 @@
-"""`windlass continue`: start a new trial from a checkpoint of a trial."""
+"""Implements `windlass continue`, which starts a new trial from a checkpoint of a trial."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _from = section_options("Start")
 def command(ctx: click.Context, /, checkpoint: str | None, fork: bool, **options: Any) -> int:
     """Start a new trial from a checkpoint of a trial, with the recorded code.
 
-    The program finds the checkpoint in wl.latest_checkpoint() and WINDLASS_CHECKPOINT. The
-    changes are those of windlass rerun.
+    The program gets the checkpoint from wl.latest_checkpoint() or WINDLASS_CHECKPOINT. The options
+    for changes are those of windlass rerun.
     """
 
     def begin(trial: Trial[Any]) -> dict[str, Any]:

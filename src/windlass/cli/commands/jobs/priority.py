@@ -1,4 +1,4 @@
-"""`windlass priority`: change a trial's priority in the queue."""
+"""Implements `windlass priority`, which changes the priority of a trial in the queue."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Change the priority of a trial in the queue.",
     epilog=examples("windlass priority 7 10"),
-    context_settings={"ignore_unknown_options": True},  # a number may be below zero
+    context_settings={"ignore_unknown_options": True},  # accepts negative numbers
 )
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")
 def command(trial_id: int, priority: int) -> int:
-    """Change the priority of a trial. Higher numbers start first.
+    """Change the priority of a trial. Trials with a higher priority start first.
 
     A waiting trial moves in the queue at once. A running trial keeps running.
     """

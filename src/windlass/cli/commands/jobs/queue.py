@@ -1,4 +1,4 @@
-"""`windlass queue`: list waiting trials in order, with reasons."""
+"""Implements `windlass queue`, which lists the waiting trials in order, with reasons."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     """List waiting trials in the order of their start.
 
-    Trials start by priority, then by age. A small trial may overtake a large trial if this
-    does not delay the large trial.
+    Trials with a higher priority start first, and then older trials. A small trial may overtake a
+    large trial if this does not delay the large trial.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -92,7 +92,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     help="The trial to overtake.",
 )
 def move(trial_id: int, other: int) -> int:
-    """Move a waiting trial ahead of another, and give it the same priority."""
+    """Move a waiting trial ahead of another trial. It gets the priority of the other trial."""
     from windlass.cli.options.for_each_trial import change_trials
 
     return change_trials([trial_id], lambda trial: _move(trial, other))
@@ -109,7 +109,7 @@ def _move(trial: Trial[Any], other: int) -> str:
 
 
 def _why(why: str, ahead: int | None) -> str:
-    """The reason of the wait, with the trial ahead unless the reason names it."""
+    """Return the reason why a trial waits, and the trial directly ahead in the queue."""
     if ahead is None or "ahead" in why:
         return why.replace("the one ahead", f"trial {ahead}")
     return f"{why}; after trial {ahead}"

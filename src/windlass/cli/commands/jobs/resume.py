@@ -1,4 +1,4 @@
-"""`windlass resume`: resume suspended trials."""
+"""Implements `windlass resume`, which resumes suspended trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def command(trial_ids: tuple[int, ...]) -> int:
     """Resume suspended trials as soon as there is free capacity.
 
-    A trial starts again from its latest checkpoint, if it has one.
+    A trial continues from its latest checkpoint. Without a checkpoint, it starts from the
+    beginning.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

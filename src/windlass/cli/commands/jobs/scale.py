@@ -1,4 +1,4 @@
-"""`windlass scale`: change the number of replicas of a trial."""
+"""Implements `windlass scale`, which changes the number of replicas of a trial."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, trial_id: int, sizes: tuple[str, ...]) -> int:
     """Change the number of replicas of a trial while it runs.
 
-    A trial with one role needs the number only. New replicas start when there is free
-    capacity. Windlass stops the replicas with the highest numbers first.
+    If the trial has one role, a number suffices. New replicas start when there is free capacity.
+    Windlass stops the replicas with the highest index first.
     """
     from windlass.cli.options.for_each_trial import change_trials
 
@@ -39,7 +39,7 @@ def command(ctx: click.Context, trial_id: int, sizes: tuple[str, ...]) -> int:
 
 
 def _read_sizes(ctx: click.Context, sizes: Sequence[str]) -> dict[str, int]:
-    """Parse ROLE=N texts. A number alone has the empty role name."""
+    """Parse texts of the form ROLE=N. A plain number gets "" as its role."""
     targets: dict[str, int] = {}
     for text in sizes:
         role, _, number = text.rpartition("=")
@@ -67,7 +67,7 @@ def _scale(trial: Trial[Any], targets: dict[str, int]) -> str:
 
 
 def _named(trial: Trial[Any], targets: dict[str, int], roles: Sequence[str]) -> dict[str, int]:
-    """Replace the empty role name with the only role."""
+    """Replace the role "" by the only role of the trial."""
     from windlass.cli.options.for_each_trial import trial_label
     from windlass.model.errors import InvalidArgument
 

@@ -1,4 +1,4 @@
-"""`windlass shell`: a terminal on the server's machine, in a trial's code and environment."""
+"""Implements `windlass shell`, which opens a terminal on the server's machine."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def command() -> None:
 def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **options: Any) -> int:
     """Open a shell in a copy of the code of a trial, or in an empty folder, and attach to it.
 
-    The shell runs $SHELL or COMMAND. If the input is not a terminal, the shell reads the input.
-    The exit code is that of the shell.
+    The shell runs COMMAND, or $SHELL by default. If the standard input is not a terminal, the shell
+    reads the commands from the input. The exit code is that of the shell.
     """
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.cli.options.python_to_options import errors_as_options
@@ -238,13 +238,16 @@ def _row(record: TrialRecord, now: float) -> Row:
 
 
 def _format_origin(record: TrialRecord) -> str:
-    """The trial or folder that the shell's code comes from."""
+    """Describe the trial or folder from which the shell got its code."""
     trial_id = record.recipe.code_of
     return record.spec.code.root or "-" if trial_id is None else f"trial {trial_id}"
 
 
 def _end_of(record: TrialRecord) -> str:
-    """Return how the shell ended. A failed last command is not a failure of the shell."""
+    """Describe how a shell ended.
+
+    If the last command in the shell failed, the shell itself did not fail.
+    """
     if record.state.value == "STOPPED":
         return "killed"
     return "lost" if record.exit_code is None else f"exit {record.exit_code}"

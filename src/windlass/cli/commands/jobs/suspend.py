@@ -1,4 +1,4 @@
-"""`windlass suspend`: suspend trials and free their capacity."""
+"""Implements `windlass suspend`, which suspends trials and frees their capacity."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 )
 @click.argument("trial_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
 def command(trial_ids: tuple[int, ...]) -> int:
-    """Stop the processes of trials and free their resources. The trials do not end.
+    """Stop the processes of trials and free their resources, without ending the trials.
 
-    After windlass resume, a trial starts again from its latest checkpoint, if it has one.
+    After windlass resume, a trial continues from its latest checkpoint. Without a checkpoint, it
+    starts from the beginning.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

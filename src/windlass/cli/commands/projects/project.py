@@ -1,4 +1,4 @@
-"""`windlass project`: sets of experiments and models."""
+"""Implements `windlass project`, which manages projects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Create, list and change projects, which contain experiments and models.
 
-    Outside the default workspace, add the workspace to the name: lab/vision.
+    For a project outside the default workspace, add the workspace to the name: lab/vision.
     """
 
 
@@ -50,7 +50,7 @@ def command() -> None:
 @archived_option
 @json_option
 def list_projects(workspace: str | None, archived: bool, as_json: bool) -> None:
-    """List the projects of one workspace or of all, with their contents."""
+    """List the projects of one workspace or of all workspaces, and count their contents."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -92,7 +92,10 @@ def _row(record: ProjectRecord, now: float) -> Row:
 @click.option("--description", default="", metavar="TEXT", help="Description.")
 @json_option
 def create(place: str, description: str, as_json: bool) -> None:
-    """Create a project in the default workspace or in another: lab/vision."""
+    """Create a project.
+
+    Outside the default workspace, the name includes the workspace: lab/vision.
+    """
     from windlass.cli.output.json import print_json
     from windlass.client.client import default_client
     from windlass.model.text.names import check, place_flaw, split_place

@@ -1,4 +1,4 @@
-"""`windlass template`: named sets of job fields."""
+"""Implements `windlass template`, which manages named sets of job fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FIELDS = click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
     ),
 )
 def command() -> None:
-    """Create, list and change templates: named sets of job fields.
+    """Create, list and change templates, which are named sets of job fields.
 
     A template sets the fields that a job does not set.
     """
@@ -137,7 +137,10 @@ def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: 
 @_FIELDS
 @click.pass_context
 def put(ctx: click.Context, name: str, fields: tuple[str, ...]) -> None:
-    """Change fields of a template. FIELD= removes a field. Existing trials do not change."""
+    """Change fields of a template. FIELD= without a value removes the field.
+
+    Existing trials do not change.
+    """
     from windlass.client.client import default_client
 
     template = default_client().get_template(name)
@@ -171,20 +174,23 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 @contextmanager
 def _errors_without_function_names() -> Iterator[None]:
-    """Remove the names of Python functions from errors."""
+    """Remove the names of Python functions from errors that the `with` block raises."""
     try:
         yield
     except InvalidArgument as error:
         message = error.message.removeprefix("wl.create_template: ")
         message = message.removeprefix("template.set_fields: ")
-        # The name of a field keeps its spelling.
+        # The name of a field must keep its spelling.
         if not message.partition(" ")[0].endswith(":"):
             message = message[0].upper() + message[1:]
         raise InvalidArgument(message, hint=error.hint) from None
 
 
 def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
-    """Parse fields such as `cpus=4 env.SEED=7`. Invalid JSON is a string, an empty value None."""
+    """Parse fields such as `cpus=4 env.SEED=7`.
+
+    A value that is not valid JSON is a string, and an empty value means None.
+    """
     fields: dict[str, Any] = {}
     for word in words:
         name, sign, text = word.partition("=")

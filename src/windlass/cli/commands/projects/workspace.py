@@ -1,4 +1,4 @@
-"""`windlass workspace`: sets of projects."""
+"""Implements `windlass workspace`, which manages sets of projects."""
 
 from __future__ import annotations
 

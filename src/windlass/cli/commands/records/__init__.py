@@ -1,1 +1,1 @@
-"""Commands for records and files: differences, code, checkpoints, artifacts, models, deletion."""
+"""Commands that compare, edit and delete records, and download their files."""

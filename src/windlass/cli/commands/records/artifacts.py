@@ -1,4 +1,4 @@
-"""`windlass artifacts`: list or download the files of a trial's output folder."""
+"""Implements `windlass artifacts`, which lists or downloads the output files of a trial."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def command(
     index: int | None,
     as_json: bool,
 ) -> int:
-    """List the files of a trial in wl.output_dir(), or download them with --to.
+    """List the files that a trial wrote to wl.output_dir(), or download them with --to.
 
-    PATTERN selects files by name: '*.pt', 'plots/*'. A `*` also matches `/`.
+    PATTERN selects files by name, such as '*.pt' or 'plots/*'. A `*` also matches `/`.
     """
     from windlass.client.client import default_client
 

@@ -1,4 +1,4 @@
-"""`windlass checkpoint`: list, show, download and delete checkpoints."""
+"""Implements `windlass checkpoint`, which lists, shows, downloads and deletes checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.checkpoint import Checkpoint
 
 _MOST = 50
-_MOST_METRICS = 4  # columns of a list
+_MOST_METRICS = 4  # the most columns with metrics
 _EXAMPLES = examples(
     "windlass checkpoint ls 7",
     "windlass checkpoint ls 7 --sort loss",
@@ -56,7 +56,7 @@ def command() -> None:
 def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
     """List the checkpoints of a trial or of all trials, newest first.
 
-    A metric has its value at the step of the checkpoint, or the last value before that step.
+    The table shows the value of a metric at the step of the checkpoint, or the last earlier value.
     """
     from windlass.client.client import default_client
 
@@ -80,7 +80,7 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 @click.argument("name_or_id", metavar="ID", shell_complete=complete_checkpoints)
 @json_option
 def show(name_or_id: str, as_json: bool) -> None:
-    """Show the metrics, users, metadata and files of a checkpoint."""
+    """Show the metrics, metadata and files of a checkpoint, and where it is used."""
     from windlass.cli.commands.everyday.metrics import format_value
     from windlass.cli.output.text import clean, counted, format_ago, format_moment, paint
     from windlass.model.text.quantities import format_ordinal, format_size
@@ -158,7 +158,7 @@ def download(name_or_id: str, folder: str | None) -> None:
 @yes_option
 @click.pass_context
 def rm(ctx: click.Context, names: tuple[str, ...], yes: bool) -> int:
-    """Delete checkpoints, except those of model versions and of trials that started from them.
+    """Delete checkpoints, unless a model version or another trial uses them.
 
     Checkpoints can share stored files. windlass gc frees the disk space.
     """

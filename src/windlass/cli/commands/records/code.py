@@ -1,4 +1,4 @@
-"""`windlass code`: download the code of a trial."""
+"""Implements `windlass code`, which downloads the recorded code of a trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from windlass.cli.options.parameters import (
 def command(which: str, place: str | None, folder: str | None, experiment: bool) -> None:
     """Download the recorded code of a trial to a folder. Existing files stay unchanged.
 
-    For an experiment, download the code of its trials: one folder for each version.
+    For an experiment, download the code of all trials. Each version of the code gets its own
+    folder.
     """
     import shlex
 

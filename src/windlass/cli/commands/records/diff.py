@@ -1,4 +1,4 @@
-"""`windlass diff`: compare two trials or two experiments."""
+"""Implements `windlass diff`, which compares two trials or two experiments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Show the differences between two trials (by id) or two experiments (by name).
 
-    Compares code, arguments, environment, packages, resources, metrics and outcome.
+    The comparison covers code, arguments, environment, packages, resources, metrics and outcome.
     """
     if other is None:
         raise click.UsageError(f"Name a second trial or experiment: windlass diff {one} OTHER", ctx)
@@ -73,7 +73,7 @@ def command(
 
 
 def print_lines(lines: Iterable[DiffLine]) -> None:
-    """Print styled lines, with characters that stdout can encode."""
+    """Print styled lines. Characters that stdout cannot encode are escaped."""
     from windlass.cli.output.text import can_print, paint
 
     arrow = "→" if can_print("→") else "->"
@@ -112,7 +112,7 @@ def _lines(diff: Diff | ExperimentDiff, *, code: bool) -> Iterable[DiffLine]:
 
 
 def _mention_code(diff: Diff | ExperimentDiff, one: str, other: str, option: str) -> None:
-    """Print in a terminal how to show the changed lines of code."""
+    """In a terminal, print the command that shows the changed lines of code."""
     import shlex
 
     from windlass.cli.output.text import is_terminal, paint

@@ -1,4 +1,4 @@
-"""`windlass edit`: change names, labels and notes of trials and experiments."""
+"""Implements `windlass edit`, which changes names, labels and notes of trials and experiments."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _edit_experiment(name: str, changes: dict[str, Any]) -> int:
 
 
 def apply_changes(target: Any, changes: dict[str, Any]) -> None:
-    """Apply the options to a trial, an experiment, a model or a model version."""
+    """Apply the changes in the options to a trial, an experiment, a model or a model version."""
     for option in ("name", "description", "notes", "priority"):
         if option in changes:
             getattr(target, f"set_{option}")(changes[option])

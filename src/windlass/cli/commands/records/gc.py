@@ -1,4 +1,4 @@
-"""`windlass gc`: delete unreferenced data."""
+"""Implements `windlass gc`, which deletes unreferenced data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.cli.options.parameters import TimeType
 if TYPE_CHECKING:
     from windlass.model.requests import GarbageReport
 
-_MOST_LISTED = 20  # unknown folders
+_MOST_LISTED = 20  # the most unknown folders to list
 
 
 @click.command(
@@ -36,8 +36,8 @@ def command(dry_run: bool, older_than: float, set_aside: bool) -> int:
 
     Data of any trial, experiment or model stays. The command is safe while trials run.
 
-    It also lists the folders of trials that the database does not know, for example after you
-    restored an older database. It never deletes them.
+    The command also lists folders of trials that are not in the database, for example after you
+    restored an older database. It never deletes these folders.
     """
     from windlass.client.client import default_client
     from windlass.model.text.quantities import format_size

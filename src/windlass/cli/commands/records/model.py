@@ -1,4 +1,4 @@
-"""`windlass model`: the model registry."""
+"""Implements `windlass model`, which manages the model registry."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ _LABELS = click.option(
 def command() -> None:
     """Register, list and download models. Each version of a model is a checkpoint.
 
-    Name a version by number or alias: classifier@3, classifier@production, classifier@latest.
+    Refer to a version by its number or alias: classifier@3, classifier@production,
+    classifier@latest.
     """
 
 

@@ -1,4 +1,4 @@
-"""`windlass rm`: delete trials and experiments, after confirmation."""
+"""Implements `windlass rm`, which deletes trials and experiments after a confirmation."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def command(
 def _delete_matching(
     ctx: click.Context, client: Client, experiment: str | None, where: str, *, yes: bool
 ) -> int:
-    """Delete the trials that `windlass ls` would list. Lists all of them before deleting any."""
+    """Delete the trials that `windlass ls` would list. Fetch the whole list before any deletion."""
     from windlass.cli.output.text import counted, print_message, warnings_as_messages
 
     with warnings_as_messages():
@@ -123,7 +123,7 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
         except Conflict as error:
             print_error(f"{name} is not deleted. {error}")
             code = 1
-        except NotFound:  # deleted together with another trial, or by another user
+        except NotFound:  # the trial was deleted together with another trial, or by another user
             print(f"{name} is already deleted.", flush=True)
         else:
             print(f"{name} is deleted.", flush=True)

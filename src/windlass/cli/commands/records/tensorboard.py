@@ -1,4 +1,4 @@
-"""`windlass tensorboard`: run TensorBoard on the event files of trials."""
+"""Implements `windlass tensorboard`, which runs TensorBoard on the event files of trials."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def command(
     host: str | None,
     folder: str | None,
 ) -> int:
-    """Start TensorBoard on the files of trials in wl.tensorboard_dir(), live while they run.
+    """Start TensorBoard on the files that trials write to wl.tensorboard_dir().
 
-    Ctrl-C stops TensorBoard. Each trial is a run. A second call with --to updates the files.
+    Each trial is a run in TensorBoard. New events appear while a trial runs. Ctrl-C stops
+    TensorBoard. --to downloads the files instead, and a second call updates them.
     """
     import signal
 
@@ -62,7 +63,7 @@ def command(
         print_message(f"The files are in {folder}")
         print_packaging_note(folder)
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
     server = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
     with server:

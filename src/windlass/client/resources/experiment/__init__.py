@@ -1,1 +1,1 @@
-"""`wl.Experiment`: building it, waiting for it, its files."""
+"""Defines `wl.Experiment`, and the code that builds experiments and transfers their files."""

@@ -1,7 +1,8 @@
-"""The part of an experiment that this program builds: the lease, its generators, its failures.
+"""Keeps an experiment open while this program adds trials to it.
 
-There is one builder per experiment and connection. A block, a generator inside the block and the
-generators that it adds share the lease, and every failure reaches the block.
+Generators are user functions that add trials. They run in this program. There is one builder per
+experiment and connection. A `with` block and all generators share its lease, which keeps the
+experiment open on the server. The block raises the failures of all generators.
 """
 
 from __future__ import annotations
@@ -34,20 +35,23 @@ _MOST_LISTED = 10
 _LONGEST_LINE = 1000
 
 _buildings: WeakKeyDictionary[Transport, dict[int, ExperimentBuilder]] = WeakKeyDictionary()
-_lock = threading.Lock()  # guards the builders and their counts of users
-# Our own loop, for async generators outside of blocks.
+_lock = threading.Lock()  # protects `_buildings` and the number of users of each builder
+# The event loop for async generators outside of `async with` blocks.
 _loop: asyncio.AbstractEventLoop | None = None
 
 
 class Failure(NamedTuple):
-    """A generator that raised."""
+    """A generator that raised an exception, with its trial."""
 
     trial: TrialRecord
     error: BaseException
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
-    """Return the builder of an experiment and hold its lease, until every user calls `release`."""
+    """Return the builder of an experiment, which holds the lease on the experiment.
+
+    The builder keeps the lease until every caller of `hold` has called `release`.
+    """
     with _lock:
         if not _buildings:
             atexit.unregister(_finish)
@@ -59,20 +63,23 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilde
         building.users += 1
     try:
         building.begin()
-    except BaseException:  # after any error, the lease is not held for ever
+    except BaseException:  # release the lease after any error
         building.release()
         raise
     return building
 
 
 def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder | None:
-    """Return the builder of an experiment, if this program has one."""
+    """Return the builder of an experiment, or None if this program does not build it."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)
 
 
 class ExperimentBuilder:
-    """The lease on an experiment, and the generators that run in this program."""
+    """Keeps an experiment open on the server, and runs its generators in this program.
+
+    Generators are user functions that add trials to the experiment.
+    """
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
         self._transport = transport
@@ -80,9 +87,9 @@ class ExperimentBuilder:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._holding: ExperimentLease | None = None
-        self.users = 0  # blocks, generators and searches that need the lease
+        self.users = 0  # the number of blocks, generators and searches that need the lease
         self._blocks = 0
-        # By trial, with the task of an async generator.
+        # Running generators by trial id. Async generators have a future.
         self._running: dict[int, Future[None] | None] = {}
         self._started: set[int] = set()
         self._failures: list[Failure] = []
@@ -91,7 +98,7 @@ class ExperimentBuilder:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the lease of the experiment, unless it is held."""
+        """Take the lease on the experiment, unless this builder already holds it."""
         with self._lock:
             if self._holding is None:
                 holding = ExperimentLease(self._transport, self.experiment.id)
@@ -100,11 +107,11 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id of the lease's holder on the server."""
+        """The id by which the server knows the holder of the lease."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
-        """Release the lease, unless another part of this program needs it."""
+        """Release the lease, unless another part of this program still needs it."""
         with _lock:
             self.users -= 1
             if self.users:
@@ -116,14 +123,17 @@ class ExperimentBuilder:
     # -- blocks -----------------------------------------------------------------------
 
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Enter a block. Async generators inside it run on its loop, if it has one."""
+        """Record the start of a `with` block.
+
+        Async generators inside an `async with` block run on the event loop of the block.
+        """
         with self._lock:
             self._blocks += 1
             if loop is not None:
                 self._their_loops.append(loop)
 
     def leave(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Leave a block."""
+        """Record the end of a `with` block."""
         with self._lock:
             self._blocks -= 1
             if loop is not None:
@@ -133,13 +143,13 @@ class ExperimentBuilder:
     # -- generators -------------------------------------------------------------------
 
     def is_started(self, trial_id: int) -> bool:
-        """Return whether the generator of a trial was started by this program."""
+        """Return whether this program started the generator of a trial."""
         return trial_id in self._started
 
     def start(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run the generator of a trial in a thread. The caller has taken the lease for it."""
+        """Run the generator of a trial in a thread. The caller must hold the lease."""
         with self._lock:
             self._started.add(trial.id)
             self._running[trial.id] = None
@@ -147,13 +157,13 @@ class ExperimentBuilder:
             target=self._run,
             args=(trial, function, arguments),
             name=f"windlass-generator-{trial.id}",
-            daemon=True,  # Ctrl-C must end the program; otherwise `_finish` waits
+            daemon=True,  # Ctrl-C must end the program. Without Ctrl-C, `_finish` waits.
         ).start()
 
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the loop of the block, or on our own."""
+        """Run an async generator on the event loop of its `with` block or of this module."""
         import asyncio
 
         with self._lock:
@@ -166,25 +176,28 @@ class ExperimentBuilder:
             self._running[trial.id] = task
 
     def join(self) -> None:
-        """Wait until every generator has returned."""
+        """Wait until all generators in this program have returned."""
         with self._changed:
             while self._running:
                 self._changed.wait()
 
     @property
     def running(self) -> list[int]:
-        """The ids of the trials whose generators are running."""
+        """The ids of the trials whose generators still run."""
         with self._lock:
             return list(self._running)
 
     def take_failures(self) -> list[Failure]:
-        """Return the failures since the last call."""
+        """Return the failures of generators since the last call."""
         with self._lock:
             taken, self._failures = self._failures, []
             return taken
 
     def abandon(self, why: BaseException) -> list[int]:
-        """Give up on running generators; return their trials, which fail. Added trials continue."""
+        """Abandon all running generators, and return the ids of their trials.
+
+        The server marks these trials as failed. Trials that the generators already added continue.
+        """
         with self._changed:
             given_up, self._running = self._running, {}
             self._changed.notify_all()
@@ -196,7 +209,7 @@ class ExperimentBuilder:
             try:
                 self._report(trial_id, error)
             except WindlassError:
-                pass  # the server detects the lost lease by itself
+                pass  # the server notices that the lease ended
             self.release()
         return list(given_up)
 
@@ -224,10 +237,10 @@ class ExperimentBuilder:
         await in_thread(lambda: self._conclude(trial, failure), lambda: None, name)
 
     def _conclude(self, trial: Trial[Any], failure: BaseException | None) -> None:
-        """Report the end of a generator to the server, and wake its waiters here."""
+        """Report the end of a generator to the server, and notify waiting threads."""
         with self._lock:
             if trial.id not in self._running:
-                return  # the generator was given up
+                return  # the generator was abandoned
         try:
             self._report(trial.id, None if failure is None else described(failure))
         except WindlassError as error:
@@ -250,7 +263,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Return one error for all failures, with the first as its cause."""
+    """Build one error for all failed generators. Its cause is the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures
@@ -272,7 +285,10 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
 
 
 def described(error: BaseException) -> ErrorInfo:
-    """Convert an exception for the record; the traceback starts in the generator's own frames."""
+    """Convert an exception of a generator for the record of its trial.
+
+    The traceback omits the frames of Windlass above the generator.
+    """
     kind = type(error)
     is_plain = kind.__module__ in ("builtins", "__main__")
     return ErrorInfo(
@@ -289,7 +305,7 @@ def _without_ours(error: BaseException) -> BaseException:
 
 
 def generator_traceback(error: BaseException) -> TracebackType | None:
-    """Return the traceback from the generator's own frames on."""
+    """Return the traceback of an exception without the frames of this module."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -297,7 +313,7 @@ def generator_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """Return a text that can be sent: without lone surrogates, and of limited length."""
+    """Return a text as valid Unicode of limited length, so that a request can contain it."""
     return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
@@ -307,7 +323,7 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Print a failure at once if no block will raise it."""
+    """Print the failure of a generator that does not run inside a `with` block."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
@@ -329,7 +345,7 @@ def _own_loop() -> asyncio.AbstractEventLoop:
 
 
 def _forget() -> None:
-    """After a fork: the other process keeps the builders."""
+    """Forget all builders after a fork. The parent process keeps them."""
     global _buildings, _lock, _loop
     _buildings, _lock, _loop = WeakKeyDictionary(), threading.Lock(), None
 
@@ -338,7 +354,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """At the end of the program: wait for generators that run outside a block."""
+    """Wait at the end of the program for generators that do not run inside a `with` block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

@@ -1,4 +1,4 @@
-"""`with experiment:` and `async with experiment:`: the actions at the end of the block."""
+"""Implements the blocks `with experiment:` and `async with experiment:`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """One block of an experiment.
+    """One `with` block of an experiment.
 
-    At its end, it waits for running generators, then for the trials if requested, and raises the
-    failures. An exception of the block itself takes precedence. After an interruption (Ctrl-C, a
-    cancelled task) it waits for nothing.
+    At its end, the block waits for running generators, and for all trials if the user requested it.
+    Then it raises the failures. An exception of the block itself takes precedence. After Ctrl-C or
+    the cancellation of its task, the block ends without waiting.
     """
 
     def __init__(self, experiment: Experiment, transport: Transport, *, waits: bool) -> None:
@@ -34,14 +34,14 @@ class Block:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def enter(self) -> None:
-        """Take the lease of the experiment."""
+        """Take the lease on the experiment, which keeps the experiment open on the server."""
         self._building = hold(self._transport, self._experiment.record)
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
         """Wait, release the lease, and raise the failures."""
         if self._pid != os.getpid():
-            return  # after a fork, the other process leaves the block
+            return  # after a fork, only the parent process leaves the block
         if _interrupts(raised):
             self._interrupt(raised)
             self._building.leave()
@@ -52,7 +52,7 @@ class Block:
                 waiting.run()
             self._tell_of_generators(raised)
             self._building.join()
-        except BaseException as error:  # also on Ctrl-C, release the lease
+        except BaseException as error:  # release the lease, also on Ctrl-C
             self._interrupt(error)
             self._building.leave()
             raise
@@ -60,7 +60,7 @@ class Block:
         self._conclude(raised, waiting)
 
     async def enter_async(self) -> None:
-        """Take the lease of the experiment. Async generators run on this loop."""
+        """Take the lease on the experiment. Async generators will run on the current event loop."""
         import asyncio
 
         self._loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class Block:
         self._building.enter(self._loop)
 
     async def leave_async(self, raised: BaseException | None) -> None:
-        """Do the same as `leave` without blocking the loop."""
+        """Do the same as `leave` without blocking the event loop."""
         from windlass.client.connection.async_wait import in_thread
 
         if self._pid != os.getpid():
@@ -84,7 +84,7 @@ class Block:
                 await in_thread(waiting.run, waiting.cut, name)
             self._tell_of_generators(raised)
             await in_thread(self._building.join, lambda: None, name)
-        except BaseException as error:  # also for a cancelled task, release the lease
+        except BaseException as error:  # release the lease, also for a cancelled task
             self._interrupt(error)
             self._building.leave(self._loop)
             raise
@@ -99,7 +99,10 @@ class Block:
         return ExperimentWait(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
-        """Print an exception of the block that is raised only after the generators have ended."""
+        """Print the exception of the `with` block if generators still run.
+
+        The block raises this exception only after all generators have ended.
+        """
         running = self._building.running
         if raised is not None and running and sys.stderr is not None:
             number = "a generator" if len(running) == 1 else f"{len(running)} generators"
@@ -127,7 +130,7 @@ class Block:
         try:
             self._experiment.refresh()
         except WindlassError:
-            pass  # the state can be fetched again later
+            pass  # a later `refresh` can fetch the record
         if raised is not None:
             return
         if failures:
@@ -140,5 +143,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Return whether the block ends without waiting: on Ctrl-C or when its task is cancelled."""
+    """Return whether an exception means Ctrl-C or the cancellation of the task."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))

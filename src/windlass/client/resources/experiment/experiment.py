@@ -1,6 +1,6 @@
-"""`wl.Experiment`: a named set of trials, with all its queries and actions.
+"""Defines `wl.Experiment`, a named set of trials.
 
-Each method is a short call of a function in a module beside this one.
+Most methods only call a function in another module of this package.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Experiment(Described[ExperimentRecord]):
         self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
     ) -> None:
         super().__init__(transport, record)
-        self._waits = waits  # for its trials, at the end of a block
+        self._waits = waits  # whether the end of a `with` block waits for the trials
         self._blocks: list[Block] = []
         self._added: list[ref[Trial[Any]]] = []  # the trials that this object added
-        self._outdated: ExperimentRecord | None = None  # a record without the newest of them
+        self._outdated: ExperimentRecord | None = None  # a record that lacks the newest added trial
 
     def __setattr__(self, name: str, value: Any) -> None:
         if setter := _SETTERS.get(name):
@@ -87,7 +87,7 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def project(self) -> str:
-        """The project of the experiment."""
+        """The name of the project that contains the experiment."""
         return self._record.project
 
     @property
@@ -97,17 +97,20 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def states(self) -> dict[str, int]:
-        """The number of trials by state."""
+        """The number of trials in each state."""
         return self._current.states
 
     @property
     def state(self) -> str:
-        """One of EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED; auxiliary trials do not count."""
+        """The state: EMPTY, RUNNING, SUCCEEDED, FAILED or STOPPED.
+
+        Auxiliary trials do not count.
+        """
         return self._current.state.value
 
     @property
     def priority(self) -> int:
-        """The priority of added jobs that have none themselves: higher starts first."""
+        """The default priority of added jobs. Jobs with a higher priority start first."""
         return self._record.priority
 
     @property
@@ -117,7 +120,7 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """Settings that the trials share, or any other JSON data of the experiment."""
+        """Settings that the trials share, or any other JSON data about the experiment."""
         return self._record.config
 
     @property
@@ -127,13 +130,13 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """The stored files of the experiment, each with `name`, `size`, `digest` and `created`."""
+        """The files of the experiment, each with `name`, `size`, `digest` and `created`."""
         return self._record.artifacts
 
     # -- building it --------------------------------------------------------------------
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-        """Snapshot the code of executables now and upload it, for jobs to run.
+        """Snapshot the code of executables now, and upload the snapshot for later jobs.
 
         ```python
         exp = wl.create_experiment("greetings")
@@ -141,7 +144,8 @@ class Experiment(Described[ExperimentRecord]):
         exp.add(wl.Job(echo), args=["world"])
         ```
 
-        The result has their order. Later edits of the files are not part of it.
+        Returns the packaged executables in the same order. Later edits of the files do not change
+        them.
         """
         return self._client.package(executables)
 
@@ -157,7 +161,7 @@ class Experiment(Described[ExperimentRecord]):
         identity: str | None = None,
         auxiliary: bool = False,
     ) -> Trial[Any]:
-        """Start a trial of a job with its own arguments; returns at once.
+        """Start a trial of a job with its own arguments. The call returns at once.
 
         ```python
         exp = wl.create_experiment("sweep")
@@ -168,18 +172,21 @@ class Experiment(Described[ExperimentRecord]):
         ```
 
         Args:
-            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`; or a generator,
-                `def build(trial, **args)`, sync or async, which runs in this process and builds
-                its trial from the jobs that it passes to `trial.add`.
-            args: changes of the job's arguments: a mapping changes them by name, nested ones too;
-                a list replaces a list; a list beside a mapping is appended. For a group by role:
-                `{"learner": {"lr": 0.1}}`.
-            env: changes of the job's variables; for a group by role.
-            name: the name of the trial (that of the job).
-            labels: texts to find it by.
-            identity: a text that is unique in the experiment: if a trial with it exists, `add`
-                returns that trial.
-            auxiliary: whether it ends with the experiment and does not count for its success.
+            what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`, or a generator. A
+                generator is a function `def build(trial, **args)`, sync or async. It runs in this
+                process, and adds child trials with `trial.add`.
+            args: changes of the job's arguments. A mapping changes arguments by name. A list
+                replaces a list of arguments. If one is a mapping and the other is a list, both are
+                used. For a group, pass a mapping from roles to changes, such as `{"learner": {"lr":
+                0.1}}`.
+            env: changes of the job's environment variables. For a group, pass a mapping from roles
+                to changes.
+            name: the name of the trial. The default is the name of the job.
+            labels: texts for finding the trial later.
+            identity: a text that identifies the trial within the experiment. If a trial with the
+                same identity exists, `add` returns that trial.
+            auxiliary: if true, the trial is stopped at the end of the experiment and does not
+                affect the success of the experiment.
         """
         from windlass.authoring.prepare.add_to_experiment import AddOptions
 
@@ -243,7 +250,9 @@ class Experiment(Described[ExperimentRecord]):
         min_steps: int = 1,
         reduction: int = 4,
     ) -> SearchResult:
-        """Search for the arguments with the best value of a metric; returns when all trials ended.
+        """Search for the arguments with the best value of a metric.
+
+        The call returns when all trials have ended.
 
         ```python
         @wl.run(cpus=0.5)
@@ -258,29 +267,33 @@ class Experiment(Described[ExperimentRecord]):
         print(found.best_params, found.best_value)
         ```
 
-        The value of a trial is the last value of the metric that it reported. If it reported none,
-        it is the number that its function returned, or the entry of that name in the returned
-        mapping. A failed trial is left out, and the others go on.
+        The value of a trial is the last reported value of the metric. If the trial reported no
+        value, its function must return the value as a number, or as an entry of a mapping with the
+        name of the metric. The search ignores failed trials and continues.
 
-        Called again with the same settings, the search continues, in whatever process and
-        whatever happened to the last one; with more `trials` it is extended.
+        A call with the same settings continues an earlier search, even in a new process after a
+        crash. Pass a larger number of `trials` to extend a search.
 
         Args:
             job: a `wl.Job`, a `wl.JobGroup` or a function decorated with `wl.run`.
-            space: the values of each argument: `wl.uniform`, `wl.loguniform`, `wl.randint` or
-                `wl.choice`, by name; for a group by role and name: `"learner.lr"`.
-            metric: the metric, by the name in `wl.report(step, val_loss=...)`.
-            mode: `"min"` if less is better, or `"max"`.
-            method: `"tpe"` learns from earlier trials; `"random"` does not; `"grid"` tries every
-                combination; `"asha"` tries at random and ends weak trials early.
-            trials: the number of trials in all (50; for a grid, all combinations).
-            concurrent: how many run at the same time.
-            name: the name of the search: an experiment can have several.
-            seed: the seed of the random choices, for the same suggestions again.
-            timeout: how long new trials are started: `"2h"`. Trials that run then may end.
+            space: a mapping from argument names to `wl.uniform`, `wl.loguniform`, `wl.randint` or
+                `wl.choice`. For a group, a name includes the role: `"learner.lr"`.
+            metric: the name of the metric, such as `"val_loss"` for `wl.report(step,
+                val_loss=...)`.
+            mode: `"min"` if lower values are better, or `"max"`.
+            method: `"tpe"` learns from earlier trials. `"random"` chooses random arguments.
+                `"grid"` tries every combination. `"asha"` chooses random arguments and ends weak
+                trials early.
+            trials: the total number of trials. The default is 50, or all combinations of a grid.
+            concurrent: the number of trials that run at the same time.
+            name: the name of the search. An experiment can have several searches.
+            seed: the seed of the random choices, which makes the search repeatable.
+            timeout: the time after which no new trials start, such as `"2h"`. Trials that still run
+                at that time may finish.
             args: arguments that are the same in every trial.
-            min_steps: for `"asha"`: the step at which trials are first compared.
-            reduction: for `"asha"`: one of so many trials goes on, each time.
+            min_steps: the step at which the method `"asha"` first compares trials.
+            reduction: the method `"asha"` lets one of this many trials continue after each
+                comparison.
         """
         from windlass.search.start import search
 
@@ -294,7 +307,7 @@ class Experiment(Described[ExperimentRecord]):
         return result
 
     def __enter__(self) -> Self:
-        """Build the experiment in a `with` block, which raises launch failures at its end.
+        """Build the experiment in a `with` block.
 
         ```python
         with wl.create_experiment("sweep", wait=True) as exp:
@@ -302,9 +315,9 @@ class Experiment(Described[ExperimentRecord]):
                 exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
         ```
 
-        The end of the block waits for generators, and with `wait=True` for the trials, too.
-        `wl.LaunchFailed` lists generators that raised, `wl.ExperimentFailed` trials that did not
-        succeed. Ctrl-C leaves at once; the trials that were added go on.
+        The end of the block waits for generators, and with `wait=True` also for the trials. Then it
+        raises `wl.LaunchFailed` if a generator failed, or `wl.ExperimentFailed` if a trial did not
+        succeed. Ctrl-C ends the block at once. Trials that were already added continue.
         """
         self._new_block().enter()
         return self
@@ -319,11 +332,13 @@ class Experiment(Described[ExperimentRecord]):
             self._blocks.pop().leave(raised)
             return
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # without our frames, which do not help users
+            failure = error.with_traceback(None)  # hide the frames of Windlass from users
         raise failure
 
     async def __aenter__(self) -> Self:
-        """Build the experiment in asynchronous code. Async generators run on the loop of the block.
+        """Build the experiment in an `async with` block.
+
+        Async generators inside the block run on its event loop.
 
         ```python
         async with wl.create_experiment("sweep") as exp:
@@ -344,17 +359,17 @@ class Experiment(Described[ExperimentRecord]):
             await self._blocks.pop().leave_async(raised)
             return
         except WindlassError as error:
-            failure = error.with_traceback(None)  # without our frames, which do not help users
+            failure = error.with_traceback(None)  # hide the frames of Windlass from users
         raise failure
 
-    # -- waiting for it, stopping it ----------------------------------------------------
+    # -- waiting and stopping -----------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until all trials have ended, and show a progress table meanwhile.
+        """Wait until all trials have ended. In a terminal, a progress table is shown.
 
-        The method does not wait for auxiliary trials, and raises no error for failed trials: see
-        `state`, or `list_trials(state="FAILED")`. It raises `WaitTimeout` after `timeout`. Ctrl-C
-        ends the wait, and the trials continue.
+        The method does not wait for auxiliary trials. Failed trials raise no error. Check `state`,
+        or call `list_trials(state="FAILED")`. After `timeout`, the method raises `wl.WaitTimeout`.
+        Ctrl-C ends the wait, and the trials continue.
 
         ```python
         experiment = wl.get_experiment("sweep").wait()
@@ -367,11 +382,11 @@ class Experiment(Described[ExperimentRecord]):
         try:
             return self._take_over(waiting.run())
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # without our frames, which do not help users
+            failure = error.with_traceback(None)  # hide the frames of Windlass from users
         raise failure
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """`await experiment` waits as `wait()` does."""
+        """Implement `await experiment`, which waits until all trials have ended."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Self:
@@ -383,7 +398,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._take_over(await in_thread(waiting.run, waiting.cut, name))
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop all unfinished trials, including auxiliary trials; see `Trial.stop`.
+        """Stop all unfinished trials, including auxiliary trials, as `Trial.stop` does.
 
         ```python
         wl.get_experiment("sweep").stop(reason="a better idea").wait()
@@ -394,7 +409,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._replace(self._transport.ask("POST", path, ExperimentRecord, body=body))
 
     def delete(self) -> None:
-        """Delete the experiment with all its trials, which must have ended.
+        """Delete the experiment with all its trials. All trials must have ended.
 
         ```python
         wl.create_experiment("a-mistake").delete()
@@ -402,7 +417,7 @@ class Experiment(Described[ExperimentRecord]):
         """
         self._transport.ask("DELETE", self._path, Deleted)
 
-    # -- reading its trials -------------------------------------------------------------
+    # -- reading trials -----------------------------------------------------------------
 
     def list_trials(
         self,
@@ -418,7 +433,7 @@ class Experiment(Described[ExperimentRecord]):
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Trial[Any]]:
-        """The trials of the experiment, lazily, with the arguments of `wl.list_trials`.
+        """List the trials of the experiment. The arguments are those of `wl.list_trials`.
 
         ```python
         sweep = wl.get_experiment("train")
@@ -434,9 +449,11 @@ class Experiment(Described[ExperimentRecord]):
         )  # fmt: skip
 
     def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
-        """The trial with the best value of a metric; after a search, of the metric of the search.
+        """Return the trial with the best value of a metric.
 
-        Only trials that succeeded and were not ended early by a search count.
+        Without `metric`, the metric and mode of the search in this experiment are used.
+
+        Only successful trials count. Trials that a search ended early do not count.
 
         ```python
         exp = wl.get_experiment("tuning")
@@ -448,12 +465,12 @@ class Experiment(Described[ExperimentRecord]):
         return best(self, metric, mode)
 
     def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
-        """The trials as a table: parameters that differ, summary metrics, state, duration.
+        """Return a table of the trials, with differing parameters, metrics, state and duration.
 
-        A data frame of pandas if that is installed, else of polars, else a `wl.Table`. The table
-        has the last value of a metric; `metrics=["loss.min"]` chooses another (`max`, `mean`,
-        `count`). `sort_by` is a column, or `metrics.loss`, `hparams.lr` and so on as in
-        `wl.list_trials`; with a `-` before it, the greatest come first.
+        The table is a data frame of pandas if pandas is installed, or else of polars, or else a
+        `wl.Table`. It has the last value of each metric. `metrics=["loss.min"]` selects another
+        value (`min`, `max`, `mean` or `count`). `sort_by` is the name of a column, or a sort key of
+        `wl.list_trials` such as `metrics.loss`. A leading `-` sorts in descending order.
 
         ```python
         print(wl.get_experiment("cifar10").table(sort_by="loss"))
@@ -464,10 +481,11 @@ class Experiment(Described[ExperimentRecord]):
         return experiment_table(self, metrics, sort_by)
 
     def diff(self, other: Experiment | str | int) -> ExperimentDiff:
-        """The differences between this experiment and another, or the one with a name or id.
+        """Return the differences between this experiment and another experiment.
 
-        Configuration, labels, description, parameters, metrics; code and environment are those of
-        the newest trial of each.
+        `other` is an experiment, its id or its name. The method compares the configuration, labels,
+        description, parameters and metrics. It compares the code and environment of the newest
+        trial of each experiment.
 
         ```python
         print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
@@ -480,10 +498,10 @@ class Experiment(Described[ExperimentRecord]):
         return diff_experiments(self, other)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code of the trials to a folder, which is created if needed.
+        """Write the code of the trials to a folder, and return its path.
 
-        If all trials ran the same code, the folder has that code; else a sub-folder for each
-        version, and `TRIALS.txt`, which lists the trials of each.
+        The folder is created if needed. If the trials ran different versions of the code, each
+        version gets a sub-folder, and the file `TRIALS.txt` lists the trials of each version.
 
         ```python
         wl.get_experiment("cifar10").download_code("code-of-cifar10")
@@ -494,13 +512,13 @@ class Experiment(Described[ExperimentRecord]):
 
         return download_experiment(self._transport, self.name, ordinary_records(self), folder)
 
-    # -- changing its settings ----------------------------------------------------------
+    # -- changing settings --------------------------------------------------------------
 
     def set_priority(self, priority: int) -> Self:
-        """Change the priority of queued trials, and of jobs that are added later.
+        """Change the priority of the queued trials and of jobs that are added later.
 
-        An added job with its own priority other than 0 keeps that priority. The priority has no
-        effect on trials in pods: the cluster uses the `priority_class=` of `wl.Kubernetes`.
+        A job that sets a priority other than 0 keeps its own priority. The priority has no effect
+        on trials in pods, because Kubernetes uses the `priority_class=` of `wl.Kubernetes`.
 
         ```python
         wl.get_experiment("train").set_priority(10)
@@ -509,9 +527,9 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(priority=checks.check_priority(priority))
 
     def archive(self) -> Self:
-        """Archive the experiment: lists omit it and its trials. Nothing else changes.
+        """Archive the experiment. Lists then omit the experiment and its trials.
 
-        Running trials continue. A new trial with this experiment name creates a new experiment.
+        Running trials continue. A new trial with the same experiment name creates a new experiment.
 
         ```python
         experiment = wl.get_experiment("train").archive()
@@ -522,7 +540,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(archived=True)
 
     def unarchive(self) -> Self:
-        """Undo `archive`: lists include the experiment again."""
+        """Undo `archive`, so that lists include the experiment again."""
         return self._change(archived=False)
 
     def move_to(self, project: Project | str) -> Self:
@@ -535,7 +553,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(project=checks.check_place(project))
 
     def set_config(self, config: Mapping[str, Any]) -> Self:
-        """Replace the settings, which must be JSON data.
+        """Replace the settings. The new settings must be JSON data.
 
         ```python
         wl.get_experiment("train").set_config({"dataset": "v3", "layers": [64, 32]})
@@ -544,7 +562,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(config=checks.check_config(config))
 
     def add_link(self, name: str, url: str) -> Self:
-        """Add a link, or change the link of that name.
+        """Add a link to the experiment, or replace the link with the same name.
 
         ```python
         wl.get_experiment("train").add_link("paper", "https://arxiv.org/abs/1412.6980")
@@ -553,7 +571,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(put_links={checks.check_name("link", name): checks.check_url(url)})
 
     def remove_link(self, name: str) -> Self:
-        """Remove the link of that name.
+        """Remove a link of the experiment by its name.
 
         ```python
         wl.get_experiment("train").remove_link("paper")
@@ -563,7 +581,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(remove_links=(name,))
 
     def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
-        """Store a copy of a file with the experiment; replace an older file with the same name.
+        """Store a copy of a file with the experiment. It replaces an older file with the same name.
 
         ```python
         from pathlib import Path
@@ -580,7 +598,9 @@ class Experiment(Described[ExperimentRecord]):
         )
 
     def download_artifact(self, name: str, directory: str | os.PathLike[str] = ".") -> Path:
-        """Write an artifact to a folder, which is created if needed; returns the path of the file.
+        """Write a stored file to a folder, and return the path of the new file.
+
+        The folder is created if needed.
 
         ```python
         experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
@@ -590,11 +610,11 @@ class Experiment(Described[ExperimentRecord]):
         from windlass.client.resources.experiment.files import fetch_file
 
         artifact: Artifact = checks.find_named("artifact", name, self.refresh().artifacts)
-        checks.check_file_name(artifact.name)  # a server cannot choose another folder
+        checks.check_file_name(artifact.name)  # must not lead to another folder
         return fetch_file(self._transport, artifact, Path(directory))
 
     def remove_artifact(self, name: str) -> Self:
-        """Remove the file of that name.
+        """Remove a stored file by its name.
 
         ```python
         experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
@@ -624,18 +644,18 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def _client(self) -> Client:
-        """The client that submits the trials."""
+        """The client that submits trials of this experiment."""
         from windlass.client.client import Client
 
         return Client.over(self._transport)
 
     @property
     def _current(self) -> ExperimentRecord:
-        """A record that counts all trials that this object added."""
+        """The record. It is fetched again if it lacks trials that this object added."""
         return self.refresh().record if self._record is self._outdated else self._record
 
     def _take_over(self, progress: Progress) -> Self:
-        """Take over the records of a stream, also for trials that this object added."""
+        """Update the records of this experiment and of its added trials from a stream of events."""
         for reference in tuple(self._added):
             trial = reference()
             if trial is not None and trial.id in progress.trials and not trial.is_finished:
@@ -650,6 +670,6 @@ class Experiment(Described[ExperimentRecord]):
 
     def __repr__(self) -> str:
         if self._record is self._outdated:
-            return f"<Experiment {self.id} {self.name}>"  # a repr sends no request
+            return f"<Experiment {self.id} {self.name}>"  # because a repr must send no request
         many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
         return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"

@@ -1,4 +1,4 @@
-"""Files of an experiment: uploaded and downloaded in pieces, so files of any size work."""
+"""Uploads and downloads files of experiments in pieces, so that files of any size work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _PIECE = 1 << 20
 
 
 def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
-    """Store a file on the server. `keep` sends the request, by the digest of the content.
+    """Store a file on the server.
 
-    The content is uploaded only if the server does not have it.
+    `keep` sends the request that adds the file to an experiment. Its argument is the digest of the
+    content. The content is uploaded only if the server does not have it.
     """
     try:
         with open(path, "rb") as file:
@@ -51,7 +52,10 @@ def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable
 
 
 def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
-    """Write an artifact to a folder, complete and verified, or not at all."""
+    """Download an artifact to a folder.
+
+    The file appears only if it is complete and its digest fits.
+    """
     target, temporary = folder / artifact.name, folder / f".windlass-{uuid.uuid4().hex}"
     digest = hashlib.sha256()
     try:
@@ -90,12 +94,15 @@ def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike
 
 
 def _pack(file: BinaryIO, digest: bytes, size: int) -> Iterator[bytes]:
-    """Yield one blob in the server's format, read as it is sent, up to the original size."""
+    """Yield the content of a file in the format for uploads, up to the original size.
+
+    The file is read while it is sent.
+    """
     yield digest + size.to_bytes(8, "big")
     left = size
     while left:
         piece = file.read(min(left, _PIECE))
         if not piece:
-            return  # the file became shorter: the server refuses the incomplete pack
+            return  # the file became shorter, so the server will refuse the upload
         left -= len(piece)
         yield piece

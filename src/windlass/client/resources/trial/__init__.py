@@ -1,1 +1,1 @@
-"""`wl.Trial` and the objects it returns: logs, metrics, artifacts, replicas, the queue."""
+"""Defines `wl.Trial`, and the objects that its methods return, such as logs and metrics."""

@@ -1,9 +1,9 @@
-"""The files in a trial's output folders: listed lazily, downloaded into a folder.
+"""Lists and downloads the files in a trial's output folders.
 
-Each file gets its name once it is whole, with its original modification time. Size and time
-identify a downloaded file, so repeating an interrupted download continues it. A different file is
-replaced only on request. Nothing is written outside of the folder, whatever the server sends, and
-nothing through a link.
+Each file gets its final name and its original modification time only once it is complete. A file
+with the same size and time counts as downloaded, so a repeated download continues an interrupted
+download. A different file is replaced only on request. Files are written only inside the folder and
+never through a link, even if the server is malicious.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from windlass.worker.common.atomic_files import write_all
 
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds; closer times count as equal, since they are sent as floats
+_SAME = 0.001  # seconds; a smaller difference may be a rounding error
 _WORTH_RESUMING = 1 << 20
 _MOST_LISTED = 5
-_PATIENCE = 60.0  # seconds for which a server may be unreachable before a download fails
+_PATIENCE = 60.0  # seconds without a server, after which a download fails
 _PAUSE = 0.2
-_TRIES = 3  # for a file that changes while it is read
+_TRIES = 3  # attempts to download a file that changes while it is read
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -56,7 +56,7 @@ def list_outputs(
     role: str | None = None,
     index: int | None = None,
 ) -> Listing[OutputFile]:
-    """List the files in the output folders of a trial, lazily."""
+    """List the files in the output folders of a trial. Pages are fetched on demand."""
     query = {"pattern": pattern, "role": role, "index": index}
     return walk(transport, request_path("trials", trial_id, "artifacts"), OutputPage, query)
 
@@ -71,7 +71,7 @@ def download_outputs(
     index: int | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the files in the output folders of a trial to a folder."""
+    """Download the files in the output folders of a trial, and return the path of the folder."""
     root = named_folder(folder, 'trial.download_artifacts("results")')
     chosen = list_outputs(transport, record.id, pattern=pattern, role=role, index=index)
     _download(transport, record, root, b"", chosen, lambda _: overwrite)
@@ -79,10 +79,12 @@ def download_outputs(
 
 
 def download_below(transport: Transport, record: TrialRecord, folder: object, inner: str) -> Path:
-    """Write one folder of a trial's outputs to a folder; logs that grew are fetched again.
+    """Download the sub-folder `inner` of a trial's output folders.
 
-    The name of a TensorBoard log is unique (it contains time and process of its writer), so an
-    existing file of that name is an earlier state of the same log.
+    A TensorBoard log that grew since the last download is downloaded again.
+
+    The name of a TensorBoard log contains the time and the process of its writer. An existing file
+    with the same name is therefore an earlier state of the same log, and may be replaced.
     """
     root = named_folder(folder, f'trial.download_{inner}("runs")')
     chosen = list_outputs(transport, record.id, pattern=f"{inner}/*")
@@ -92,14 +94,17 @@ def download_below(transport: Transport, record: TrialRecord, folder: object, in
 
 
 class _File(NamedTuple):
-    """A file to be fetched, and its path below the folder."""
+    """A file to download, and its relative path in the target folder."""
 
     source: OutputFile
     target: bytes
 
     @property
     def unfinished(self) -> bytes:
-        """The name of the file until it is complete. It depends on the content."""
+        """The temporary name of the file until it is complete.
+
+        The name depends on the size and time of the file, so a changed file gets another name.
+        """
         identity = f"{self.source.size} {self.source.modified!r} ".encode() + self.target
         return UNFINISHED + hashlib.sha256(identity).hexdigest()[:24].encode()
 
@@ -145,7 +150,10 @@ def _download(
 
 
 def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
-    """Return the path of a file. Each of several replicas gets a folder of its own."""
+    """Return the path of a file in the target folder.
+
+    If the trial has several replicas, each replica gets its own sub-folder.
+    """
     path = source.path.removeprefix(below)
     parts = path.split(b"/")
     own = f"{source.role}-{source.index}"
@@ -155,7 +163,7 @@ def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
 
 
 def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
-    """Return every replica that the trial has or had."""
+    """Return the role and index of every replica that a trial has or had."""
     planned = {(role.name, i) for role in record.spec.roles for i in range(role.replicas)}
     return planned | {(attempt.role, attempt.index) for attempt in record.attempts}
 
@@ -163,7 +171,10 @@ def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
 def _lacking(
     root: bytes, files: Sequence[_File], may_replace: Callable[[bytes], bool]
 ) -> list[_File]:
-    """Return the files that are missing; `Conflict` if another file has the path of one."""
+    """Return the files that the target folder lacks.
+
+    Raises `Conflict` if a different file has the same path and may not be replaced.
+    """
     lacking, taken = [], []
     for file in files:
         try:
@@ -171,7 +182,7 @@ def _lacking(
         except FileNotFoundError:
             lacking.append(file)
             continue
-        except NotADirectoryError:  # a file has the path of a folder of ours
+        except NotADirectoryError:  # a file exists where the download needs a folder
             if not os.path.isdir(root):
                 raise
             taken.append(shown(os.fsdecode(file.target)))
@@ -195,7 +206,10 @@ def _lacking(
 
 
 def _sweep(root: int, files: Sequence[_File]) -> None:
-    """Remove partial files of interrupted downloads whose files have changed since."""
+    """Remove partial files of interrupted downloads whose source files have changed.
+
+    Such downloads cannot be continued.
+    """
     wanted: dict[bytes, set[bytes]] = {}
     for file in files:
         wanted.setdefault(os.path.dirname(file.target), set()).add(file.unfinished)
@@ -223,7 +237,7 @@ def _existing(root: int, folder: bytes) -> int:
 
 
 class _Fetch:
-    """Downloads files of a trial into a folder, and requests the rest if a stream breaks off."""
+    """Downloads files of a trial. After a broken connection, it requests the remaining files."""
 
     def __init__(self, transport: Transport, trial_id: int, root: int) -> None:
         self._transport = transport
@@ -235,7 +249,7 @@ class _Fetch:
         self._progress = 0.0
 
     def run(self, files: Sequence[_File]) -> list[str]:
-        """Fetch all files; return a message for each that could not be fetched."""
+        """Download all files. Return a message for each file that could not be downloaded."""
         self._left = list(files)
         self._progress = time.monotonic()
         while self._left:
@@ -271,7 +285,7 @@ class _Fetch:
         )  # fmt: skip
 
     def _take(self, files: Sequence[_File]) -> Generator[None, bytes, None]:
-        """Parse the response as it arrives: see `server/api/artifacts.py`."""
+        """Parse the response as it arrives. `server/api/artifacts.py` describes the format."""
         stream = _Stream()
         for file in files:
             kind = yield from stream.read(1)
@@ -283,7 +297,7 @@ class _Fetch:
                 text += piece
             if kind == b"E":
                 self._problems.append(f"{shown(file.source.name)}: {text.decode(errors='replace')}")
-            self._left.remove(file)  # a file that is gone is not part of the outputs
+            self._left.remove(file)  # a file that was deleted meanwhile is no longer an output
         while True:
             yield
 
@@ -312,7 +326,7 @@ class _Fetch:
         self._left.remove(file)
 
     def _try_again(self, file: _File, fd: int) -> None:
-        """Discard a file that became shorter while it was read."""
+        """Discard a partial file whose size does not fit, because the file changed meanwhile."""
         os.ftruncate(fd, 0)
         self._tries[file.target] = self._tries.get(file.target, 0) + 1
         if self._tries[file.target] >= _TRIES:
@@ -321,7 +335,7 @@ class _Fetch:
 
 
 class _Stream:
-    """A buffer for bytes that arrive in pieces of any size."""
+    """A buffer from which a parser reads bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -339,7 +353,7 @@ class _Stream:
 
 
 def _open_unfinished(parent: int, file: _File) -> int:
-    """Open and lock the file that is written until it is complete."""
+    """Open and lock the temporary file of a download."""
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -351,7 +365,7 @@ def _open_unfinished(parent: int, file: _File) -> int:
             "Another download is writing the same files to the same folder.",
             hint="Wait for it, or name another folder.",
         ) from None
-    except BaseException:  # also on Ctrl-C, leave nothing open
+    except BaseException:  # close the file, also on Ctrl-C
         os.close(fd)
         raise
     return fd

@@ -1,4 +1,4 @@
-"""The configuration of a trial as plain data, with the field names of `wl.Job`."""
+"""Returns the configuration of a trial as JSON data, with the field names of `wl.Job`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from windlass.model.records import TrialRecord
 
 
 def config_of(record: TrialRecord) -> dict[str, Any]:
-    """Return all settings of a trial before it ran. Secrets appear with their names only."""
+    """Return the settings with which a trial was submitted.
+
+    Only the names of secrets are included.
+    """
     spec = record.spec
     return {
         "name": record.name,
@@ -44,6 +47,7 @@ def _whole(spec: JobSpec) -> dict[str, Any]:
         "framework": spec.framework or None,
         "restart_scope": spec.restart_scope.value,
         "backoff_limit": spec.backoff_limit,
+        "stop_on_repeat": spec.stop_on_repeat,
         "active_deadline": spec.active_deadline,
         "ttl_after_finished": spec.ttl_after_finished,
         "clean_policy": spec.clean_policy.value,
@@ -89,5 +93,5 @@ def _what_runs(executable: Executable) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a copy as plain JSON data, so that changes of it do not affect the record."""
+    """Return a copy of a value as JSON data. Changes of the copy do not affect the record."""
     return msgspec.json.decode(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""The checkpoint that a trial continues from."""
+"""Chooses the checkpoint from which a new trial continues another trial."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.model.records import TrialRecord
 
 
 def check_is_finished(record: TrialRecord) -> None:
-    """Refuse to continue a trial that has not ended."""
+    """Raise an error if a trial has not ended, because it cannot be continued yet."""
     if not record.state.is_final:
         raise Conflict(
             f"Trial {record.id} ({record.name}) is {record.state.value}, so there is "
@@ -22,7 +22,11 @@ def check_is_finished(record: TrialRecord) -> None:
 def checkpoint_uid(
     transport: Transport, record: TrialRecord, checkpoint: Checkpoint | int | str | None
 ) -> str:
-    """The checkpoint to start from: one of the trial's own, or the one that it started from."""
+    """Return the uid of the checkpoint to start from.
+
+    The checkpoint must be one that the trial saved, or the one that the trial started from. The
+    default is the newest saved checkpoint.
+    """
     from windlass.authoring.rerun.rerun import refuse_unrepeatable
 
     refuse_unrepeatable(record)

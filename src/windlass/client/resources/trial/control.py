@@ -1,4 +1,4 @@
-"""Checked requests that change a trial: replicas, priority, position in the queue."""
+"""Builds requests that change the replicas, the priority or the queue position of a trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MAX_PRIORITY = 1_000_000
 def scale_request(
     record: TrialRecord, replicas: Mapping[str, int] | int | None, by_role: Mapping[str, int]
 ) -> ScaleTrial:
-    """Check new numbers of replicas by role. A number alone is for a trial with one role."""
+    """Check the new number of replicas of each role, and build the request.
+
+    If the trial has only one role, a plain number suffices.
+    """
     if replicas is not None and not isinstance(replicas, Mapping):
         replicas = {_only_role(record, replicas, by_role): replicas}
     sizes: dict[str, Any] = {**(replicas or {}), **by_role}
@@ -36,7 +39,7 @@ def scale_request(
 
 
 def priority_request(priority: Any) -> SetPriority:
-    """Check a new priority."""
+    """Check a new priority, and build the request."""
     from windlass.model.queue import SetPriority
 
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
@@ -49,7 +52,7 @@ def priority_request(priority: Any) -> SetPriority:
 
 
 def move_request(other: Any) -> MoveTrial:
-    """Check the trial, or its id, to move ahead of."""
+    """Build the request that moves a trial ahead of another trial. `other` is a trial or its id."""
     from windlass.model.queue import MoveTrial
 
     number = other if isinstance(other, int) else getattr(other, "id", None)

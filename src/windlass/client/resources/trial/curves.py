@@ -1,4 +1,4 @@
-"""Curves of metrics: points in columns, and their conversion to NumPy and pandas."""
+"""Curves of metrics, and their conversion to NumPy and pandas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from windlass.model.metrics import CurveHead, CurvesHead
 
 
 class Curve(NamedTuple):
-    """Points of one metric that one replica reported in one attempt, in columns.
+    """The points of one metric that one replica reported in one attempt.
+
+    Steps, times and values are separate arrays.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -30,7 +32,7 @@ class Curve(NamedTuple):
 
 
 def unpack(data: bytes) -> tuple[CurvesHead, list[Curve]]:
-    """Decode a pack of curves from the server."""
+    """Decode the binary response that contains curves."""
     view = memoryview(data)
     position = 8 + int.from_bytes(view[:8], "little")
     head = decode(view[8:position].tobytes(), CurvesHead)
@@ -48,7 +50,7 @@ def unpack(data: bytes) -> tuple[CurvesHead, list[Curve]]:
 
 
 def to_numpy(curves: Sequence[Curve]) -> Any:
-    """Return all points as one structured array."""
+    """Return all points as one structured NumPy array."""
     np = _library("numpy")
     kinds = [("step", "i8"), ("time", "f8"), ("value", "f8")]
     whose = [("index", "i4"), ("attempt", "i4"), ("trial", "i8")]
@@ -63,7 +65,7 @@ def to_numpy(curves: Sequence[Curve]) -> Any:
 
 
 def to_pandas(curves: Sequence[Curve]) -> Any:
-    """Return all points as a data frame with one row per point."""
+    """Return all points as a pandas data frame with one row per point."""
     pd, np = _library("pandas"), _library("numpy")
     counts = [curve.head.count for curve in curves]
 

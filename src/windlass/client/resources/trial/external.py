@@ -1,4 +1,4 @@
-"""Trials of processes that Windlass did not start: a notebook, a script, a job of another tool."""
+"""Trials of processes that Windlass did not start, such as notebooks."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.experiment.experiment import Experiment
 
-_PATIENCE = 10.0  # seconds for the server to notice the end, which is on the disk by then
+_PATIENCE = 10.0  # seconds to wait until the server notices the end
 _ROLE = "main"
 
 
 class ExternalTrial(Trial[None]):
-    """A trial whose program is this process, from `wl.start_trial` until `finish()`.
+    """A trial that records this process from `wl.start_trial` until `finish()`.
 
-    Used as a context manager, it is finished at the end of the block: an exception fails it, Ctrl-C
-    stops it. Everything else is as with any other trial.
+    In a `with` statement, the trial finishes at the end of the block. An exception makes the trial
+    fail, and Ctrl-C stops it. Otherwise, the object works like any other trial.
 
     ```python
     with wl.start_trial("notebook", params={"lr": 0.1}) as trial:
@@ -53,7 +53,7 @@ class ExternalTrial(Trial[None]):
         self._presence = presence
 
     def finish(self, error: BaseException | None = None) -> ExternalTrial:
-        """Finish the trial: as succeeded, or as failed with an exception. Later calls do nothing.
+        """Finish the trial. With an exception, the trial fails. Later calls do nothing.
 
         ```python
         trial = wl.start_trial("by-hand")
@@ -67,7 +67,7 @@ class ExternalTrial(Trial[None]):
             return self
         atexit.unregister(self._finish_at_exit)
         self._presence.end(error)
-        # A running server notices the end by itself. A stopped one finds it at its next start.
+        # A running server notices the end by itself. A stopped server notices it at its next start.
         with contextlib.suppress(WindlassError):
             self.wait(_PATIENCE)
         return self
@@ -96,12 +96,18 @@ class ExternalTrial(Trial[None]):
                     break
 
     def _finish_at_exit(self) -> None:
-        """Finish the trial at the end of the program, with its uncaught exception if any."""
+        """Finish the trial at the end of the program.
+
+        An uncaught exception makes the trial fail.
+        """
         is_interactive = hasattr(sys, "ps1") or "IPython" in sys.modules
         self._presence.end(None if is_interactive else getattr(sys, "last_value", None))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle an ordinary trial: in another process, the trial is not external."""
+        """Pickle this object as an ordinary `Trial`.
+
+        The process that loads the object is not the process that the trial records.
+        """
         return Trial(self._transport, self._record).__reduce__()
 
 
@@ -112,7 +118,7 @@ def start(
     params: Mapping[str, Any] | None,
     labels: Sequence[str],
 ) -> ExternalTrial:
-    """Create a trial of this process."""
+    """Create a trial that records this process."""
     from windlass.packaging.params import describe_params
     from windlass.packaging.provenance import collect
 
@@ -126,7 +132,7 @@ def start(
     argv = tuple(word.replace("\0", "") for word in (sys.argv or [""])[:1000])
     role = Role(executable=ExternalCall(argv=argv), name=_ROLE, resources=Resources(cpus=0))
     request = CreateTrial(
-        key=uuid.uuid4().hex,  # a request that is sent twice creates one trial
+        key=uuid.uuid4().hex,  # makes a repeated request harmless
         kind=TrialKind.EXTERNAL,
         experiment=belongs_to,
         experiment_id=number,
@@ -167,7 +173,10 @@ def _check(name: Any, experiment: Any, params: Any, labels: Any) -> None:
 
 
 def _check_free() -> None:
-    """Refuse to be two trials at once: all reports of a program belong to one trial."""
+    """Raise an error if this process already is a trial.
+
+    A process can be only one trial, because all its reports belong to the same trial.
+    """
     own = os.environ.get("WINDLASS_TRIAL_ID")
     if own is None:
         return
@@ -184,7 +193,10 @@ def _check_free() -> None:
 
 
 def _local_home(transport: Transport) -> str:
-    """Return the home of the server, which must be on this machine: its files are written here."""
+    """Return the home of the server.
+
+    The server must run on this machine, because this process writes files into the home.
+    """
     endpoint = transport.endpoint
     if endpoint.home is not None:
         return os.fspath(endpoint.home.path)

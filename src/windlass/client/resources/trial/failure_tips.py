@@ -1,4 +1,4 @@
-"""Tips for failures with a known cause."""
+"""Tips for trial failures that have a known cause."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.records import TrialRecord
 from windlass.model.text.quantities import format_duration
 
-# A tip quotes only names from the output of a trial, so it contains no terminal escapes.
+# A tip quotes only names from the output of a trial, so it contains no terminal escape sequences.
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_MISSING_PYTHON = re.compile(r"there is no program /\S*/python[\d.]*$")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
 
-# Import names that differ from the name of their package.
+# The package names of modules whose import names differ.
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -29,11 +30,13 @@ _PACKAGES = {
     "yaml": "pyyaml",
 }
 
-_USUAL_LIMIT = 6  # restarts of a job that sets no limit; the limit of a function is its `retries`
+_USUAL_LIMIT = 6  # the default number of restarts of a job
 
 
 def tip_for(trial: TrialRecord, text: str) -> str | None:
-    """Return a tip for a failure with a known cause; `text` is its last lines and its error.
+    """Return a tip for a trial failure with a known cause, or None.
+
+    `text` contains the last lines of the log and the error.
 
     >>> from windlass.model.job import JobSpec, ProcessCall, Role
     >>> trial = TrialRecord(
@@ -54,21 +57,28 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
 
 def is_function(spec: JobSpec) -> bool:
-    """Return whether a trial calls a function, whose options have other names than those of a job.
+    """Return whether a trial calls a function that is decorated with `@wl.run`.
 
-    For example, the active_deadline of a job is the timeout of a function.
+    Some options of `@wl.run` have other names than the options of `wl.Job`.
+
+    For example, `active_deadline` of a job is called `timeout` for a function.
     """
     return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
 
 
 def limit_name(spec: JobSpec) -> str:
-    """Return the name of the time limit, as its author wrote it."""
+    """Return the name of the option that sets the time limit of a trial."""
     return "timeout" if is_function(spec) else "deadline"
 
 
 def _restarts(trial: TrialRecord) -> str | None:
-    """Return a tip for a job that restarts by default: how to turn that off."""
+    """Return a tip that explains how to turn off restarts, if the job restarts by default."""
     spec = trial.spec
+    if trial.reason == "RepeatedFailure":
+        return (
+            'Tip: to restart it after the same exception, too, set restart_policy="OnFailure" '
+            "or stop_on_repeat=False"
+        )
     if trial.reason != "BackoffLimitExceeded" or not spec.backoff_limit:
         return None
     is_retried = is_function(spec) and spec.backoff_limit != _USUAL_LIMIT
@@ -85,12 +95,17 @@ def _restarts(trial: TrialRecord) -> str | None:
 
 
 def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
-    """Return a tip for the cause that the last lines show."""
+    """Return a tip for the cause of failure that the log or the record shows, or None."""
     if trial.reason == "DeadlineExceeded":
         deadline = trial.spec.active_deadline
         limit = f" (it was {format_duration(deadline)})" if deadline else ""
         option = "timeout=" if is_function(trial.spec) else "active_deadline="
         return f"Tip: give it longer{limit}: {option}"
+    if _MISSING_PYTHON.search(trial.message):
+        return (
+            "Tip: its virtual environment was moved or deleted after the submission: submit it "
+            "again from the environment that exists now"
+        )
     if "damaged in the store" in trial.message:
         return (
             "Tip: submit it again: its code and its call are sent again. "
@@ -129,7 +144,7 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
 
 
 def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:
-    """Return the last lines to show with a failure, each progress bar in its last state.
+    """Return the last log lines, each progress bar in its last state. Errors show these lines.
 
     >>> last_lines(["10%\\r20%", "bye"])
     ['20%', 'bye']

@@ -1,4 +1,4 @@
-"""Fetches one trial, or a list of trials."""
+"""Fetches single trials and lists of trials."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def list_trials(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[Trial[Any]]:
-    """List the trials that match, lazily, a page at a time."""
+    """List the matching trials. Pages are fetched on demand."""
     return list_resources(transport, Trial, TrialPage, sort_by=sort_by, limit=limit, **filters)
 
 
 def trial_ids(trials: Iterable[Trial[Any] | int]) -> list[int]:
-    """Return the ids of trials, which may be ids already."""
+    """Return the ids of trials. The list may contain trials and ids."""
     if not isinstance(trials, Iterable):
         raise InvalidArgument(
             f"{shown(trials)} is not a list of trials.", hint="Write it as [3, 5]. See: windlass ls"

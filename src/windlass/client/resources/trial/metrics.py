@@ -1,4 +1,4 @@
-"""The metrics of trials: summaries by name, points, curves."""
+"""The metrics of trials, as summaries or as points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One reported value: its time, its step, and the replica that reported it.
+    """One reported value of a metric, with its time, its step, and the replica that reported it.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -39,7 +39,10 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Summaries(Mapping[str, Summary]):
-    """The summaries of a trial by name. The error for a missing name lists the others."""
+    """A mapping from metric names to summaries of a trial.
+
+    The error for a missing name lists the existing names.
+    """
 
     def __init__(self, record: TrialRecord) -> None:
         self._record = record
@@ -72,7 +75,7 @@ class Summaries(Mapping[str, Summary]):
 
 
 def _near(name: str, metrics: Collection[str], what: str) -> str:
-    """Return the metric with the most similar name, and some of the existing names."""
+    """Return text for an error that suggests a similar metric name and lists existing names."""
     near = near_metric(name, metrics)
     guess = f" Did you mean {near!r}?" if near else ""
     names = [metric for metric in metrics if is_own_metric(metric)] or list(metrics)
@@ -81,15 +84,15 @@ def _near(name: str, metrics: Collection[str], what: str) -> str:
 
 
 class MissingMetric(NotFound, KeyError):
-    """The metric does not exist: a `wl.NotFound`, and the `KeyError` of a mapping."""
+    """The error for a missing metric. It is both a `wl.NotFound` and a `KeyError`."""
 
 
 class Metrics:
-    """The points of requested metrics, fetched when they are used.
+    """The points of one or more metrics. They are fetched when they are used.
 
-    Iterate over it for one `wl.Point` after another, in constant memory; or convert all of them at
-    once to an array of NumPy or a data frame of pandas. With `follow=True` the points come as they
-    are reported, until the trial ends; `async for` does not block the loop meanwhile.
+    Iterating yields one `wl.Point` after another in constant memory. `to_numpy` and `to_pandas`
+    convert all points at once. With `follow=True`, iterating yields new points as they are
+    reported, until the trial ends. In asynchronous code, `async for` does not block the event loop.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -129,11 +132,13 @@ class Metrics:
                 following.cut()
 
     def curves(self) -> Iterator[Curve]:
-        """Yield the points in columns: one or more pieces of each metric, replica and attempt."""
+        """Yield the points as curves. Each curve has points of one metric, replica and attempt."""
         return self._fetched(self._following())
 
     def to_numpy(self) -> Any:
-        """All points as one structured array: `step`, `time`, `value`, `index`, `attempt`, `trial`.
+        """Return all points as one structured NumPy array.
+
+        The fields are `step`, `time`, `value`, `index`, `attempt` and `trial`.
 
         ```python
         loss = trial.metrics("loss").to_numpy()
@@ -143,7 +148,9 @@ class Metrics:
         return to_numpy(list(self.curves()))
 
     def to_pandas(self) -> Any:
-        """All points as a data frame, one row per point, with `role` and `name` as well.
+        """Return all points as a pandas data frame with one row per point.
+
+        The columns are the fields of `to_numpy`, and `role` and `name`.
 
         ```python
         loss = trial.metrics("loss").to_pandas()
@@ -168,7 +175,7 @@ class Metrics:
         return TrialEvents(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
 
     def _fetched(self, following: TrialEvents | None) -> Iterator[Curve]:
-        """Yield all curves so far; when following, also new points, each once."""
+        """Yield the curves reported so far. If `following` is set, also yield new points."""
         request = self._request
         unseen = {full_name(request.group, name) for name in request.names or ()}
         for _news in following or [None]:  # each event may bring more points
@@ -186,7 +193,10 @@ class Metrics:
             self._explain_absence(unseen)
 
     def _explain_absence(self, unseen: set[str]) -> None:
-        """Raise for a name that no trial has, unless an unfinished trial may report it yet."""
+        """Raise an error if no trial has a metric with one of the names in `unseen`.
+
+        No error is raised while an unfinished trial may still report the metric.
+        """
         records: list[TrialRecord] = []
         for trial_id in self._request.trials if unseen else ():
             record = self._transport.ask("GET", request_path("trials", trial_id), TrialRecord)
@@ -217,7 +227,7 @@ def fetch_metrics(
     follow: bool = False,
     timeout: float | None = None,
 ) -> Metrics:
-    """Check the arguments, and return the metrics of trials."""
+    """Check the arguments of a request for metrics, and return the metrics."""
     if isinstance(names, str):
         names = [names]
     is_collection = names is None or isinstance(names, (list, tuple, set, frozenset))
@@ -255,7 +265,7 @@ def metrics_of_trials(
     group: str | None,
     max_points: int | None,
 ) -> Metrics:
-    """Return the metrics of up to 1000 trials, which may be ids."""
+    """Return the metrics of up to 1000 trials or trial ids."""
     from windlass.client.resources.trial.list_query import trial_ids
     from windlass.client.resources.trial.trial import Trial
 
@@ -269,7 +279,9 @@ def metrics_of_trials(
 
 
 def full_name(group: str | None, name: str) -> str:
-    """Return the name of a group's metric in summaries.
+    """Return the name of a metric in summaries, with its group as a prefix.
+
+    Metrics in the default group "training" have no prefix.
 
     >>> full_name(None, "loss"), full_name("validation", "loss")
     ('loss', 'validation/loss')

@@ -1,4 +1,4 @@
-"""Converts the end of a trial to its return value or its error."""
+"""Converts a finished trial to its return value or its error."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 from windlass.worker.blobs.digest import kind_of
 
-_SERIALIZATION = "windlass.SerializationError"  # the worker's name for it
+_SERIALIZATION = "windlass.SerializationError"  # the name that the worker records
 
 
 class RemoteTraceback(Exception):
-    """The traceback in the trial, as the cause of an exception in Python without notes."""
+    """Shows the traceback of the trial as the cause of an exception.
+
+    Older Python versions need this class, because their exceptions have no notes.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -30,13 +33,16 @@ class RemoteTraceback(Exception):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a trial: a value, or the error that explains why there is none."""
+    """The outcome of a trial, which is a return value or an error."""
 
     value: Any = None
     error: BaseException | None = None
 
     def get(self) -> Any:
-        """Return the value, or raise the error. The remote frames are in the note of the error."""
+        """Return the value, or raise the error.
+
+        A note of the error contains the remote traceback.
+        """
         if self.error is not None:
             raise self.error
         return self.value
@@ -51,8 +57,8 @@ def outcome_of(
     """Return the outcome of a finished trial.
 
     `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last lines
-    of the log; each is called only if needed. If one replica caused the failure, its own last lines
-    are used, not those of replicas that failed as a consequence.
+    of the log. They are called only if needed. If one replica caused the failure, the error shows
+    the last lines of this replica.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -66,7 +72,7 @@ def outcome_of(
 
 
 def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
-    """Return the error of a trial whose process failed."""
+    """Build the error of a trial whose process failed or was stopped."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
@@ -90,7 +96,7 @@ def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
 
 
 def how_it_ended(trial: TrialRecord) -> str:
-    """Describe the end of a trial in a few words, to follow its name."""
+    """Describe the end of a trial in a few words. The text follows the name of the trial."""
     if trial.state is TrialState.SUCCEEDED:
         return "succeeded"
     if trial.state is TrialState.STOPPED:
@@ -102,7 +108,10 @@ def how_it_ended(trial: TrialRecord) -> str:
 
 
 def _out_of_time(trial: TrialRecord) -> str:
-    """Describe an exceeded time limit, with the reason for waiting if it never started."""
+    """Describe the end of a trial that exceeded its time limit.
+
+    If the trial never started, the text has the reason why it waited.
+    """
     limit = trial.spec.active_deadline
     text = "ran out of time"
     if limit:
@@ -133,7 +142,7 @@ def _unpickle_result(trial: TrialRecord, digest: str, data: bytes) -> Outcome:
             )
         )
     try:
-        return Outcome(pickle.loads(data))  # noqa: S301 -- our own trial's value, on the client
+        return Outcome(pickle.loads(data))  # noqa: S301 -- the user's own trial returned it
     except Exception as error:  # noqa: BLE001 -- unpickling runs any code, so any error is possible
         unreadable = SerializationError(
             f"The value of trial {trial.id} cannot be read here: {type(error).__name__}: {error}.",
@@ -157,7 +166,7 @@ def _remote_exception(
     exception: BaseException | None = None
     if info.pickle is not None:
         try:
-            exception = pickle.loads(fetch())  # noqa: S301 -- our own trial's, on the client
+            exception = pickle.loads(fetch())  # noqa: S301 -- the user's own trial raised it
         except Exception:  # noqa: BLE001 -- an exception that cannot be rebuilt here becomes text
             exception = None
     if not isinstance(exception, BaseException):

@@ -1,4 +1,4 @@
-"""The properties of a trial, read from its record."""
+"""The properties of a trial that only read its record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TrialProperties(Described[TrialRecord]):
-    """The part of `wl.Trial` that only reads the record. `trial.py` has the rest."""
+    """The properties of `wl.Trial` that only read the record. `trial.py` has the other members."""
 
     _collection = "trials"
     _record_type = TrialRecord
@@ -39,10 +39,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def kind(self) -> str:
-        """The kind of trial, as `wl.list_trials(kind=...)` takes it.
+        """The kind of the trial: `job`, `external`, `command` or `shell`.
 
-        `job` is a trial of `@wl.run`, `wl.Job` or `windlass run`, of functions and scripts alike;
-        the others are `external`, `command` and `shell`.
+        All trials of `@wl.run`, `wl.Job` and `windlass run` have the kind `job`.
+        `wl.list_trials(kind=...)` can filter by kind.
 
         ```python
         print(wl.get_trial(3).kind)
@@ -57,14 +57,15 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def project(self) -> str:
-        """The project of the trial's experiment."""
+        """The name of the project that contains the trial's experiment."""
         return self._record.project
 
     @property
     def state(self) -> str:
-        """The state, one of nine.
+        """The state of the trial.
 
-        QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED, FAILED or STOPPED.
+        The states are QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED, FAILED
+        and STOPPED.
         """
         return self._record.state.value
 
@@ -80,10 +81,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The hyper-parameters: the recorded arguments of the function or command.
+        """The hyper-parameters, which are the recorded arguments of the function or command.
 
-        Lists of trials can be filtered and sorted by them:
-        `wl.list_trials(where="hparams.lr < 0.1")`.
+        `wl.list_trials` can filter and sort by hyper-parameters, for example with
+        `where="hparams.lr < 0.1"`.
 
         ```python
         print(wl.get_trial(3).hparams)
@@ -93,7 +94,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The same as `hparams`."""
+        """The parameters of the trial, which are the same as `hparams`."""
         return self._record.params
 
     @property
@@ -103,21 +104,26 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def ended(self) -> float | None:
-        """The time of the trial's end, in seconds since the epoch."""
+        """The time at which the trial ended, in seconds since the epoch."""
         return self._record.ended
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the attempt that decided; 128 + N for signal N."""
+        """The exit code of the attempt that decided the outcome.
+
+        A signal N gives the code 128 + N.
+        """
         return self._record.exit_code
 
     @property
     def summary_metrics(self) -> Mapping[str, Summary]:
-        """A summary of each metric by name: `count`, `min`, `max`, `mean`, `last`, `step`.
+        """A mapping from metric names to summaries.
 
-        All replicas count, and each step of a replica counts once: a later attempt replaces the
-        values of an earlier one from its first step on. NaN counts, but is neither `min` nor `max`;
-        the mean covers the finite values; `last` is the newest value, reported at `step`.
+        A summary has `count`, `min`, `max`, `mean`, `last` and `step`. It covers all replicas. Each
+        step of a replica counts once, because a later attempt replaces the values of earlier
+        attempts from its first step on. NaN values are included in `count`, but are never `min` or
+        `max`. `mean` is the mean of the finite values. `last` is the newest value, and `step` is
+        its step.
 
         ```python
         loss = trial.refresh().summary_metrics["loss"]
@@ -130,7 +136,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def progress(self) -> float | None:
-        """The progress from 0 to 1 that `wl.report_progress` reported last, or None.
+        """The last progress that `wl.report_progress` reported, from 0 to 1, or None.
 
         ```python
         print(f"{trial.refresh().progress or 0:.0%}")
@@ -140,17 +146,20 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def asked_to_stop(self) -> str:
-        """The reason that `ask_to_stop` got; empty if it was not called."""
+        """The reason that was passed to `ask_to_stop`, or "" if nobody called this method."""
         return self._record.asked_to_stop
 
     @property
     def error(self) -> ErrorInfo | None:
-        """The exception that the function raised, as text."""
+        """The text of the exception that the function raised."""
         return self._record.error
 
     @property
     def cause(self) -> Cause | None:
-        """The first failure: its replica (`role`, `index`, `attempt`), exit code and last lines.
+        """The first failed attempt of the trial, or None.
+
+        It has the attributes `role`, `index`, `attempt`, `exit_code` and `lines` (the last log
+        lines).
 
         ```python
         if trial.cause:
@@ -161,12 +170,14 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def restarts(self) -> int:
-        """The number of restarts."""
+        """The number of restarts of the trial."""
         return self._record.restarts
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """The replicas, each with its newest attempt: phase, exit code, node, address, times.
+        """The replicas.
+
+        Each has the phase, exit code, node, address and times of its newest attempt.
 
         ```python
         for replica in trial.replicas:
@@ -179,17 +190,19 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts, with times and exit codes."""
+        """All attempts of all replicas, with times and exit codes."""
         return self._record.attempts
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions, each with the time and reason of its last change."""
+        """The conditions of the trial, each with the time and reason of its last change."""
         return self._record.conditions
 
     @property
     def events(self) -> list[Event]:
-        """The events, oldest first; fetched once, and again after `refresh()`.
+        """The events of the trial, oldest first.
+
+        They are fetched once, and again after `refresh()`.
 
         ```python
         for event in trial.refresh().events:
@@ -203,7 +216,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def priority(self) -> int:
-        """The priority in the queue: a higher priority starts first. `set_priority` changes it."""
+        """The priority of the trial in the queue. Trials with a higher priority start first.
+
+        `set_priority` changes the priority.
+        """
         return self._record.spec.priority
 
     @property
@@ -213,10 +229,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The roles, arguments, resources, policies and code, as plain data for JSON.
+        """The roles, arguments, resources, policies and code of the trial, as JSON data.
 
-        The names are those of `wl.Job`, so any part can be used again. Secrets appear with their
-        names only: their values are never recorded.
+        The names are those of `wl.Job`, so each part can be used for a new job. Only the names of
+        secrets are included, because their values are never recorded.
 
         ```python
         trial = train.submit(0.1)
@@ -236,12 +252,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def provenance(self) -> Provenance:
-        """The user, machine, Python, packages and git commit at submission."""
+        """The user, machine, Python version, packages and git commit at the time of submission."""
         return self._record.provenance
 
     @property
     def template(self) -> str:
-        """The name of the job's template; empty without a template."""
+        """The name of the template that the job used, or "" if it used none."""
         return self._record.recipe.template
 
     @property
@@ -250,5 +266,5 @@ class TrialProperties(Described[TrialRecord]):
         return self._record.directory
 
     def _replace(self, record: TrialRecord) -> Self:
-        self._events = None  # the trial has had more events since
+        self._events = None  # the trial has new events since the last request
         return super()._replace(record)

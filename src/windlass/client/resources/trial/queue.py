@@ -1,4 +1,4 @@
-"""Entries of the queue, and the tasks of a trial."""
+"""Defines `wl.QueueEntry` and `wl.Task`, which describe queued trials and attempts of replicas."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one replica of a trial: its resources, its machine, its end.
+    """One attempt of one replica of a trial, with its resources, its machine and its end.
 
     ```python
     for task in wl.get_trial(1).list_tasks():
         print(task.name, task.attempt, task.state, task.node, task.cpus, task.exit_code)
     ```
 
-    `state` is `Queued` or `Pending` before it runs, `Running`, `Succeeded`, `Failed`, or `Unknown`
-    if its machine does not respond. `devices` are the numbers of its accelerators, `memory` is in
-    bytes (0: no limit), `pid` is the id of its process while it runs. A task in a cluster has a
-    `pod`: its `namespace`, `name`, `image`, `image_id`, and the `python` and `platform` in it.
+    `state` is `Queued`, `Pending`, `Running`, `Succeeded`, `Failed`, or `Unknown` if the machine
+    does not respond. `devices` contains the numbers of the accelerators. `memory` is in bytes, and
+    0 means no limit. `pid` is the process id while the task runs. A task in a cluster has a `pod`
+    with `namespace`, `name`, `image`, `image_id`, `python` and `platform`.
     """
 
     trial_id: int
@@ -50,7 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The role and index: `worker-1`."""
+        """The role and index of the replica, such as `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:
@@ -61,9 +61,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueEntry:
-    """A trial that waits for capacity: `trial`, its `position` from 1, and `why` it waits.
+    """A `trial` that waits for capacity. `position` counts from 1, and `why` is the reason.
 
-    `ahead` is the id of the trial right ahead of it, None for the first.
+    `ahead` is the id of the trial directly ahead in the queue, or None for the first trial.
 
     ```python
     for entry in wl.list_queue():
@@ -84,7 +84,7 @@ class QueueEntry:
 
 
 def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listing[Task]:
-    """List every attempt of every replica of a trial, lazily, a page at a time."""
+    """List every attempt of every replica of a trial. Pages are fetched on demand."""
     from windlass.model.queue import TaskPage
 
     records = walk(transport, request_path("trials", trial_id, "tasks"), TaskPage, {}, limit)
@@ -92,7 +92,7 @@ def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listin
 
 
 def list_queue(transport: Transport, limit: int | None) -> Listing[QueueEntry]:
-    """List the queued trials in their order, lazily, a page at a time."""
+    """List the queued trials in the order of the queue. Pages are fetched on demand."""
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.queue import QueuePage
 

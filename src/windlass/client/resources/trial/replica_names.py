@@ -1,4 +1,4 @@
-"""The names of replicas, for trials with several of them."""
+"""Names the replicas of trials that have several replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.model.records import Attempt, Cause, TrialRecord
 
 
 def name_of(which: Attempt | Cause) -> str:
-    """Return the name of a replica.
+    """Return the name of a replica, which consists of the role and the index.
 
     >>> name_of(Cause(role="worker", index=1, attempt=2))
     'worker-1'
@@ -18,7 +18,7 @@ def name_of(which: Attempt | Cause) -> str:
 
 
 def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
-    """Return the names that distinguish replicas, in order; empty if there is only one.
+    """Return the names of all replicas of a job in order. Return [] if there is only one replica.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
@@ -34,7 +34,7 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
 
 
 def is_generated(trial: TrialRecord) -> bool:
-    """Whether a trial consists of the trials that its generator added, and runs nothing itself."""
+    """Return whether a trial only runs a generator, a user function that adds child trials."""
     return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 

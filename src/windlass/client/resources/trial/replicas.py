@@ -1,4 +1,4 @@
-"""The replicas of a trial as users see them: each with its newest attempt."""
+"""Defines `wl.Replica`, a replica of a trial in the state of its newest attempt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from windlass.model.text.quantities import format_duration
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One replica of a trial, in the state of its newest attempt; attempt 0 is before the first.
+    """One replica of a trial, in the state of its newest attempt.
+
+    The attempt number is 0 if no attempt has started yet.
 
     >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
     <worker-1 attempt 2: Failed, exit code 137, on oak>
@@ -28,11 +30,11 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # only of replicas in a cluster
+    pod: Pod | None = None  # set only for replicas in a cluster
 
     @property
     def name(self) -> str:
-        """The role and index: `worker-1`."""
+        """The role and index of the replica, such as `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:
@@ -50,8 +52,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
-    """Return the current replicas of a trial, with roles in their order, then by index."""
-    # Attempts are in order: the newest replaces the others.
+    """Return the current replicas of a trial, in the order of roles and indexes."""
+    # Attempts are in order, so the newest attempt replaces older attempts.
     newest = {(attempt.role, attempt.index): attempt for attempt in trial.attempts}
     return tuple(
         _replica(role.name, index, newest.get((role.name, index)))

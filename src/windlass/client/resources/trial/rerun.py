@@ -1,4 +1,4 @@
-"""Starts a trial again: unchanged, changed, or from a checkpoint."""
+"""Repeats a recorded trial as a new trial, with or without changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) -> Trial[Any]:
-    """Submit a trial again with some changes. Warnings point at the caller of the caller."""
+    """Submit a recorded trial again with some changes.
+
+    Warnings point at the line of user code that called the public method.
+    """
     from windlass.authoring.rerun.rerun import prepare_rerun
     from windlass.client.client import Client
 
@@ -26,5 +29,5 @@ def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) ->
             warnings.warn(note, stacklevel=3)
         return client.submit(draft)
     except WindlassError as error:
-        failure = error.with_traceback(None)  # without our frames, which do not help users
+        failure = error.with_traceback(None)  # hide the frames of Windlass from users
     raise failure

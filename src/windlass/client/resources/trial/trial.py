@@ -1,6 +1,6 @@
-"""`wl.Trial`: one recorded execution, with all its queries and actions.
+"""Defines `wl.Trial`, one recorded execution.
 
-Each method is a short call of a function in a module beside this one. `properties.py` has the
+Most methods only call a function in another module of this package. `properties.py` has the
 properties that only read the record.
 """
 
@@ -43,9 +43,9 @@ R = TypeVar("R")
 
 
 class Trial(TrialProperties, Generic[R]):
-    """One recorded execution: its parameters, state, log and value.
+    """One recorded execution, with its parameters, state, log and return value.
 
-    The object holds the whole record; `refresh()` fetches the current one.
+    The object holds the record as of the last request. `refresh()` fetches the current record.
 
     ```python
     trial = train.submit(0.1)
@@ -62,13 +62,17 @@ class Trial(TrialProperties, Generic[R]):
         return self
 
     def result(self, timeout: float | str | None = None) -> R:
-        """Wait for the end, and return the value of the trial or raise its exception."""
+        """Wait until the trial has ended. Return its value, or raise its exception."""
         end = self._wait(timeout)
         value: R = self.outcome(end).get()
         return value
 
     def outcome(self, end: StreamEnd | None = None) -> Outcome:
-        """The value or the error of a finished trial. The end of its stream saves requests."""
+        """Return the outcome of a finished trial, which is a value or an error.
+
+        `end` is the last event of the stream of the trial. It often contains all data, which saves
+        requests.
+        """
         return outcome_of(
             self._record,
             lambda: self._bytes("result", end.result if end else None),
@@ -93,15 +97,18 @@ class Trial(TrialProperties, Generic[R]):
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> LogLines:
-        """The lines of the log, oldest first, for `for` or `async for`.
+        """Return an iterator over the lines of the log, oldest first, for `for` or `async for`.
 
-        `follow` continues until the trial ends, `tail=10` starts with the last 10 lines, `head=10`
-        ends after the first 10, `search` keeps lines that contain a text or, with `regex=True`,
-        match an expression; `stream` is `"stdout"` or `"stderr"`. `since` and `until` are
-        datetimes, seconds since the epoch, or `"10m"` (ago). The lines of several replicas come in
-        the order of time; `role`, `index` and `attempt` keep those of some replicas. The log of a
-        generator's trial is the log of its children, one after the other or, with `follow`, as the
-        lines arrive; `role` and `replica_index` of a line are the child's name and id.
+        With `follow`, the iterator waits for new lines until the trial ends. `tail=10` starts with
+        the last 10 lines, and `head=10` ends after the first 10 lines. `search` selects lines that
+        contain a text, or with `regex=True` lines that match a regular expression. `stream` is
+        `"stdout"` or `"stderr"`. `since` and `until` limit the time of the lines: a datetime,
+        seconds since the epoch, or `"10m"` for ten minutes ago.
+
+        The lines of several replicas are sorted by time. `role`, `index` and `attempt` select some
+        replicas. The log of a generator's trial consists of the logs of its child trials, one after
+        the other, or with `follow` in the order of arrival. `role` and `replica_index` of such a
+        line are the name and id of the child trial.
 
         ```python
         for line in trial.logs(role="worker", index=0, since="10m"):
@@ -130,14 +137,15 @@ class Trial(TrialProperties, Generic[R]):
         follow: bool = False,
         timeout: float | str | None = None,
     ) -> Metrics:
-        """The points that the trial has reported, of one metric, several or all.
+        """Return the points that the trial has reported, for one metric, several metrics or all.
 
-        They come by replica and attempt, the points of a metric in the order of reporting. After
-        a restart a step may come again, with another `attempt`. If a finished trial has no metric
-        of that name, iterating raises `wl.NotFound` (also a `KeyError`), which lists its metrics.
+        The points are grouped by replica and attempt, in the order of reporting. After a restart,
+        the same step may appear again with another `attempt`. If a finished trial has no metric
+        with the name, iterating raises `wl.NotFound`, which is also a `KeyError` and lists the
+        metrics of the trial.
 
-        `max_points` thins the points out and keeps spikes; `follow=True` returns points as they
-        are reported, until the trial ends, also with `async for`.
+        `max_points` limits the number of points. Spikes stay visible. With `follow=True`, iterating
+        yields points as they are reported, until the trial ends. `async for` works as well.
 
         ```python
         for point in trial.metrics("loss"):
@@ -155,11 +163,11 @@ class Trial(TrialProperties, Generic[R]):
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None
     ) -> Listing[Checkpoint]:
-        """The checkpoints of the trial, oldest first, lazily, a page at a time.
+        """List the checkpoints of the trial, oldest first.
 
-        `sort_by` takes `number`, `step`, `created`, `size` or a metric: its value at the step of
-        the checkpoint, or the last value before. Checkpoints without a value come last. With a
-        `-` the greatest come first.
+        `sort_by` is `number`, `step`, `created`, `size` or the name of a metric. A metric has its
+        value at the step of the checkpoint, or the last earlier value. Checkpoints without a value
+        come last. A leading `-` sorts in descending order. Pages are fetched on demand.
 
         ```python
         best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
@@ -172,11 +180,11 @@ class Trial(TrialProperties, Generic[R]):
     def list_artifacts(
         self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
     ) -> Listing[OutputFile]:
-        """The files in `wl.output_dir()` of the trial, also while it runs, a page at a time.
+        """List the files that the trial wrote to `wl.output_dir()`, also while the trial runs.
 
-        Each has `name` (its path in that folder), `size`, `modified`, and the replica that wrote
-        the file: `role`, `index`. In a pattern `*` matches anything, also `/`. Pipes, sockets,
-        devices and links that lead out of the folder are not artifacts.
+        Each file has `name` (its path in the folder), `size`, `modified`, and the `role` and
+        `index` of the replica that wrote it. In `pattern`, a `*` matches any characters, including
+        `/`. The list omits pipes, sockets, devices, and links that lead out of the folder.
 
         ```python
         for artifact in wl.get_trial(3).list_artifacts("*.png"):
@@ -196,11 +204,12 @@ class Trial(TrialProperties, Generic[R]):
         index: int | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the files of `wl.output_dir()` to a folder, which is created if needed.
+        """Download the files that the trial wrote to `wl.output_dir()`, and return the folder.
 
-        Each of several replicas gets its own subfolder (`worker-0`). Existing files are not
-        downloaded again, so you can repeat an interrupted download.
-        Another file of the same name is a `wl.Conflict`, unless `overwrite` is true.
+        The target folder is created if needed. If the trial has several replicas, each replica gets
+        its own sub-folder, such as `worker-0`. Existing files are not downloaded again, so you can
+        repeat an interrupted download. A different file with the same name raises `wl.Conflict`,
+        unless `overwrite` is true.
 
         ```python
         wl.get_trial(3).download_artifacts("results", "*.pt")
@@ -214,9 +223,10 @@ class Trial(TrialProperties, Generic[R]):
         )  # fmt: skip
 
     def download_tensorboard(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files of `wl.tensorboard_dir()` to a folder; call it again for an update.
+        """Download the files that the trial wrote to `wl.tensorboard_dir()`.
 
-        Each of several replicas gets its own subfolder, which TensorBoard shows as a run.
+        Call the method again to update the files. If the trial has several replicas, each replica
+        gets its own sub-folder, which TensorBoard shows as a run.
 
         ```python
         wl.get_trial(3).download_tensorboard("runs/3")
@@ -228,10 +238,11 @@ class Trial(TrialProperties, Generic[R]):
         return download_below(self._transport, self._record, folder, TENSORBOARD)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code snapshot of the trial to a folder, which is created if needed.
+        """Write the code snapshot of the trial to a folder, and return its path.
 
-        Roles with code of their own get a sub-folder each. A folder with other files is refused;
-        one with the same files is left as it is.
+        The folder is created if needed. If the roles have different code, each role gets its own
+        sub-folder. If the folder already has other files, the method raises an error. If it already
+        has the same files, they stay unchanged.
 
         ```python
         wl.get_trial(3).download_code("code-of-3")
@@ -242,7 +253,7 @@ class Trial(TrialProperties, Generic[R]):
         return download_trial(self._transport, self._record, folder)
 
     def list_tasks(self, *, limit: int | None = None) -> Listing[Task]:
-        """Every attempt of every replica, with its resources, host and end.
+        """List every attempt of every replica, with its resources, machine and outcome.
 
         ```python
         for task in trial.list_tasks():
@@ -256,21 +267,23 @@ class Trial(TrialProperties, Generic[R]):
     # -- control ------------------------------------------------------------------------
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop the trial: its processes get SIGTERM, and SIGKILL after `grace`.
+        """Stop the trial. Its processes get SIGTERM, and after `grace` SIGKILL.
 
         If the trial runs in pods and the cluster does not answer, the trial stays STOPPING until
-        the cluster answers. With `force` the trial ends at once. Its message then states that pods
-        may still run and how to delete them. Windlass deletes them once the cluster answers.
+        the cluster answers. With `force`, the trial ends at once. Its message then states that pods
+        may still run, and how to delete these pods. Windlass deletes the pods once the cluster
+        answers.
         """
         return self._post(
             "stop", StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)
         )
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Self:
-        """Request that the program ends: `wl.should_stop()` returns True in it from now on.
+        """Request that the program of the trial ends by itself.
 
-        A program that never calls `wl.should_stop()` continues. The request also
-        reaches a trial that is queued or restarted; a finished trial stays as it is.
+        From now on, `wl.should_stop()` returns True in the program. A program that never calls this
+        function continues. The request stays in effect if the trial starts or restarts later. A
+        finished trial does not change.
 
         ```python
         trial.ask_to_stop("the loss does not fall").wait()
@@ -279,7 +292,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("ask-to-stop", AskToStop(reason=reason))
 
     def suspend(self) -> Self:
-        """Stop the processes of the trial, without a failure. `resume()` starts them again.
+        """Suspend the trial. Its processes stop, and `resume()` starts them again.
 
         ```python
         trial.suspend()  # free its resources for something urgent
@@ -290,7 +303,10 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("suspend")
 
     def resume(self) -> Self:
-        """Start a suspended trial again as soon as there is capacity. Attempts keep counting."""
+        """Start a suspended trial again as soon as there is capacity.
+
+        The numbers of the attempts continue to increase.
+        """
         return self._post("resume")
 
     def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Self:
@@ -309,11 +325,11 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("scale", scale_request(self._record, replicas, by_role))
 
     def set_priority(self, priority: int) -> Self:
-        """Change the priority: trials with a higher priority start first.
+        """Change the priority of the trial. Trials with a higher priority start first.
 
-        A queued trial moves at once; trials of the same priority start in the order of submission.
-        The priority of a running trial matters when it is queued again: after `suspend()`, or to
-        grow.
+        A queued trial moves at once. Trials with the same priority start in the order of
+        submission. The priority of a running trial takes effect when the trial is queued again,
+        because it is resumed or because it needs capacity for additional replicas.
 
         ```python
         trial.set_priority(10)
@@ -326,8 +342,8 @@ class Trial(TrialProperties, Generic[R]):
     def move_ahead_of(self, other: Trial[Any] | int) -> Self:
         """Move the trial directly ahead of another trial in the queue, with the same priority.
 
-        Both must be queued. The trial that was moved last is right ahead; all others keep their
-        order.
+        Both trials must be queued. If several trials are moved ahead of the same trial, the trial
+        that was moved last is directly ahead of it. All other trials keep their order.
 
         ```python
         first = next(wl.list_queue(), None)
@@ -342,8 +358,8 @@ class Trial(TrialProperties, Generic[R]):
     def delete(self) -> None:
         """Delete a finished trial with its logs, metrics, checkpoints and files.
 
-        The trial of a generator is deleted with its children. Files that other trials use stay;
-        `wl.gc()` frees the space of the rest.
+        The trial of a generator is deleted together with its child trials. Files that other trials
+        use stay. `wl.gc()` frees the disk space of all other files.
 
         ```python
         for trial in wl.list_trials(state="FAILED"):
@@ -352,7 +368,7 @@ class Trial(TrialProperties, Generic[R]):
         """
         self._transport.ask("DELETE", self._path, Deleted)
 
-    # -- other trials: reruns, children, comparison -------------------------------------
+    # -- reruns, children, comparison ---------------------------------------------------
 
     def rerun(
         self,
@@ -366,7 +382,7 @@ class Trial(TrialProperties, Generic[R]):
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
     ) -> Trial[Any]:
-        """Start the same trial again, or a changed one, as a new trial; returns at once.
+        """Start a new trial that repeats this trial, with or without changes.
 
         ```python
         trial = train.submit(0.1)
@@ -375,21 +391,27 @@ class Trial(TrialProperties, Generic[R]):
         print(other.origin.id, other.params)
         ```
 
-        Code and job come from the record: the files in the working directory do not matter. It
-        warns if the installed packages differ from the recorded ones.
+        The call returns at once. The code and the job come from the record, so the files in the
+        working directory do not matter. If the installed packages differ from the recorded
+        packages, a warning lists the differences.
 
         Args:
-            args: changes of the arguments: a mapping changes them by name, a list replaces a list.
-                For a trial with several roles by role: `{"learner": {"lr": 0.1}}`.
-            env: changes of the variables; for several roles by role.
-            executor: other resources: `wl.Local(cpus=2)` leaves memory and accelerator as they
-                were; for several roles by role.
-            name: the name of the new trial (the same).
-            experiment: the experiment it belongs to (the same), as an object or by name.
-            labels: its labels (none).
-            environment: `"recorded"` rebuilds the packages it was submitted with; by default it
-                uses the installed packages.
-            secrets: the values of its secrets, which are not recorded (those set here).
+            args: changes of the arguments. A mapping changes arguments by name, and a list replaces
+                a list. For a trial with several roles, pass a mapping from roles to changes, such
+                as `{"learner": {"lr": 0.1}}`.
+            env: changes of the environment variables. For several roles, pass a mapping from roles
+                to changes.
+            executor: changes of the resources. For example, `wl.Local(cpus=2)` changes the CPUs and
+                keeps the memory and the accelerators. For several roles, pass a mapping from roles
+                to executors.
+            name: the name of the new trial. The default is the same name.
+            experiment: the experiment of the new trial, or its name. The default is the same
+                experiment.
+            labels: the labels of the new trial. The default is no labels.
+            environment: `"recorded"` installs the packages that were recorded at submission. By
+                default, the new trial uses the packages that are installed now.
+            secrets: the values of the secrets. Windlass does not record secret values, so the
+                default is the values in the environment of this process.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial.rerun import submit_rerun
@@ -409,10 +431,11 @@ class Trial(TrialProperties, Generic[R]):
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
     ) -> Trial[Any]:
-        """Continue a finished trial from a checkpoint, as a new trial; returns at once.
+        """Start a new trial that continues this finished trial from a checkpoint.
 
-        The same code finds the checkpoint in `wl.latest_checkpoint()` until the new trial has saved
-        a checkpoint. The other arguments are the same as for `rerun`.
+        The call returns at once. The new trial runs the same code. In the new trial,
+        `wl.latest_checkpoint()` returns the checkpoint until the trial has saved its own. The other
+        arguments are those of `rerun`.
 
         ```python
         trial = train.submit(0.1).wait()
@@ -422,7 +445,8 @@ class Trial(TrialProperties, Generic[R]):
 
         Args:
             args: changes of the arguments.
-            checkpoint: the checkpoint to continue from, or its id (the newest).
+            checkpoint: the checkpoint to continue from, or its id. The default is the newest
+                checkpoint.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial import continue_from
@@ -449,7 +473,7 @@ class Trial(TrialProperties, Generic[R]):
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
     ) -> Trial[Any]:
-        """Start a new trial from a checkpoint, whether or not this one has ended.
+        """Start a new trial from a checkpoint of this trial, even if this trial still runs.
 
         ```python
         trial = train.submit(0.1).wait()
@@ -458,7 +482,8 @@ class Trial(TrialProperties, Generic[R]):
         ```
 
         Args:
-            checkpoint: the checkpoint to start from, or its id (the newest).
+            checkpoint: the checkpoint to start from, or its id. The default is the newest
+                checkpoint.
             args: changes of the arguments. The other arguments are those of `rerun`.
         """
         from windlass.authoring.rerun.rerun import Changes
@@ -483,10 +508,10 @@ class Trial(TrialProperties, Generic[R]):
         identity: str | None = None,
         auxiliary: bool = False,
     ) -> Trial[Any]:
-        """Start a trial as a part of this trial, inside a generator.
+        """Start a child trial of this trial. Only a generator can call this method.
 
-        The arguments are those of `Experiment.add`. The new trial also has the parameters of this
-        trial. This trial succeeds when all added trials have succeeded.
+        The arguments are those of `Experiment.add`. The child trial also has the parameters of this
+        trial. This trial succeeds when all child trials have succeeded.
 
         ```python
         def train_and_test(trial, lr):
@@ -505,11 +530,11 @@ class Trial(TrialProperties, Generic[R]):
         try:
             return self._add(what, wish)
         except WindlassError as error:
-            failure = error.with_traceback(None)  # without our frames, which do not help users
+            failure = error.with_traceback(None)  # hide the frames of Windlass from users
         raise failure
 
     def diff(self, other: Trial[Any] | int) -> Diff:
-        """The differences between this trial and another: code, arguments, environment, outcome.
+        """Return the differences in code, arguments, environment and outcome from another trial.
 
         ```python
         diff = wl.get_trial(3).diff(7)
@@ -523,7 +548,9 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def children(self) -> list[Trial[Any]]:
-        """The trials that the generator of this trial added, oldest first, fetched now.
+        """The child trials that the generator of this trial added, oldest first.
+
+        Each access fetches the trials.
 
         ```python
         for child in wl.get_trial(3).children:
@@ -536,12 +563,12 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def parent(self) -> Trial[Any] | None:
-        """The trial whose generator added this trial, fetched now; None without a generator."""
+        """The trial whose generator added this trial, or None. Each access fetches the trial."""
         return get_trial_or_none(self._transport, self._record.parent_id)
 
     @property
     def origin(self) -> Trial[Any] | None:
-        """The trial that this trial repeats; None if it is not a repetition.
+        """The trial that this trial repeats or continues, or None.
 
         ```python
         again = train.submit(0.1).rerun()
@@ -552,7 +579,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def reruns(self) -> Listing[Trial[Any]]:
-        """The trials that repeat this trial, oldest first, lazily, a page at a time.
+        """The trials that repeat or continue this trial, oldest first.
 
         ```python
         trial = train.submit(0.1)
@@ -566,7 +593,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def begins_with(self) -> Checkpoint | None:
-        """The checkpoint of another trial that this trial starts from; None without a checkpoint.
+        """The checkpoint of another trial that this trial started from, or None.
 
         ```python
         longer = train.submit(0.1).wait().continue_()
@@ -590,7 +617,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._result_async().__await__()
 
     async def _result_async(self) -> R:
-        """Wait in a thread that ends with the waiting task."""
+        """Wait for the end of the trial in a thread. The thread ends if the task is cancelled."""
         from windlass.client.connection.async_wait import in_thread
 
         end = None
@@ -603,7 +630,10 @@ class Trial(TrialProperties, Generic[R]):
         return value
 
     def _wait(self, timeout: float | str | None) -> StreamEnd | None:
-        """Wait until the trial has ended. Return the end of its stream if this call received it."""
+        """Wait until the trial has ended.
+
+        Returns the last event of its stream, or None if this call did not receive the event.
+        """
         if self.is_finished:
             return None
         seconds = parse_timeout(timeout)
@@ -641,10 +671,10 @@ class Trial(TrialProperties, Generic[R]):
 
 
 def get_trial(transport: Transport, trial_id: int) -> Trial[Any]:
-    """Fetch the trial with that id."""
+    """Fetch the trial with the given id."""
     return Trial(transport, transport.ask("GET", request_path("trials", trial_id), TrialRecord))
 
 
 def get_trial_or_none(transport: Transport, trial_id: int | None) -> Trial[Any] | None:
-    """Fetch the trial with that id, if there is an id."""
+    """Fetch the trial with the given id. Return None if the id is None."""
     return None if trial_id is None else get_trial(transport, trial_id)

@@ -1,1 +1,4 @@
-"""The connection of agents to the server: the last contact, and tunnels if there is none."""
+"""The connections between agents in pods and the server.
+
+Contains the time of each agent's last contact, and tunnels to agents that cannot reach the server.
+"""

@@ -1,4 +1,4 @@
-"""The last time each agent contacted this server process."""
+"""Remembers when each agent last contacted this server process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from windlass.model.status import ReplicaId
 
-_MOST = 50_000  # attempts; the agents that have been silent for longest are dropped first
+_MOST = 50_000  # attempts to remember; those that are silent for longest are dropped first
 
 
 class AgentsLastSeen:
-    """The time of the last request of each attempt's agent. May be used from any thread.
+    """Remembers when the agent of each attempt last sent a request. May be used from any thread.
 
     >>> last_seen, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
     >>> last_seen.last("c0ffee", first)
@@ -25,10 +25,11 @@ class AgentsLastSeen:
         self._clock = clock
         self._most = most
         self._lock = threading.Lock()
-        self._times: dict[tuple[str, ReplicaId], float] = {}  # the newest entry is the last
+        # in order of contact, the newest entry last
+        self._times: dict[tuple[str, ReplicaId], float] = {}
 
     def note(self, uid: str, replica: ReplicaId) -> None:
-        """Note a request of an attempt's agent, made directly or through a tunnel."""
+        """Record that an attempt's agent sent a request, directly or through a tunnel."""
         with self._lock:
             self._times.pop((uid, replica), None)
             self._times[uid, replica] = self._clock()
@@ -36,7 +37,7 @@ class AgentsLastSeen:
                 del self._times[next(iter(self._times))]
 
     def last(self, uid: str, replica: ReplicaId) -> float | None:
-        """Return the clock's time of the agent's last request, or None if it made none."""
+        """Return when the agent last sent a request, or None if it never did."""
         with self._lock:
             return self._times.get((uid, replica))
 

@@ -1,8 +1,8 @@
 """Port forwarding, by which agents in pods talk to a server that they cannot reach.
 
-The server opens connections to a port in the pod, through the API of the cluster, and joins each of
-them to its own HTTP port. The agent then sends requests as if it had dialled. One thread serves all
-connections, however many pods there are.
+The server opens connections to a port in the pod through the Kubernetes API, and connects each of
+them to its own HTTP port. The agent then sends requests as if it had opened the connection itself.
+One thread serves the connections of all pods.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import PODS
 from windlass.runtimes.kubernetes.objects.manifests import AGENT_PORT
 
-GREETING = "WINDLASS-TUNNEL/1 {token}\n"  # identifies the job of a connection to its agent
+GREETING = "WINDLASS-TUNNEL/1 {token}\n"  # tells the agent which job a connection belongs to
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 _PROTOCOL = "v4.channel.k8s.io"
-_DATA, _ERRORS = 0, 1  # the channels of a port, named by the first byte of each message
+_DATA, _ERRORS = 0, 1  # the first byte of each message names one of these channels
 _PIECE = 64 << 10
 _LARGEST_MESSAGE = 64 << 20
-_PULSE = 30.0  # seconds between keep-alive messages, for networks that drop idle connections
-_OPENING = 20.0  # seconds until an attempt to connect is given up
-_REPORTED = 10  # failures after which an unreachable pod is logged
+_PULSE = 30.0  # seconds between keep-alive messages, because networks drop idle connections
+_OPENING = 20.0  # seconds until an attempt to connect fails
+_REPORTED = 10  # the number of failures after which a warning is logged
 
 _log = logging.getLogger(__name__)
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """The connection parameters for the agent of one pod."""
+    """The parameters for connections to the agent of one pod."""
 
     connection: Connection
     namespace: str
@@ -45,9 +45,10 @@ class _Way(msgspec.Struct, frozen=True):
 
 
 class Tunnels:
-    """Keeps some connections open to each requested pod; see `keep` and `drop`.
+    """Keeps a few connections open to each pod that was passed to `keep`.
 
-    Each connection is joined to the server at `url`. All methods may be called from any thread.
+    Bytes of each connection are copied to and from the server at `url`. All methods may be called
+    from any thread.
     """
 
     def __init__(self, url: Callable[[], str], count: int = 4) -> None:
@@ -56,17 +57,17 @@ class Tunnels:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # By pod uid; used by the loop's thread only.
+        # The tasks by pod uid. Only the thread of the event loop uses this dict.
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._wanted: set[str] = set()
         self._session: Any = None
-        # The TLS settings of the newest connection.
+        # The newest connection with its TLS settings.
         self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None
 
     def keep(
         self, pod_uid: str, connection: Connection, namespace: str, name: str, token: str
     ) -> None:
-        """Keep connections open to a pod, from now until it is dropped."""
+        """Open connections to a pod, and keep them open until `drop` is called."""
         with self._lock:
             if pod_uid in self._wanted:
                 return
@@ -93,7 +94,7 @@ class Tunnels:
             self.drop(pod_uid)
 
     def has(self, pod_uid: str) -> bool:
-        """Return whether connections to a pod are kept."""
+        """Return whether this object keeps connections to a pod open."""
         with self._lock:
             return pod_uid in self._wanted
 
@@ -132,12 +133,12 @@ class Tunnels:
         if self._session is not None:
             await self._session.close()
 
-    # -- in the loop's thread -----------------------------------------------------------
+    # -- the methods below run in the thread of the event loop ---------------------------
 
     def _begin(self, pod_uid: str, way: _Way) -> None:
         if pod_uid in self._wanted and pod_uid not in self._tasks:
-            # The first connection retries until the agent accepts it, then the others are opened.
-            # Agents take time to start, and with many pods every attempt costs the cluster
+            # Open the first connection and retry until the agent accepts it. Only then open the
+            # other connections. Agents take time to start, and every attempt costs the cluster
             # something.
             is_reached = asyncio.Event()
             first = asyncio.ensure_future(self._keep_one(way, is_reached))
@@ -153,7 +154,10 @@ class Tunnels:
         await self._keep_one(way, is_reached)
 
     async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
-        """Open one connection after the other."""
+        """Keep one connection to the pod open.
+
+        Whenever the connection ends, open a new connection.
+        """
         failures = 0
         while True:
             try:
@@ -168,7 +172,10 @@ class Tunnels:
                 await asyncio.sleep(pause)
 
     async def _carry(self, way: _Way, is_reached: asyncio.Event) -> bool:
-        """Open a connection and join it to the server; return whether any data passed."""
+        """Open a connection and copy data between the pod and the server until the connection ends.
+
+        Return whether any data passed.
+        """
         async with contextlib.AsyncExitStack() as stack:
             socket = await asyncio.wait_for(self._open(way, stack), _OPENING)
             await socket.send_bytes(bytes([_DATA]) + GREETING.format(token=way.token).encode())
@@ -186,8 +193,12 @@ class Tunnels:
         return True
 
     async def _open(self, way: _Way, stack: contextlib.AsyncExitStack) -> Any:
-        """Open a web socket to the agent's port, and read the initial message of both channels."""
-        # The headers may need a login program, which must not block the thread of all tunnels.
+        """Open a WebSocket to the agent's port.
+
+        Also read the initial messages of its data channel and its error channel.
+        """
+        # Creating the headers may run a login program, which must not block the thread of all
+        # tunnels.
         url, headers = await asyncio.to_thread(_request, way)
         session = await self._own_session()
         configuration = way.connection.api.configuration
@@ -212,7 +223,10 @@ class Tunnels:
         return socket
 
     async def _first(self, socket: Any) -> bytes | None:
-        """Return the first bytes of the agent's request, or None if the connection was closed."""
+        """Wait for the agent's request and return its first bytes.
+
+        Return None if the agent closes.
+        """
         while True:
             message = await socket.receive()
             if _is_end(message):
@@ -232,9 +246,9 @@ class Tunnels:
         return self._session
 
     def _context(self, connection: Connection) -> ssl.SSLContext | bool:
-        """Return the TLS context of a connection, which is created once."""
-        # Compared by identity, and stored with the connection: the id of a deleted object is
-        # reused.
+        """Return the TLS context of a connection. It is created once per connection."""
+        # The comparison uses `is`, and the context is stored with its connection. An id of a
+        # deleted object would not do, because Python reuses ids.
         if self._trust is None or self._trust[0] is not connection:
             self._trust = (connection, _ssl_context(connection))
         return self._trust[1]
@@ -273,7 +287,7 @@ async def _to_agent(socket: Any, reader: asyncio.StreamReader) -> None:
 
 
 def _split(message: Any) -> tuple[int, bytes]:
-    """Split a message into its channel and its data."""
+    """Split a WebSocket message into its channel number and its data."""
     data = message.data
     if not isinstance(data, bytes) or not data:
         raise ConnectionError("the connection to the pod was closed")
@@ -292,7 +306,7 @@ def _is_end(message: Any) -> bool:
 
 
 def _request(way: _Way) -> tuple[str, dict[str, str]]:
-    """Return the URL of a pod's port-forward, and the headers that authenticate us."""
+    """Return the URL for port forwarding to a pod, and the headers with our credentials."""
     path = PODS.path(way.namespace, way.name, "portforward")
     request = way.connection.api.param_serialize(
         "GET", path, header_params={}, auth_settings=["BearerToken"]

@@ -1,4 +1,4 @@
-"""Tunnels to the running pods whose agents cannot reach the server."""
+"""Opens tunnels to running pods whose agents cannot reach the server."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from windlass.runtimes.kubernetes.objects.manifests import CONTAINER, JobRecord
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
-UNHEARD = 10.0  # seconds until a new agent counts as unable to reach the server
-# The same for an agent that made requests before: it polls for orders every 25 seconds.
+UNHEARD = 10.0  # seconds of silence after which a new agent counts as unable to reach the server
+# The same for an agent that made requests before. Such an agent polls every 25 seconds.
 SILENT = 40.0
 
 
 class AgentTunnels:
     """Opens tunnels to silent agents, and closes the tunnels of finished pods.
 
-    A tunnel stays open for as long as its pod runs: requests that arrive through a tunnel do not
-    show that the agent could reach the server without it.
+    A tunnel stays open for as long as its pod runs. Requests that arrive through a tunnel do not
+    show whether the agent could reach the server directly.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class AgentTunnels:
         self._attempts = attempts
         self._retries = retries
         self._view = view
-        # By pod uid: since when each pod is seen to run, and the pods without another way to the
-        # server.
+        # By pod uid, the time at which each pod was first seen running, and the pods that can
+        # reach the server only through a tunnel.
         self._since: dict[str, float] = {}
         self._cut_off: set[str] = set()
 
     def observe(self, uid: str, pod: Object, *, is_there: bool) -> None:
-        """Handle a changed or deleted pod of a job."""
+        """Open, close or schedule the tunnel of a job's pod after a change of the pod."""
         if not is_there:
             self._forget(pod)
         elif not _is_running(pod):
@@ -64,7 +64,7 @@ class AgentTunnels:
             self._check_later(uid, pod, since + UNHEARD - now)
 
     def check(self, uid: str, pod: Object) -> None:
-        """Open a tunnel to a pod with a silent agent, and check again for as long as it runs."""
+        """Open a tunnel to a running pod if its agent is silent, and schedule the next check."""
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
             self._forget(pod)
@@ -77,13 +77,16 @@ class AgentTunnels:
         there = watcher.get(uid_of(pod))
         if there is None:
             self._forget(pod)
-        elif _is_running(there):  # a pod that starts to run again is observed then
+        elif _is_running(there):  # when a pod starts to run again, `observe` is called
             self._check_later(uid, there, self._open_if_silent(uid, there, record, replica))
 
     def _open_if_silent(
         self, uid: str, pod: Object, record: JobRecord, replica: ReplicaId
     ) -> float:
-        """Open a tunnel if it is due, and return the seconds until the next check."""
+        """Open a tunnel if the agent was silent too long.
+
+        Return the seconds until the next check.
+        """
         attempt = self._attempts.one(record, None, replica)
         if attempt.has_ended:
             return SILENT  # the pod will not run for much longer
@@ -118,7 +121,10 @@ class AgentTunnels:
             )
 
     def _is_ours(self, uid: str, pod: Object) -> bool:
-        """Whether a pod is the one that its trial created. Tokens never go to a stranger's pod."""
+        """Whether the pod has the name that we gave it.
+
+        Agents get a token through the tunnel, and a token must never reach a pod of somebody else.
+        """
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
             return False
@@ -129,9 +135,9 @@ class AgentTunnels:
 def given_up_at(since: float, last_seen: float | None, *, is_new: bool) -> float:
     """Return the time at which a silent agent counts as unable to reach the server.
 
-    `since` is the time at which this process first saw its pod run. An agent that contacted an
-    earlier server process has more time than a new one: it may first have to notice that the server
-    is another process.
+    `since` is the time at which this process first saw the agent's pod run. An agent that contacted
+    an earlier server process gets more time than a new agent, because it may first have to notice
+    that a new process serves the address.
 
     >>> given_up_at(100.0, None, is_new=True), given_up_at(100.0, None, is_new=False)
     (110.0, 140.0)

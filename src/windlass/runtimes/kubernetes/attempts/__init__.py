@@ -1,1 +1,1 @@
-"""Attempts in pods: the index of running ones, their observation, and why a pod is pending."""
+"""The attempts that run in pods: an index, their state, and the reasons why pods are pending."""

@@ -1,4 +1,4 @@
-"""The attempts that run in pods, by job, read from their files."""
+"""An index of the attempts that run in pods, built from the files of the attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.runtimes.kubernetes.objects.manifests import JobRecord, has_servic
 
 
 class AttemptIndex:
-    """The attempts of a home that run in pods, by job."""
+    """An index of the attempts that run in pods, by job, for one home."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
@@ -23,7 +23,7 @@ class AttemptIndex:
         self._attempts: dict[str, dict[Path, PodAttempt]] = {}  # by job
 
     def one(self, record: JobRecord, spec: JobSpec | None, replica: ReplicaId) -> PodAttempt:
-        """Return an attempt, whether or not it was requested."""
+        """Return one attempt of a job, even if the attempt was never requested."""
         path = paths.attempt_dir(self._home, record.trial_id, replica)
         attempts = self._attempts.setdefault(record.uid, {})
         if path not in attempts:
@@ -47,5 +47,5 @@ class AttemptIndex:
         return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
 
     def forget(self, uid: str) -> None:
-        """Drop the attempts of a finished job."""
+        """Drop the attempts of a finished job from the index."""
         self._attempts.pop(uid, None)

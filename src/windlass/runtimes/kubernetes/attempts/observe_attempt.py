@@ -1,4 +1,4 @@
-"""Observes an attempt: its files, its pod, and the reason why a pod does not start."""
+"""Determines the state of an attempt from its files, its pod, and the reason why its pod waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class AttemptObserver:
-    """Observes attempts, and requests the actions that follow from their state."""
+    """Determines the state of attempts, and schedules the actions that follow from the state."""
 
     def __init__(
         self,
@@ -44,14 +44,18 @@ class AttemptObserver:
         is_seen: bool,
         now: float,
     ) -> Replica:
-        """Return the state of an attempt. `is_seen` is whether the watch contains all pods."""
+        """Return the state of an attempt.
+
+        `is_seen` is whether `watcher` contains all pods of the namespace.
+        """
         name = pod_names.pod_name(record.base, attempt.replica)
-        # Read before the watch: a pod that is created in between does not count as deleted.
+        # Read this before the watch. Otherwise, a pod that is created in between would count as
+        # deleted.
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._view.now(record.namespace) is watcher
         pod = None if watcher is None else watcher.at(record.namespace, name)
         if pod is None and is_seen and not (attempt.has_ended or attempt.is_stop_requested):
-            # The watch selects pods by label, and anybody may remove the labels of a running pod.
+            # The watch selects pods by label, and any user may remove the labels of a running pod.
             is_seen = self._actions.is_gone(record, attempt)
         trouble = self._view.trouble(record)
         unseen = trouble.message_with_hint
@@ -65,7 +69,8 @@ class AttemptObserver:
             now=now,
         )
         if seen.phase.is_final and not attempt.is_stop_requested:
-            self._actions.forget_owner(record)  # the Secret may be deleted as well
+            # the Secret may have been deleted together with the pod
+            self._actions.forget_owner(record)
         if pod is None:
             return seen
         if (at := attempt.settles_at(pod)) is not None:
@@ -78,15 +83,15 @@ class AttemptObserver:
         return seen
 
     def forget(self, pod: Object) -> None:
-        """Drop the reason of a deleted pod."""
+        """Drop the stored reason why a pod was pending, because the pod was deleted."""
         self._reasons.forget(pod)
 
     def close(self) -> None:
-        """Stop observing."""
+        """Stop the checks of pending pods."""
         self._reasons.close()
 
     def _waits_for(self, attempt: PodAttempt, pod: Object | None, unseen: str) -> str:
-        """Return why an attempt has not started."""
+        """Return the reason why an attempt has not started, or "" if it is not known."""
         trouble = self._actions.why_not_made(attempt)
         if pod is None and trouble:
             return trouble
@@ -94,13 +99,13 @@ class AttemptObserver:
         return unseen or reason
 
     def reconcile_after(self, uid: str, after: float) -> None:
-        """Reconcile a job again after this many seconds."""
+        """Have a job reconciled again after this many seconds."""
         key: Hashable = ("look", uid)
         if not self._retries.is_wanted(key):
             self._retries.do(key, partial(self._notify, uid), after=after + 0.05)
 
 
 def _is_over_late(attempt: PodAttempt, pod: Object, now: float) -> bool:
-    """Return whether a pod outlived its attempt for longer than the hand-over takes."""
+    """Return whether a pod still runs longer after its attempt ended than an upload may take."""
     ended = attempt.observe(pod, is_seen=True, waits_for="", now=now).ended
     return ended is None or now > ended + HAND_OVER

@@ -1,8 +1,8 @@
-"""The reasons why pods do not start, determined for a whole namespace at once.
+"""Determines why pods do not start, for all pending pods of a namespace at once.
 
-A thousand pods may wait for weeks. So the reasons come from the watched pods, without requests to
-the cluster. Events are read only for pods that have a node, in one request for all of them, and by
-a thread that creates and deletes no pods.
+A thousand pods may wait for weeks. The reasons therefore come from the watched pods, without
+requests to the cluster. Only pods that are assigned to a node need their events. One request reads
+the events of all these pods, in a thread that does not create or delete pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 SOON = 2.0  # seconds between checks while a new pod has no reason yet
 AGAIN = 10.0
 _NEW = 30.0  # seconds after which a pod without a reason is no longer new
-_SHARE = 10  # checks take at most one part in this many of the time
+_SHARE = 10  # after a check, pause this many times as long as the check took
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +36,11 @@ _log = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     attempt: PodAttempt
     since: float
-    version: int  # of the pod at the last check
+    version: int  # the resource version of the pod at the last check
 
 
 class PendingReasons:
-    """Checks waiting pods, and stores why each of them waits."""
+    """Checks pending pods, and stores the reason why each of them waits."""
 
     def __init__(self, view: ClusterView, notify: Callable[[str], None]) -> None:
         """Call `notify` with the uid of each job that has a new reason."""
@@ -48,18 +48,18 @@ class PendingReasons:
         self._notify = notify
         self._checks = RetryQueue(workers=1)
         self._lock = threading.Lock()
-        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, by pod uid
+        self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, then by pod uid
         self._reasons: dict[str, str] = {}  # by pod uid
-        self._due: dict[str, float] = {}  # the next check of each namespace
-        # The earliest next check of each namespace, after the previous one.
+        self._due: dict[str, float] = {}  # when to check each namespace next
+        # The earliest time for the next check of each namespace, which limits the load of checks.
         self._rested: dict[str, float] = {}
 
     def of(self, pod: Object) -> str:
-        """Return why a pod does not start, or "" if the reason is not known."""
+        """Return the reason why a pod does not start, or "" if the reason is not known."""
         return self._reasons.get(uid_of(pod), "")
 
     def wait_with(self, namespace: str, attempt: PodAttempt, pod: Object) -> None:
-        """Schedule a check of a pod that has not started: soon if it is new or has changed."""
+        """Schedule an early check if a pending pod is new or has changed since its last check."""
         uid, version, now = uid_of(pod), version_of(pod), time.monotonic()
         with self._lock:
             waiting = self._waiting.setdefault(namespace, {})
@@ -70,7 +70,7 @@ class PendingReasons:
         self._schedule_check(namespace, now + SOON)
 
     def forget(self, pod: Object) -> None:
-        """Drop the reason of a deleted pod."""
+        """Drop the stored reason of a deleted pod."""
         with self._lock:
             self._reasons.pop(uid_of(pod), None)
 
@@ -79,7 +79,7 @@ class PendingReasons:
         self._checks.close()
 
     def _schedule_check(self, namespace: str, when: float) -> None:
-        """Schedule a check of a namespace at `when`, unless an earlier one is scheduled."""
+        """Schedule a check of a namespace at `when`, unless an earlier check is scheduled."""
         with self._lock:
             when = max(when, self._rested.get(namespace, 0.0))
             if self._due.get(namespace, float("inf")) <= when:
@@ -113,7 +113,7 @@ class PendingReasons:
             self._notify(job)
 
     def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
-        """Return the pods that still wait, in their current state."""
+        """Return the current state of those pods in `waiting` that have not started yet."""
         watcher = self._view.now(namespace)
         pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
         return {
@@ -128,14 +128,14 @@ class PendingReasons:
             return {}
         try:
             return api_objects.fetch_events(self._view.connected(), namespace, map(uid_of, pods))
-        except WindlassError as error:  # mostly the pods themselves contain enough
+        except WindlassError as error:  # mostly, the pods themselves show the reason
             _log.info("events of %s: %s", namespace, error.message)
             return {}
 
     def _drop(
         self, namespace: str, looked: Mapping[str, _Waiting], left: Mapping[str, Object]
     ) -> None:
-        """Forget the pods that no longer wait."""
+        """Drop the stored data of pods that no longer wait."""
         with self._lock:
             waiting = self._waiting.get(namespace, {})
             for uid in looked:

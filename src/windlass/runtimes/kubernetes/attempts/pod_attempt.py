@@ -1,7 +1,8 @@
-"""One attempt in a pod, described by the files that its agent uploads, and by its pod.
+"""One attempt that runs in a pod, described by the files that its agent uploads, and by the pod.
 
-The exit record is the truth once it exists. An agent ends only after it uploaded all results of its
-program. So a pod that ended without an exit record was killed, or its agent never started.
+If the attempt has an exit record, the record alone determines the result. An agent exits only after
+it has uploaded all results of its program. If a pod ended without an exit record, the pod was
+killed, or its agent never started.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from windlass.runtimes.kubernetes.objects.manifests import CONTAINER
 from windlass.worker.common.atomic_files import write_json, write_json_once
 from windlass.worker.common.file_reads import exists, read_json
 
-# The pod of the attempt: written when it is created, and updated as it is observed.
+# The facts about the attempt's pod. The file is written when the pod is created, and updated
+# whenever the pod is observed.
 POD = "pod.json"
 _LEFT = "left-abroad.json"
-SETTLING = 2.0  # seconds for uploads in flight after the end of the pod
+SETTLING = 2.0  # seconds that uploads may still take after the pod has ended
 HAND_OVER = 30.0  # seconds that an agent has to upload its results before its pod is deleted
-STUCK = 60.0  # seconds after which a pod that should be deleted counts as deleted: its node is lost
+STUCK = 60.0  # seconds after which an overdue pod counts as deleted, because its node is lost
 
 
 class _PodRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored facts of a pod, which outlive the pod and the process that saw it."""
+    """The facts about a pod that remain on disk after the pod or the server process has ended."""
 
     name: str
     uid: str
@@ -52,8 +54,9 @@ class _Facts(msgspec.Struct, frozen=True):
 class PodAttempt(AttemptFiles):
     """The files of one attempt that runs in a pod.
 
-    The age of an event in the cluster is counted from the moment at which this process first saw
-    it, by `clock`: the cluster's own clock may differ. Another process starts to count again.
+    The cluster's clock may differ from ours. The age of an event is therefore counted by `clock`,
+    from the moment at which this process first saw the event. After a restart, the count starts
+    again.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class PodAttempt(AttemptFiles):
         self._waits_for = ""  # why the attempt has not started, if known
         self._final_seen = _FirstSight(clock)
         self._leaving_seen = _FirstSight(clock)
-        self._settles_at = 0.0  # by the clock that was last passed to `observe`
+        self._settles_at = 0.0  # relative to the `now` that was last passed to `observe`
 
     @property
     def node(self) -> str:
@@ -80,7 +83,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, with the facts that the agent reported at its start."""
+        """The pod, together with the facts about it that the agent reported at its start."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -103,7 +106,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_made(self) -> bool:
-        """Whether the attempt has, or had, a pod."""
+        """Whether a pod was created for the attempt. The pod may have been deleted since."""
         return exists(self.path / POD)
 
     @property
@@ -112,24 +115,33 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_taken_up(self) -> bool:
-        """Whether an agent requested its task, which shows that there was a pod."""
+        """Whether an agent requested this attempt's launch file. This proves that a pod existed."""
         return exists(self.path / paths.TAKEN_UP) or self.was_begun
 
     def is_unwanted(self) -> bool:
-        """Return whether the attempt has ended, is to stop, or belongs to a deleted trial."""
+        """Return whether the attempt has ended, must stop, or belongs to a deleted trial."""
         return self.has_ended or self.is_stop_requested or not self.was_requested
 
     def has_pod(self, pod: Object) -> bool:
-        """Return whether this is the pod of the attempt, whatever its labels are."""
+        """Return whether `pod` belongs to this attempt.
+
+        The check uses the uid and ignores labels.
+        """
         noted = self._known_pod()
         return noted is not None and noted.uid == uid_of(pod)
 
     def note_made(self, pod: Object) -> None:
-        """Store that the attempt has a pod. Its node and image are stored later."""
+        """Store that the pod of the attempt was created.
+
+        Its node and final image are stored later.
+        """
         self._note(_pod_record(pod))
 
     def request_stop(self, grace: float) -> None:
-        """Store a stop request for the agent, with the reason why the attempt has not started."""
+        """Store a stop request for the agent.
+
+        If the attempt has not started, the request also records why, for a later exit record.
+        """
         order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
         write_json(self._file(paths.STOP), order)
 
@@ -140,18 +152,20 @@ class PodAttempt(AttemptFiles):
         self.record_end("Stopped", f"stopped before it was started{why}")
 
     def time_to_stop(self) -> float:
-        """Return the seconds of the stop request."""
+        """Return the grace period of the stop request in seconds, or 0 without a request."""
         grace = (read_json(self._file(paths.STOP)) or {}).get("grace")
         return float(grace) if isinstance(grace, (int, float)) else 0.0
 
     def observe(
         self, pod: Object | None, *, is_seen: bool, waits_for: str, now: float, unseen: str = ""
     ) -> Replica:
-        """Return the state of the attempt; write an exit record if its pod ended without one.
+        """Return the state of the attempt.
 
-        `is_seen` is whether the watch contains all pods and the pod was created before the watch
-        was read: only then does a missing pod count as deleted. `waits_for` is why the attempt has
-        not started, `unseen` is why the state of a started attempt is outdated.
+        If its pod ended without an exit record, write the record.
+
+        A missing pod counts as deleted only if `is_seen` is true: the watch contains all pods, and
+        the pod was created before the watch was read. `waits_for` is the reason why the attempt has
+        not started. `unseen` is the reason why the state of a started attempt is outdated.
         """
         ended = self._ended()
         if ended is not None:
@@ -169,14 +183,15 @@ class PodAttempt(AttemptFiles):
             return self._ended() or self._pending("", "its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
-        # From the pod alone: its events have not been read yet.
+        # This reason comes from the pod alone, because the events of the pod have not been read
+        # yet.
         waits_for = waits_for or str(explain(pod, (), now) or "")
         return self._pending(waits_for, _in_words(state), deleting=state.deleting)
 
     def observe_elsewhere(self, message: str, abandoned_message: str, now: float) -> Replica:
         """Return the last known state of an attempt whose pod is in another cluster.
 
-        A stopped attempt whose grace period is over is given up, with `abandoned_message`.
+        If the attempt must stop and its grace period is over, end it with `abandoned_message`.
         """
         if self._had_time_to_end(now):
             return self.give_up(abandoned_message)
@@ -189,9 +204,9 @@ class PodAttempt(AttemptFiles):
         return self._pending(message, deleting=is_ending)
 
     def give_up(self, message: str) -> Replica:
-        """End the attempt though its pod cannot be seen and may still run: see `is_left`."""
+        """End the attempt although its pod cannot be seen and may still run. See `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
-            if not self.is_stop_requested:  # the agent may be running, though its pod is not seen
+            if not self.is_stop_requested:  # the agent may still run
                 self.request_stop(0.0)
             write_json(self._file(_LEFT), {})
             self.record_end(GIVEN_UP, message)
@@ -201,11 +216,11 @@ class PodAttempt(AttemptFiles):
 
     @property
     def is_left(self) -> bool:
-        """Whether the attempt was given up while its pod could not be seen."""
+        """Whether the attempt was ended although its pod could not be seen and may still run."""
         return exists(self.path / _LEFT)
 
     def left_before(self) -> Iterator[PodAttempt]:
-        """Yield the earlier attempts of this replica that were given up, the newest first."""
+        """Yield the earlier attempts of this replica for which `is_left` is true, newest first."""
         for number in range(self.replica.attempt - 1, 0, -1):
             replica = ReplicaId(self.replica.role, self.replica.index, number)
             path = self.path.with_name(str(number))
@@ -214,7 +229,7 @@ class PodAttempt(AttemptFiles):
                 yield before
 
     def _had_time_to_end(self, now: float) -> bool:
-        """Whether the attempt is to stop, and the time for that and for its uploads is over."""
+        """Whether a stop was requested, and the time to stop and to upload results is over."""
         try:
             requested = os.stat(self._file(paths.STOP)).st_mtime
         except FileNotFoundError:
@@ -222,9 +237,9 @@ class PodAttempt(AttemptFiles):
         return not self.was_begun or now > requested + self.time_to_stop() + HAND_OVER
 
     def settles_at(self, pod: Object) -> float | None:
-        """Return when the attempt of a finished pod counts as ended, or None.
+        """Return the time at which the attempt counts as ended, if its pod has finished, or None.
 
-        Call it directly after `observe`: the time is by the clock passed there.
+        Call this directly after `observe`, because the time is relative to the `now` passed there.
         """
         is_final = read_pod_state(pod, CONTAINER).phase.is_final
         return self._settles_at if is_final and not self.has_ended else None
@@ -238,8 +253,8 @@ class PodAttempt(AttemptFiles):
         started: float | None = None,
         ended: float | None = None,
     ) -> None:
-        """Write the exit record of an attempt that left none."""
-        # Messages become part of other sentences, so they have no final period.
+        """Write the exit record of an attempt whose agent wrote no exit record."""
+        # Messages have no final period, because they become part of other sentences.
         message = message if message.endswith("..") else message.removesuffix(".")
         record = self._end(reason, message, ended or time.time())
         record |= {"exit_code": exit_code, "started": record["started"] or started}
@@ -247,10 +262,10 @@ class PodAttempt(AttemptFiles):
 
     def _without_pod(self, *, is_seen: bool, waits_for: str, unseen: str) -> Replica:
         if not self.was_made:
-            return self._pending(waits_for, "being made")
+            return self._pending(waits_for, "being created")
         if not is_seen:
-            # The last known state stays: a cluster that cannot be seen is not a reason to end the
-            # attempt.
+            # Keep the last known state. An attempt must not end only because its cluster cannot be
+            # seen.
             if self.was_begun:
                 return self._seen_living(unseen=unseen)
             return self._pending(waits_for, "starting")
@@ -263,10 +278,11 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "starting")
 
     def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
-        # If the pod ended long ago by the cluster's clock as well, there is nothing to wait for.
+        # If the pod ended long ago by the cluster's clock, too, there is nothing to wait for.
         left = SETTLING - max(self._final_seen.age(pod), now - (state.ended or 0.0))
         if left > 0:
-            # First accept the uploads in flight. They may contain the exit record.
+            # Wait for uploads that are still on their way, because they may contain the exit
+            # record.
             self._settles_at = now + left
             seen = self._seen_living() if self.was_begun else self._pending("", "ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
@@ -278,14 +294,14 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "ending")
 
     def _is_stuck(self, pod: Object) -> bool:
-        """Return whether the pod should have been deleted long ago: its node does not respond."""
+        """Return whether the pod is long overdue for deletion because its node does not respond."""
         if "deletionTimestamp" not in pod["metadata"]:
             return False
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         return self._leaving_seen.age(pod) > grace + STUCK
 
     def _end_of(self, state: PodState, why: str) -> tuple[str, str, int | None]:
-        """Reason, message and exit code of a pod that ended without a record."""
+        """Return the reason, message and exit code of a pod that ended without an exit record."""
         code = state.exit_code
         if self.is_stop_requested:
             return "Stopped", state.message, code or None
@@ -305,7 +321,7 @@ class PodAttempt(AttemptFiles):
             return START_FAILED, why or message, code or None
         if code > 128:
             return "Signal", why or state.message or "its pod was killed", code
-        # The exit code of the agent is not that of the program.
+        # The exit code of the agent is not the exit code of the program.
         message = state.message or "no reason is given"
         return (
             "Lost",
@@ -314,12 +330,12 @@ class PodAttempt(AttemptFiles):
         )
 
     def _known_pod(self) -> _PodRecord | None:
-        if self._noted is None:  # else this process has read or written it before
+        if self._noted is None:  # this process has neither read nor written it yet
             self._noted = self._read(POD, _PodRecord)
         return self._noted
 
     def _note_seen(self, pod: Object) -> None:
-        """Store the node and the image of the pod, each once it is known."""
+        """Store the pod's node and image, as soon as the cluster reports them."""
         noted, seen = self._known_pod(), _pod_record(pod)
         if noted is None or noted.uid != seen.uid:
             return  # `note_made` comes first
@@ -342,7 +358,7 @@ class PodAttempt(AttemptFiles):
         return Replica(**{**_fields(seen), **changes})
 
     def _pending(self, why: str, otherwise: str = "", *, deleting: bool = False) -> Replica:
-        """Return the state of an attempt that has not started, with the reason if known."""
+        """Return the state of an attempt that has not started, with the reason if it is known."""
         is_ending = deleting or self.is_stop_requested
         if not is_ending:
             self._waits_for = storable(why)
@@ -352,14 +368,15 @@ class PodAttempt(AttemptFiles):
 
 
 class _FirstSight:
-    """The time at which something about a pod was first seen."""
+    """The time at which this process first saw a certain state of a pod."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._first: tuple[str, float] = ("", 0.0)  # the uid of the pod, and the time
+        # the uid of the pod, and the time at which the state was first seen
+        self._first: tuple[str, float] = ("", 0.0)
 
     def age(self, pod: Object) -> float:
-        """Return the seconds since the first call for this pod, 0 at the first call."""
+        """Return the seconds since the first call with this pod. The first call returns 0."""
         now = self._clock()
         if self._first[0] != uid_of(pod):
             self._first = (uid_of(pod), now)
@@ -379,7 +396,7 @@ def _pod_record(pod: Object) -> _PodRecord:
 
 
 def _of_container(listed: Any, field: str) -> str:
-    """Return a field of the program's container in a list of containers."""
+    """Return a field of the entry for the program's container in a pod's list of containers."""
     for container in listed or ():
         if container.get("name") == CONTAINER:
             return str(container.get(field) or "")

@@ -1,1 +1,1 @@
-"""The objects of a job in a cluster: names, manifests, patches, creation and deletion."""
+"""Names, manifests and patches of a job's objects in a cluster, and their creation and deletion."""

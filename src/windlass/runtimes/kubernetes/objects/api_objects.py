@@ -1,4 +1,4 @@
-"""The objects of a job in the cluster: created unless they exist, deleted if they are ours."""
+"""Creates, reads and deletes the objects of a job through the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.runtimes.kubernetes.objects.names import ATTEMPT, UID
 SECRETS = Kind("", "v1", "secrets", "Secret")
 _QUICK = 20.0  # seconds that a response may take
 _MISSING, _TAKEN = 404, 409
-_MOST_PAGES = 20  # of events: a namespace may contain any number of them
+_MOST_PAGES = 20  # pages of events, because a namespace may contain any number of events
 # Events of every pod, which explain nothing.
 _USUAL = ("Scheduled", "Created", "Started", "Killing")
 
@@ -36,7 +36,10 @@ class NameTaken(KubernetesError):
 
 
 def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
-    """Create an object, or return the existing one. A foreign object of that name is an error."""
+    """Create an object, or return the existing object of that name.
+
+    Raises `NameTaken` if the existing object is not ours.
+    """
     namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
     for _ in range(3):
         try:
@@ -51,12 +54,12 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
             return there
         return made
     raise KubernetesError(
-        f"{kind.name} {name} in namespace {namespace} keeps appearing and disappearing."
+        f"{kind.name} {name} in namespace {namespace} is created and deleted again and again."
     )
 
 
 def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:
-    """Return the object of that name, or None."""
+    """Return the object with this name, or None if there is none."""
     try:
         item: Object = connection.request("GET", kind.path(namespace, name), timeout=_QUICK)
     except KubernetesError as error:
@@ -67,7 +70,7 @@ def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Objec
 
 
 def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
-    """Delete exactly this object and all objects that it owns. A missing object is not an error."""
+    """Delete exactly this object, and all objects that it owns. Ignore a missing object."""
     metadata = obj["metadata"]
     body: dict[str, Any] = {
         "apiVersion": "v1",
@@ -81,7 +84,7 @@ def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None
     try:
         connection.request("DELETE", path, body, timeout=_QUICK)
     except KubernetesError as error:
-        # The object is deleted, or another object has its name by now.
+        # Either the object is already deleted, or another object has the name by now.
         if error.status not in (_MISSING, _TAKEN):
             raise
 
@@ -89,7 +92,7 @@ def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None
 def fetch_events(
     connection: Connection, namespace: str, pods: Iterable[str]
 ) -> dict[str, list[Object]]:
-    """Return the unusual events of pods, by pod uid, with one request for all pods."""
+    """Return the unusual events of pods, by pod uid. One request reads the events of all pods."""
     by_pod: dict[str, list[Object]] = {uid: [] for uid in pods}
     which = "kind=Pod" if len(by_pod) > 1 else f"uid={next(iter(by_pod))}"
     selector = ",".join((f"involvedObject.{which}", *(f"reason!={reason}" for reason in _USUAL)))

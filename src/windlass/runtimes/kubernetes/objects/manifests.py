@@ -1,4 +1,4 @@
-"""The manifests of a job: a Secret, services and pods, as plain JSON. Pure."""
+"""Builds the manifests of a job (a Secret, services and pods) as plain JSON, without any I/O."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from windlass.runtimes.kubernetes.objects.merge_patch import merged
 Object = dict[str, Any]
 
 CONTAINER = "main"  # the container that runs the program
-AGENT_PORT = 8477  # the port of the agent, for tunnels from the server
+AGENT_PORT = 8477  # the port on which the agent accepts tunnels from the server
 GRACE = 60  # seconds that a pod has to end if the cluster evicts it
-_THEIR_GRACE = 30  # the default of Kubernetes
-WORKER, SETTINGS = "worker.zip", "agent.json"  # in the Secret
+_THEIR_GRACE = 30  # seconds, the default of Kubernetes
+WORKER, SETTINGS = "worker.zip", "agent.json"  # files in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
 _AGENT_GRACE = "WINDLASS_AGENT_GRACE"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_USER = 1000  # the user in our default images, which do not need root
+_USER = 1000  # the user id for our default images, which do not need root
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The location of a job's objects in a cluster."""
+    """A record that a job may have objects in a cluster, and where these objects are."""
 
     uid: str
     trial_id: int
     namespace: str
-    base: str  # the prefix of all its names
-    home: str  # the server that owns the job
-    server: str = ""  # the cluster: `Connection.address`; empty until the job starts
-    is_begun: bool = False  # whether any object was requested; before that, no cluster has any
-    is_given_up: bool = False  # whether the job ends without a cluster that does not respond
+    base: str  # the prefix of the names of all objects
+    home: str  # the id of the server home that owns the job
+    server: str = ""  # identifies the cluster (`Connection.address`); empty until the job starts
+    is_begun: bool = False  # whether the creation of any object was requested
+    is_given_up: bool = False  # whether the job may end although its cluster does not respond
     placements: dict[str, Placement] = {}  # the last placement of each role with accelerators
 
     @property
@@ -59,7 +59,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobRecord:
-    """Return the record of a job in a namespace, for the cluster at the address `server`."""
+    """Return the record of a new job that has no objects in a cluster yet."""
     return JobRecord(
         uid=job.uid,
         trial_id=job.trial_id,
@@ -71,7 +71,10 @@ def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobReco
 
 
 def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) -> Object:
-    """Build the Secret of a job: it contains the agents' settings, and owns all other objects."""
+    """Build the Secret of a job.
+
+    The Secret contains the agents' settings, and owns all other objects.
+    """
     data = {WORKER: worker, SETTINGS: json.dumps(settings).encode()}
     return {
         "apiVersion": "v1",
@@ -87,7 +90,7 @@ def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) 
 
 
 def build_service(record: JobRecord, role: str, index: int, owner: str) -> Object:
-    """Build the headless service of a replica, whose name is its address over all attempts."""
+    """Build the headless service of a replica, which gives all its attempts the same address."""
     labels = {**record.labels, **pod_names.replica_labels(role, index)}
     chosen = (pod_names.UID, pod_names.ROLE, pod_names.INDEX)
     return {
@@ -118,7 +121,7 @@ def build_pod(
     placement: Placement | None = None,
     image: str = "",
 ) -> Object:
-    """Build the pod of an attempt. `image` is the default for jobs that set no image."""
+    """Build the pod of an attempt. `image` is used if the job sets no image."""
     role = job.spec.role(replica.role)
     options = role.kubernetes or KubernetesOptions()
     placement = placement or Placement()
@@ -151,12 +154,15 @@ def build_pod(
 
 
 def has_services(spec: JobSpec) -> bool:
-    """Whether the replicas of a job need addresses: one replica without a framework does not."""
+    """Whether the replicas of a job need addresses.
+
+    A single replica without a framework needs none.
+    """
     return bool(spec.framework) or sum(role.replicas for role in spec.roles) > 1
 
 
 def default_image(spec: JobSpec) -> str:
-    """Return the image for a job that sets none, with the Python version of the job.
+    """Return the image for a job that sets no image. It has the Python version of the job.
 
     >>> from windlass.model.job import ProcessCall, Python
     >>> role = Role(executable=ProcessCall(argv=("true",)))
@@ -167,7 +173,10 @@ def default_image(spec: JobSpec) -> str:
 
 
 def image_problems(spec: JobSpec, image: str = "") -> list[str]:
-    """Return the problems of a job's images: pickled code needs the Python version that made it."""
+    """Return the problems of a job's images.
+
+    Pickled code needs an image with the Python version that pickled the code.
+    """
     problems = []
     for role in spec.roles:
         named = (role.kubernetes.container_image if role.kubernetes else "") or image
@@ -205,7 +214,8 @@ def _pod_spec(
     }
     security: Object = {"seccompProfile": {"type": "RuntimeDefault"}}
     if is_ours:
-        # As strict as the restricted pod security standard. Other images may need root.
+        # These settings satisfy the restricted pod security standard. Images of users may need
+        # root.
         container["securityContext"]["capabilities"] = {"drop": ["ALL"]}
         security |= {"runAsNonRoot": True, "runAsUser": _USER, "runAsGroup": _USER}
         security |= {"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -217,7 +227,7 @@ def _pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE,
         "automountServiceAccountToken": bool(options.service_account),
-        # Otherwise the environment contains every service of the namespace.
+        # By default, Kubernetes adds variables for every service of the namespace.
         "enableServiceLinks": False,
         "securityContext": security,
         "containers": [container],
@@ -239,15 +249,18 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
     if placement.together:
         is_slice = {"key": pod_names.SLICE, "operator": "Exists"}
         is_another = {"key": pod_names.SLICE, "operator": "NotIn", "values": [slice_name]}
-        # The first pod matches its own selector, so it fits anywhere; the others follow it.
+        # The first pod matches its own selector, so any node suits it. The other pods follow the
+        # first pod.
         own = {
             "labelSelector": {"matchLabels": {pod_names.SLICE: slice_name}},
             "topologyKey": placement.together,
         }
-        # Keep pods of other jobs away: two jobs with half of a TPU each would wait for ever.
+        # Keep the pods of other jobs away. Otherwise, two jobs with half of a TPU each would wait
+        # for ever.
         others = {
             "labelSelector": {"matchExpressions": [is_slice, is_another]},
-            # All namespaces; clusters before 1.21 apply it to the pod's own namespace only.
+            # The empty selector means all namespaces. Clusters before 1.21 apply the rule only to
+            # the pod's own namespace.
             "namespaceSelector": {},
             "topologyKey": placement.together,
         }
@@ -256,9 +269,9 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
 
 
 def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
-    """Return the variables by which the machines of one TPU find each other.
+    """Return the variables by which the machines of one TPU slice find each other.
 
-    GKE sets these variables only for its own kinds of jobs. It sets all other TPU variables
+    GKE sets these variables only for its own kinds of jobs. GKE sets all other TPU variables
     (topology, chips) for every pod.
     """
     hosts = [
@@ -283,7 +296,7 @@ def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
 
 
 def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
-    """Build the resources of a container. CPUs are requested only, memory is also limited."""
+    """Build the resources of a container, with requests for CPUs and memory, and a memory limit."""
     requests = {"cpu": f"{max(round(resources.cpus * 1000), 1)}m", **accelerators}
     limits = dict(accelerators)
     if resources.memory:
@@ -301,7 +314,7 @@ def _volumes(record: JobRecord, options: KubernetesOptions) -> tuple[list[Object
         {"name": "windlass", "mountPath": MOUNT, "readOnly": True},
         {"name": "windlass-home", "mountPath": POD_HOME},
     ]
-    named: dict[str, str] = {}  # several folders of one claim may be mounted
+    named: dict[str, str] = {}  # several mounts of one claim share one volume
     for target, text in options.volumes.items():
         source = read_source(text)
         what = json.dumps(_volume(source), sort_keys=True)
@@ -333,7 +346,7 @@ def _volume(source: PodSource) -> Object:
 
 
 def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> None:
-    """Add a pod to a Kueue queue. Kueue admits all replicas of a job together."""
+    """Add labels that put a pod into a Kueue queue. Kueue admits all replicas of a job together."""
     if not queue:
         return
     metadata["labels"][pod_names.QUEUE] = queue
@@ -344,10 +357,14 @@ def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> No
 
 
 def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
-    """Merge a user's patch into the specification of a pod, or into the whole pod."""
+    """Merge a user's patch into the pod.
+
+    The patch may be for the whole pod or only for its `spec`.
+    """
     if not patch:
         return pod
-    if flaw := patch_flaw(patch):  # of a preview: submitted jobs are checked before
+    # only possible in a preview, because submitted jobs are checked before
+    if flaw := patch_flaw(patch):
         raise InvalidArgument(f"pod_patch: {flaw}.")
     is_whole = set(patch) <= {"metadata", "spec"}
     laid: Object = merged(pod, patch if is_whole else {"spec": patch})
@@ -355,7 +372,7 @@ def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
 
 
 def _ours(pod: Object, made: Object, owner: Object) -> Object:
-    """Restore the fields that a patch must not change: they identify the pod and its owner."""
+    """Restore the fields that identify the pod and its owner, which a patch must not change."""
     made_metadata = made["metadata"]
     metadata: Object = {
         **(pod.get("metadata") or {}),
@@ -369,10 +386,11 @@ def _ours(pod: Object, made: Object, owner: Object) -> Object:
 
 
 def _agreed(spec: Object) -> Object:
-    """Complete a patched specification with the values that the agent and the cluster share.
+    """Complete a patched pod `spec` with the values that the agent and the cluster must share.
 
-    The agent gets the termination grace period. On the host network, the container declares the
-    port of the agent, so that the scheduler keeps other pods with that port away.
+    The agent gets the termination grace period of the pod. On the host network, the container
+    declares the agent's port, so that the scheduler puts no other pod with that port on the same
+    node.
     """
     grace = spec.get("terminationGracePeriodSeconds", _THEIR_GRACE)
     required: Object = {"env": [{"name": _AGENT_GRACE, "value": str(grace)}]}
@@ -380,7 +398,7 @@ def _agreed(spec: Object) -> Object:
         required["ports"] = [{"containerPort": AGENT_PORT, "protocol": "TCP"}]
     containers = spec.get("containers")
     if not isinstance(containers, list):
-        return spec  # the cluster reports what is wrong
+        return spec  # the cluster rejects the invalid value with a message
     return {**spec, "containers": [_laid(container, required) for container in containers]}
 
 
@@ -396,12 +414,13 @@ def _owner(record: JobRecord, uid: str) -> Object:
         "name": record.base,
         "uid": uid,
         "controller": True,
-        "blockOwnerDeletion": False,  # it would need permission to update the finalizers of Secrets
+        # `True` would require permission to update the finalizers of Secrets
+        "blockOwnerDeletion": False,
     }
 
 
 def elided(objects: Sequence[Object]) -> list[Object]:
-    """Return the objects for display, without the contents of the Secret."""
+    """Return the objects for display. The contents of the Secret are left out."""
     shown = []
     for manifest in objects:
         if manifest.get("kind") == "Secret":

@@ -1,4 +1,4 @@
-"""Merges a user's patch into an object. Lists of named items merge by name."""
+"""Merges a user's patch into a Kubernetes object. Lists of named items merge by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.model.kubernetes.pod_lists import identity
 
 
 def merged(base: Any, patch: Any, field: str = "") -> Any:
-    """Return an object merged with a patch; neither is changed. None deletes a key.
+    """Return a copy of an object with a patch applied. A value of None deletes its key.
 
     `field` is the key under which the object is stored. It determines which lists contain named
     items. All other lists are replaced.
@@ -35,7 +35,9 @@ def merged(base: Any, patch: Any, field: str = "") -> Any:
 
 
 def _joined(base: Sequence[Any], patch: Sequence[Any], field: str) -> list[Any]:
-    """Join two lists. Items of the same name merge, unless one list has the name more than once.
+    """Join two lists of named items.
+
+    Items with the same name merge, unless a list has the name more than once.
 
     >>> laid = [{"name": "A", "value": "2"}, {"name": "A", "value": "3"}]
     >>> [variable["value"] for variable in _joined([{"name": "A", "value": "1"}], laid, "env")]

@@ -1,4 +1,4 @@
-"""Names and labels of a job's objects in a cluster."""
+"""The names and labels of a job's objects in a cluster."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from windlass.model.status import ReplicaId
 DOMAIN = "windlass.dev"
 UID, TRIAL = f"{DOMAIN}/uid", f"{DOMAIN}/trial"
 ROLE, INDEX, ATTEMPT = f"{DOMAIN}/role", f"{DOMAIN}/index", f"{DOMAIN}/attempt"
-SLICE = f"{DOMAIN}/slice"  # the TPU slice, for pods that share the machines of one TPU
-HOME = f"{DOMAIN}/home"  # the server that owns the object: several may share a namespace
+SLICE = f"{DOMAIN}/slice"  # the TPU slice that a pod uses
+HOME = f"{DOMAIN}/home"  # the server home that owns the object
 MANAGED_BY, WINDLASS = "app.kubernetes.io/managed-by", "windlass"
 QUEUE = "kueue.x-k8s.io/queue-name"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
-PORT = 29500  # the port of each replica for the others; every pod has its own address
+PORT = 29500  # the port of every replica; each pod has its own IP address
 _LONGEST = 63  # characters of a DNS name
-_LONGEST_ATTEMPT = 6  # characters, with the dash; a pod's name is also its host name
+_LONGEST_ATTEMPT = 6  # characters reserved for the dash and attempt number of a pod name
 
 
 def base_of(trial_id: int, uid: str) -> str:
-    """Return the prefix of all names of a job, which is also the name of its Secret.
+    """Return the prefix of the names of a job's objects, which is also the name of its Secret.
 
     >>> base_of(7, "0123456789abcdef0123456789abcdef")
     'wl-7-01234567'
@@ -31,7 +31,9 @@ def base_of(trial_id: int, uid: str) -> str:
 
 
 def service_name(base: str, role: str, index: int) -> str:
-    """Return the name that a replica keeps over its attempts. A long role name is cut.
+    """Return the name of a replica's service. All attempts of the replica share it.
+
+    A long role name is cut.
 
     >>> service_name("wl-7-01234567", "worker", 2)
     'wl-7-01234567-worker-2'
@@ -48,7 +50,7 @@ def service_name(base: str, role: str, index: int) -> str:
 
 
 def slice_name(base: str, role: str) -> str:
-    """Return the name shared by the pods of one TPU: that of the role's first replica.
+    """Return the name that all pods of one TPU slice share, which is the role's first service name.
 
     >>> slice_name("wl-7-01234567", "worker")
     'wl-7-01234567-worker-0'
@@ -57,7 +59,7 @@ def slice_name(base: str, role: str) -> str:
 
 
 def pod_name(base: str, replica: ReplicaId) -> str:
-    """The name of the pod of an attempt.
+    """Return the name of the pod of an attempt.
 
     >>> pod_name("wl-7-01234567", ReplicaId("worker", 2, 1))
     'wl-7-01234567-worker-2-1'
@@ -89,12 +91,12 @@ def job_labels(uid: str, trial_id: int, home: str) -> dict[str, str]:
 
 
 def replica_labels(role: str, index: int) -> dict[str, str]:
-    """Return the labels that distinguish a replica from the others of its job."""
+    """Return the labels that distinguish a replica from other replicas of its job."""
     return {ROLE: role, INDEX: str(index)}
 
 
 def replica_of(labels: Mapping[str, str]) -> ReplicaId | None:
-    """Return the attempt that a pod's labels name, or None if they name none.
+    """Return the attempt that the labels of a pod identify, or None if labels are missing.
 
     >>> replica_of({ROLE: "worker", INDEX: "2", ATTEMPT: "1"})
     ReplicaId(role='worker', index=2, attempt=1)

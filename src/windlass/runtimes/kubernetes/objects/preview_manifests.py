@@ -1,4 +1,4 @@
-"""The manifests that a job would create in a cluster, for a job that was not submitted."""
+"""Builds the manifests that a job would create in a cluster, without submitting the job."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ from windlass.runtimes.kubernetes.objects.manifests import (
     job_record,
 )
 
-_NOBODY = "0" * 32  # stands for ids that are assigned later
+_NOBODY = "0" * 32  # a placeholder for ids that are assigned later
 _SET_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
 
 def preset_image() -> str:
-    """Return the default image of this process's environment, or ""."""
+    """Return the default image that an environment variable of this process sets, or ""."""
     return os.environ.get("WINDLASS_KUBERNETES_IMAGE", "")
 
 
 def manifests_here(
     request: ShowManifests, connect: Callable[[], Connection], image: str = ""
 ) -> ClusterManifests:
-    """Return the objects that a job would create. Values that only a cluster has stay open."""
+    """Return the objects that a job would create.
+
+    If no cluster can be reached, values that depend on the cluster are generic.
+    """
     namespace, nodes = request.namespace or "default", None
     cluster = ClusterCheck(findings=())
     try:
@@ -48,7 +51,7 @@ def manifests_here(
             namespace = connection.namespace
             nodes = list_nodes(connection)
     except KubernetesError:
-        pass  # accelerators get the common resource names and labels
+        pass  # without a cluster, accelerators get the common resource names and labels
     return ClusterManifests(
         objects=build_manifests(request.spec, namespace, nodes, image), cluster=cluster
     )
@@ -57,7 +60,9 @@ def manifests_here(
 def build_manifests(
     spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
 ) -> list[Object]:
-    """Build the Secret, services and pods of the first attempts, with `nodes` as in `placement`.
+    """Build the Secret, the services and the pods of the first attempts.
+
+    `nodes` has the same meaning as in the function `placement`.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)

@@ -1,6 +1,6 @@
-"""Blobs: contents named by their digest.
+"""Blobs, which are contents named by their digest.
 
-`base.py` is the protocol that the rest of the server uses and `files.py` its implementation in
-files. `pack_uploads.py` receives many blobs and `upload.py` one large file, `disk_space.py` keeps
+The rest of the server uses the protocol in `base.py`, which `files.py` implements with files.
+`pack_uploads.py` receives many blobs and `upload.py` one large file. `disk_space.py` keeps disk
 space free, and `garbage.py` deletes unused blobs.
 """

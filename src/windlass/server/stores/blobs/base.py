@@ -1,11 +1,12 @@
-"""The protocol of a blob store: immutable contents, named by their digest.
+"""The protocol of a blob store, which keeps immutable contents named by their digest.
 
-Callers never see a path of a blob, so the contents may lie in files or in object storage. A
-method that gets a text which is not a digest raises `ValueError`, and a method that reads a
-missing or damaged blob raises `FileNotFoundError`.
+Callers never see the path of a blob, so blobs may be files or objects in object storage. A method
+raises `ValueError` if it gets a text that is not a digest. A method that reads a missing or damaged
+blob raises `FileNotFoundError`.
 
-The store does not know the kind of a blob. A sender says which blobs are manifests, and a record
-says which blob is a manifest by the place where it refers to it.
+A manifest is a blob that lists the files of a tree. The store does not know which blobs are
+manifests. A client states this when it sends a blob. In a record, this follows from the field that
+refers to the blob.
 """
 
 from __future__ import annotations
@@ -17,65 +18,84 @@ from typing import BinaryIO, Protocol
 
 
 class BlobStore(Protocol):
-    """Blobs by their digest. All methods may be called from any thread."""
+    """Stores blobs by their digest. All methods may be called from any thread."""
 
     def has(self, digest: str, /) -> bool:
-        """Whether the store has the blob. If so, garbage collection keeps it for a while."""
+        """Return whether the store has a blob.
+
+        If so, garbage collection keeps the blob for a while.
+        """
 
     def missing(self, digests: Iterable[str], /, *, trees: Iterable[str] = ()) -> list[str]:
-        """The digests of which the store has no blob, without repetitions.
+        """Return the digests whose blobs the store does not have, without duplicates.
 
-        Manifests in `trees` are also missing if a damaged file of them was set aside.
+        `trees` are the digests of manifests. A manifest counts as missing, too, if a file that it
+        lists was found damaged.
         """
 
     def size(self, digest: str, /) -> int:
-        """The size of a blob in bytes."""
+        """Return the size of a blob in bytes."""
 
     def get(self, digest: str, /) -> bytes:
-        """The verified content of a blob; `ValueError` if it is larger than any manifest."""
+        """Return the verified content of a blob.
+
+        Raise `ValueError` if the blob is larger than any manifest.
+        """
 
     def open(self, digest: str, /, *, verify: bool = True) -> BinaryIO:
-        """The content of a blob as a file to read from. A very large blob is not verified."""
+        """Open the content of a blob for reading.
+
+        The content of a very large blob is not verified.
+        """
 
     def put(self, data: bytes, /, *, digest: str | None = None) -> str:
-        """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
+        """Store some bytes and return their digest.
+
+        Raise `ValueError` if `digest` is a different one.
+        """
 
     def put_file(self, source: Path, /) -> tuple[str, int]:
-        """Store the content of a file that stays in place: its digest and its size."""
+        """Store the content of a file, which stays in place. Return the digest and the size."""
 
     def put_upload(self, source: Path, digest: str, /) -> None:
-        """Move a file from `upload_path` in. The caller has checked and synced its content."""
+        """Store a file that was written to `upload_path`.
+
+        The caller has checked and synced the file.
+        """
 
     def upload_path(self) -> Path:
-        """A new path for an upload, on the disk of this server. The next start clears it."""
+        """Return a new path for an upload on the server's disk.
+
+        The next server start deletes the file.
+        """
 
     def start_uploads(self) -> BlobUploads:
         """Start to receive a pack of blobs."""
 
     def check_space(self, size: int = 0, /) -> None:
-        """Raise `NoSpace` if the disk of this server has too little space for an upload."""
+        """Raise `NoSpace` if the server's disk has too little space for an upload of this size."""
 
     def held(self) -> AbstractContextManager[None]:
-        """Suspend garbage collection: blobs found inside the block stay until its end."""
+        """Suspend garbage collection, so that blobs found inside the block exist until its end."""
 
     def discard_unfinished(self, trial_id: int, /) -> None:
-        """Delete partial blobs that the processes of a finished trial left."""
+        """Delete partial blobs that the processes of a finished trial left behind."""
 
 
 class BlobUploads(Protocol):
-    """Blobs that arrive one after the other, in pieces."""
+    """Receives blobs one after the other, in pieces."""
 
     def write(self, data: bytes | memoryview, /) -> None:
-        """Append to the current blob."""
+        """Append bytes to the current blob."""
 
     def finish(self, digest: str, /, *, is_manifest: bool = False) -> None:
-        """End the current blob; `ValueError` if its content has another digest.
+        """End the current blob. Raise `ValueError` if its content has another digest.
 
-        A manifest is dropped if a file of it was deleted meanwhile.
+        A manifest is dropped if a file that it lists was deleted meanwhile.
         """
 
     def commit(self) -> None:
         """Store all finished blobs durably."""
 
     def close(self) -> None:
-        """Discard all blobs that are not committed."""
+        """Discard all blobs that were not committed."""

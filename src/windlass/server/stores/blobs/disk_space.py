@@ -1,6 +1,7 @@
-"""Disk space of the home that uploads from other machines may use.
+"""A limit that keeps disk space free during uploads from other machines.
 
-A full disk stops every trial of the server, so a reserve stays free for its records.
+A full disk stops every trial of the server, so part of the disk is kept free for the server's
+records.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from pathlib import Path
 from windlass.model.text.quantities import format_size
 from windlass.server.errors import HOW_TO_FREE_SPACE, NoSpace
 
-KEPT_FREE = 1 << 30  # bytes; of a small disk a twentieth
+KEPT_FREE = 1 << 30  # bytes; on a small disk, a twentieth of the disk
 
 
 def check_disk_space(folder: Path, size: int = 0) -> None:
-    """Refuse an upload that would leave too little free disk space.
+    """Raise `NoSpace` for an upload that would leave too little free disk space.
 
     >>> check_disk_space(Path("/"), 1 << 60)
     Traceback (most recent call last):
@@ -28,7 +29,7 @@ def check_disk_space(folder: Path, size: int = 0) -> None:
         return
     what = f"no space for {format_size(size)}" if size else "no space left"
     raise NoSpace(
-        # Omit the current free space, so that repeated messages stay equal.
+        # The message omits the current free space, so that repeated messages are equal.
         f"The disk of the server has {what}: its last {format_size(kept)} are for its own records.",
         hint=HOW_TO_FREE_SPACE,
     )

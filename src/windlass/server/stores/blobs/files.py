@@ -1,11 +1,11 @@
-"""Content-addressed blobs in files: code, payloads, results, and the files of checkpoints.
+"""A blob store in files, for code, payloads, results, and the files of checkpoints.
 
-The store writes a blob under a temporary name and renames it into place, so a file with the name of
-a digest is always complete.
+The store writes a blob under a temporary name and then renames the file. So a file whose name is a
+digest is always complete.
 
-Garbage collection (server/stores/blobs/garbage.py) deletes blobs without a reference while others
+Garbage collection (server/stores/blobs/garbage.py) deletes unreferenced blobs while other processes
 write. A process that is about to refer to a blob has either requested the blob from this store or
-has a hard link to it. Both keep the blob.
+made a hard link to its file. In both cases garbage collection keeps the blob.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from windlass.worker.common.atomic_files import remove_if_there, write_bytes
 from windlass.worker.common.file_reads import exists, regular_only
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
-_LIST = b'{"files":['  # how the list of the files of a tree begins
+_LIST = b'{"files":['  # the first bytes of every manifest, which lists the files of a tree
 _CHUNK = 1 << 20
-_OUTGOING = ".out-"  # a blob that is being deleted
-_MOST_NOTED = 200_000  # entries; beyond that, the oldest are dropped
+_OUTGOING = ".out-"  # prefix of a blob that is being deleted
+_MOST_NOTED = 200_000  # entries; above this number, the oldest entries are dropped
 _LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay the response too long
-_OVERLAP = 80  # bytes, more than a digest has
-_STALE = 600.0  # seconds after which a request makes a blob recent again
+_OVERLAP = 80  # bytes; more than the length of a digest
+_STALE = 600.0  # seconds; a request for a blob with an older timestamp renews the timestamp
 
 
 class FileBlobStore:
-    """Blobs below one directory.
+    """A blob store in the files of one directory.
 
     >>> import tempfile
     >>> store = FileBlobStore(Path(tempfile.mkdtemp()))
@@ -56,7 +56,11 @@ class FileBlobStore:
     """
 
     def __init__(self, path: Path, lately: float = 60.0) -> None:
-        """A reference to a blob is written within `lately` seconds of its last request."""
+        """Open the store in a directory.
+
+        A blob that was requested within the last `lately` seconds is kept, because a client may be
+        about to refer to it.
+        """
         self._horizon = lately
         self._root = str(path)
         self._lately: dict[str, float] = {}  # time of the last request or upload, by digest
@@ -67,17 +71,20 @@ class FileBlobStore:
 
     @property
     def root(self) -> Path:
-        """The directory of the blobs."""
+        """The directory that contains the blobs."""
         return Path(self._root)
 
     def path(self, digest: str) -> str:
-        """The path of a blob, whether or not the file exists."""
+        """Return the path of a blob, whether or not the file exists."""
         if not is_digest(digest):
             raise ValueError(f"{digest!r} is not a digest")
         return path_in_store(self._root, digest)
 
     def has(self, digest: str) -> bool:
-        """Whether the store has the blob. If so, garbage collection keeps it for a while."""
+        """Return whether the store has a blob.
+
+        If so, garbage collection keeps the blob for a while.
+        """
         path = self.path(digest)
         now = time.time()
         self._note(digest, now)  # before the look: see `withdraw`
@@ -91,9 +98,10 @@ class FileBlobStore:
         return True
 
     def missing(self, digests: Iterable[str], *, trees: Iterable[str] = ()) -> list[str]:
-        """The digests of which the store has no blob, without repetitions.
+        """Return the digests whose blobs the store does not have, without duplicates.
 
-        Manifests in `trees` are also missing if a damaged file of them was set aside.
+        `trees` are the digests of manifests. A manifest counts as missing, too, if a file that it
+        lists was found damaged.
         """
         missing = [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
         checked = [tree for tree in trees if tree not in missing]
@@ -102,23 +110,32 @@ class FileBlobStore:
         return missing
 
     def get(self, digest: str) -> bytes:
-        """The verified bytes of a blob; `ValueError` if it is larger than any manifest."""
+        """Return the verified bytes of a blob.
+
+        Raise `ValueError` if the blob is larger than any manifest.
+        """
         self.write_out(digest)
         return read_blob(self._root, digest)
 
     def size(self, digest: str) -> int:
-        """The size of a blob in bytes."""
+        """Return the size of a blob in bytes."""
         self.write_out(digest)
         return os.stat(self.path(digest)).st_size
 
     def open(self, digest: str, *, verify: bool = True) -> BinaryIO:
-        """The content of a blob as a file to read from. A very large blob is not verified."""
+        """Open the content of a blob for reading.
+
+        The content of a very large blob is not verified.
+        """
         is_verified = verify and self.size(digest) <= _LARGEST_VERIFIED
         opening = open_verified if is_verified else open_blob
         return os.fdopen(opening(self._root, digest), "rb")
 
     def put(self, data: bytes, *, digest: str | None = None) -> str:
-        """Store some bytes and return their digest; `ValueError` if it is not `digest`."""
+        """Store some bytes and return their digest.
+
+        Raise `ValueError` if `digest` is a different one.
+        """
         actual = hashlib.sha256(data).hexdigest()
         if digest is not None and actual != digest:
             raise ValueError(f"the bytes have the digest {actual}, not {digest}")
@@ -162,7 +179,10 @@ class FileBlobStore:
         return size
 
     def sweep(self) -> None:
-        """Clean up unfinished writes and deletions of killed servers, at the start of a server."""
+        """Clean up the unfinished writes and deletions of killed servers.
+
+        Call this at the server start.
+        """
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
             if name.startswith(INCOMING):
@@ -171,7 +191,7 @@ class FileBlobStore:
                 self._put_back(path, name.removeprefix(_OUTGOING))
 
     def list_blobs(self) -> Iterator[tuple[str, os.stat_result]]:
-        """All blobs with their file status."""
+        """Yield the digest and the file status of every blob."""
         for folder in sorted(os.listdir(self._root)):
             if len(folder) != 2:
                 continue
@@ -184,10 +204,10 @@ class FileBlobStore:
                             continue
 
     def listed(self, digest: str) -> list[str] | None:
-        """The digests that a blob names if it begins like a manifest; None if it does not.
+        """Return the digests in a blob that begins like a manifest. Return None for any other blob.
 
-        Garbage collection keeps them. It may keep the blobs of a project file that looks like a
-        manifest for nothing, but it cannot delete a blob that is needed.
+        Garbage collection keeps these digests. A project file may look like a manifest and keep
+        blobs that nobody needs, but no needed blob is deleted.
         """
         try:
             fd = open_blob(self._root, digest)
@@ -197,25 +217,26 @@ class FileBlobStore:
             return _listed_in(file)
 
     def lately(self) -> set[str]:
-        """The digests that clients requested or wrote recently."""
+        """Return the digests that clients requested or wrote recently."""
         limit = time.time() - self._horizon
         self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
         return set(self._lately)
 
     def may_come(self, digest: str, needed: Iterable[str] = ()) -> bool:
-        """Return whether a blob may get its name now, which needs these other blobs.
+        """Return whether an uploaded blob may get its name now. All blobs in `needed` must exist.
 
-        A manifest may not, if some of its files were deleted during its upload. The client sends
-        the manifest again once it is reported missing.
+        If a file that a manifest lists was deleted during the upload, the manifest is refused. The
+        client sends the manifest again once the server reports the manifest missing.
         """
         self._note(digest, time.time())
         return not self.missing(needed)
 
     def withdraw(self, digest: str) -> bool:
-        """Remove an unreferenced blob; return False if a client uses it after all.
+        """Delete an unreferenced blob. Return False if a client is using it after all.
 
-        The name goes first. A client that looks for it afterwards uploads it again. A client that
-        looked before is recorded or has a link to the file, and the blob is restored.
+        The blob is first renamed. A client that checks for the blob after this moment uploads it
+        again. If a client checked earlier, the store has noted the request, or the file has a
+        second link. Then the blob is restored.
         """
         path = self.path(digest)
         aside = f"{self._root}/{_OUTGOING}{digest}"
@@ -232,7 +253,7 @@ class FileBlobStore:
         return True
 
     def discard_damaged(self, kept: Container[str], limit: float) -> None:
-        """Delete damaged blobs that were sent again or that no record needs."""
+        """Delete damaged blobs that a client sent again or that no record needs."""
         for digest in damaged_blobs(self._root):
             aside = f"{self._root}/{DAMAGED}{digest}"
             try:
@@ -241,10 +262,10 @@ class FileBlobStore:
                 continue
             if is_old and (digest not in kept or exists(self.path(digest))):
                 remove_if_there(aside)
-                remove_tree(aside)  # another kind of file was in its place
+                remove_tree(aside)  # the name belonged to a directory, not to a file
 
     def _is_intact(self, digest: str) -> bool:
-        """Return whether the store has a blob with the right content. Otherwise set it aside."""
+        """Return whether the store has a blob with the right content. Set a damaged blob aside."""
         try:
             os.close(open_verified(self._root, digest))
         except FileNotFoundError:
@@ -252,7 +273,7 @@ class FileBlobStore:
         return True
 
     def _damaged(self) -> set[str]:
-        """The digests of blobs that were set aside and have not been sent again."""
+        """Return the digests of damaged blobs that clients have not sent again."""
         return {d for d in damaged_blobs(self._root) if is_digest(d) and not exists(self.path(d))}
 
     def _note(self, digest: str, now: float) -> None:
@@ -266,7 +287,7 @@ class FileBlobStore:
         except FileExistsError:
             pass  # a client uploaded it again
         except ValueError:
-            pass  # it is not a blob
+            pass  # the name is not a digest
         os.unlink(aside)
 
     def start_uploads(self) -> FileBlobUploads:
@@ -274,29 +295,32 @@ class FileBlobStore:
         return FileBlobUploads(self)
 
     def check_space(self, size: int = 0) -> None:
-        """Raise `NoSpace` if the disk has too little space for an upload."""
+        """Raise `NoSpace` if the disk has too little space for an upload of this size."""
         check_disk_space(self.root, size)
 
     def held(self) -> AbstractContextManager[None]:
-        """Suspend garbage collection: blobs found inside the block stay until its end."""
+        """Suspend garbage collection, so that blobs found inside the block exist until its end."""
         return held(self._root)
 
     def discard_unfinished(self, trial_id: int) -> None:
-        """Delete partial blobs that the processes of a finished trial left."""
+        """Delete partial blobs that the processes of a finished trial left behind."""
         remove_staging(self._root, str(trial_id))
 
     def upload_path(self) -> Path:
-        """A new path for an upload. `sweep` clears it."""
+        """Return a new path for an upload. `sweep` deletes files that remain there."""
         return Path(self._root, f"{INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
 
     def put_upload(self, source: Path, digest: str) -> None:
-        """Move a file from `upload_path` in. The caller has checked and synced its content."""
+        """Store a file that was written to `upload_path`.
+
+        The caller has checked and synced the file.
+        """
         target = self.path(digest)
         self._note(digest, time.time())
         put_in_place(str(source), target)
 
     def put_file(self, source: Path) -> tuple[str, int]:
-        """Store the content of a file that stays in place: its digest and its size."""
+        """Store the content of a file, which stays in place. Return the digest and the size."""
         hasher = hashlib.sha256()
         size = 0
         with open(source, "rb", opener=regular_only) as file:
@@ -305,9 +329,11 @@ class FileBlobStore:
                 size += len(chunk)
         digest = hasher.hexdigest()
         target = self.path(digest)
-        # The source is a link that keeps it; unless another was here before.
+        # If the blob is new, `source` is a second hard link to the blob, which keeps the blob
+        # alive. If the blob exists already, check it.
         if not exists(target) or not self.has(digest) or not self._is_intact(digest):
-            # A link, not a move: after a kill, the next server finds the source again.
+            # Link the file instead of moving it. If the server is killed here, the next server
+            # still finds the source.
             temporary = f"{self._root}/{INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
             os.link(source, temporary)
@@ -320,7 +346,8 @@ def _listed_in(file: BinaryIO) -> list[str] | None:
         return None
     digests: set[str] = set()
     rest = b""
-    while piece := file.read(_CHUNK):  # a project file may be as large as a project
+    # Read in pieces, because a blob that looks like a manifest may be very large.
+    while piece := file.read(_CHUNK):
         text = rest + piece
         digests |= {digest.decode() for digest in DIGEST_IN_TEXT.findall(text)}
         rest = text[-_OVERLAP:]

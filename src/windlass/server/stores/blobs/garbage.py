@@ -1,12 +1,14 @@
-"""Garbage collection: deletes unused blobs and the folders of deleted trials.
+"""Garbage collection, which deletes unused blobs and the folders of deleted trials.
 
-It is better to keep too much than to delete a needed file. A folder is deleted only if its trial
-was deleted: an older database that was restored does not know the newest trials. Any text that
-looks like a digest, in any row of any table, keeps its blob, and a manifest keeps all blobs that it
-names. So a new table needs no code here. The collector also keeps blobs that are young or were
-requested recently, since a client may be about to refer to them, and blobs with a second hard link
-(see server/stores/blobs/files.py). Trials that save checkpoints write to the store themselves, and
-the collector deletes nothing while a trial saves.
+To keep too much is better than to delete a needed file. So the collector deletes the folder of a
+trial only if the folder has a mark that the trial was deleted. A missing database row is not
+enough, because a database restored from an older copy lacks the newest trials.
+
+The collector keeps a blob if any row of any table contains a text that looks like its digest, and
+keeps all blobs that a kept manifest lists. So a new table needs no code here. It also keeps young
+blobs and recently requested blobs, because a client may be about to refer to them, and blobs with a
+second hard link (see server/stores/blobs/files.py). Trials write checkpoints to the store
+themselves, and the collector deletes no blob while a trial saves one.
 """
 
 from __future__ import annotations
@@ -30,21 +32,22 @@ from windlass.server.stores.blobs.files import DIGEST_IN_TEXT, FileBlobStore
 from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
 from windlass.worker.common.file_reads import exists, read_file
 
-# Columns that are large and name no blob: not even looked at.
+# Large columns that never name a blob. The collector does not read them.
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
 _GONE = ".gone-"
-_DELETED = ".deleted"  # in the folder of a trial whose rows are being deleted
-SET_ASIDE = "set-aside"  # the folder of the home for folders of unknown trials
-_MOST_REPORTED = 1000  # unknown folders
+_DELETED = ".deleted"  # name of a mark in the folder of a trial whose rows are being deleted
+# Name of the folder in the home that receives the folders of unknown trials.
+SET_ASIDE = "set-aside"
+_MOST_REPORTED = 1000  # unknown folders listed in a report
 _CHECKPOINTS = "checkpoints"
-_SHARDS = ".shards"  # it has a folder for each incomplete checkpoint
+_SHARDS = ".shards"  # contains a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
-_PATIENCE = 30.0  # seconds that trials may take to save
+_PATIENCE = 30.0  # seconds to wait until no trial saves a checkpoint
 _TRY_AGAIN = 0.05
 
 
 class Garbage:
-    """Deletes unused data, one collection at a time."""
+    """Deletes unused data. Only one collection runs at a time."""
 
     def __init__(self, trials: Path, blobs: FileBlobStore, database: Database) -> None:
         self._trials = trials
@@ -56,9 +59,10 @@ class Garbage:
     def collect(
         self, older_than: float, *, dry_run: bool = False, set_aside: bool = False
     ) -> GarbageReport:
-        """Delete data that was unused for so many seconds, and return the totals.
+        """Delete data that was unused for `older_than` seconds, and return a report.
 
-        Folders of trials that the database does not know stay. `set_aside` moves them.
+        Folders of trials that the database does not know are kept. If `set_aside` is true, they are
+        moved to the folder `set-aside` of the home.
         """
         if not self._turn.acquire(blocking=False):
             raise Conflict(
@@ -102,7 +106,7 @@ class Garbage:
                 old[digest] = status.st_size
         young -= kept
         kept |= young | self._named_by(young)
-        # Delete manifests before the blobs they name, so that an existing manifest is always
+        # Delete manifests before the blobs that they list, so that an existing manifest is always
         # complete.
         lists = [
             digest
@@ -124,14 +128,18 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Return every digest in the records, and all digests that these manifests name."""
-        # Read the files first: their content may move to the database meanwhile.
+        """Return all digests in records, and all digests in manifests that records refer to."""
+        # Read record files before the database, because their content may move to the database
+        # meanwhile.
         named = set(self._in_records())
         named |= self._db.read(lambda connection: set(_digests_in(connection)))
         return named | self._named_by(named)
 
     def _in_records(self) -> Iterator[str]:
-        """The digests in record files of trials, which may not have rows yet."""
+        """Yield the digests in record files of trials.
+
+        The database may not have these records yet.
+        """
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
             parts = [folder / _SHARDS / name for name in _names(folder / _SHARDS)]
@@ -143,7 +151,7 @@ class Garbage:
             *self._folders()[1],
             *(folder / name for folder in aside for name in _names(folder)),
         ]
-        for folder in unknown:  # the code, calls and checkpoints of trials without rows
+        for folder in unknown:  # for trials without rows, keep code, calls and checkpoints
             for path in (*folder.glob(f"*/*/{LAUNCH}"), *folder.glob(f"{_CHECKPOINTS}/*.json")):
                 yield from _digests_of_record(path)
 
@@ -151,9 +159,10 @@ class Garbage:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}
 
     def _folders(self) -> tuple[list[Path], list[Path]]:
-        """Return the folders of deleted trials, and of trials that the database does not know."""
+        """Return the folders of deleted trials, and the folders of trials without rows."""
         folders = [self._trials / name for name in _names(self._trials)]
-        # Read after the folders were listed: a trial has no folder before it has a row.
+        # Read rows after the folders were listed, because a new trial gets its row before its
+        # folder.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
         trial_ids = {str(row["id"]) for row in rows}
         gone = [folder for folder in folders if folder.name.startswith(_GONE)]
@@ -173,21 +182,21 @@ class Garbage:
 
 
 def mark_deleted(trials: Path, trial_id: int) -> None:
-    """Mark a folder before the rows of its trial are deleted.
+    """Mark the folder of a trial before the rows of the trial are deleted.
 
-    If the server is killed after that, the next collection deletes the folder.
+    If the server is killed after that, the next garbage collection deletes the folder.
     """
     with contextlib.suppress(OSError):  # without the mark, the folder counts as unknown and stays
         (trials / str(trial_id) / _DELETED).touch()
 
 
 def remove_folder(trials: Path, trial_id: int) -> None:
-    """Delete the folder of a deleted trial. Garbage collection deletes the rest later."""
+    """Delete the folder of a deleted trial. Garbage collection later deletes remaining files."""
     folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
     try:
         folder.rename(aside)
     except OSError:
-        return  # no folder, or a collection has deleted it
+        return  # there was no folder, or garbage collection has deleted it
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -218,7 +227,10 @@ def _names(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _alone(blobs: Path) -> Iterator[None]:
-    """Lock the store exclusively: wait until no trial saves, and let new saves wait."""
+    """Lock the blob store exclusively. Wait until no trial saves a checkpoint.
+
+    A trial that wants to save a checkpoint waits until the lock is free.
+    """
     fd = os.open(blobs / SAVING_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     end = time.monotonic() + _PATIENCE
     try:
@@ -245,7 +257,7 @@ def _modified(folder: Path) -> float:
 
 
 def _size(folder: Path) -> int:
-    """The size of all readable files in a folder."""
+    """Return the total size of all readable files in a folder."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,4 @@
-"""A pack of blobs that a client uploads, in files."""
+"""Receives packs of blobs, and stores the blobs in files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from windlass.server.stores.blobs.files import FileBlobStore
 
 INCOMING = ".in-"  # prefix of an unfinished upload
-_BATCH = 128  # each is an open file
+_BATCH = 128  # blobs that are synced together; each one is an open file
 _AT_A_TIME = 16
 
 
 class FileBlobUploads:
-    """Blobs of one request, synced in batches.
+    """Receives the blobs of one request, and syncs them to disk in batches.
 
-    A disk syncs many files in little more time than one. One after the other, 10,000 small files
-    would take most of a minute. The blobs get their names in the order of their arrival.
+    A disk syncs many files at once in little more time than one file. Synced one after the other,
+    10,000 small files would take most of a minute. The blobs get their final names in the order of
+    arrival.
     """
 
     def __init__(self, store: FileBlobStore) -> None:
@@ -36,13 +37,13 @@ class FileBlobUploads:
         self._pool: ThreadPoolExecutor | None = None
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append to the current blob."""
+        """Append bytes to the current blob."""
         self._open_current().write(data)
 
     def finish(self, digest: str, *, is_manifest: bool = False) -> None:
-        """End the current blob; `ValueError` if its content has another digest.
+        """End the current blob. Raise `ValueError` if its content has another digest.
 
-        A manifest is dropped if a file of it was deleted meanwhile.
+        A manifest is dropped if a file that it lists was deleted meanwhile.
         """
         blob = self._open_current()
         blob.check(digest, is_manifest=is_manifest)
@@ -52,7 +53,7 @@ class FileBlobUploads:
             self.commit()
 
     def commit(self) -> None:
-        """Sync all finished blobs and give them their names."""
+        """Sync all finished blobs, and rename them to their final names."""
         if len(self._finished) == 1:
             self._finished[0].sync()
         elif self._finished:
@@ -64,7 +65,7 @@ class FileBlobUploads:
         self._finished.clear()
 
     def close(self) -> None:
-        """Discard all blobs that are not committed."""
+        """Discard all blobs that were not committed."""
         if self._pool is not None:
             self._pool.shutdown()
         for blob in (*self._finished, self._current):
@@ -80,7 +81,7 @@ class FileBlobUploads:
 
 
 class _IncomingBlob:
-    """A blob under a temporary name, invisible until `put`."""
+    """A blob in a temporary file, invisible to readers until `put` is called."""
 
     def __init__(self, store: FileBlobStore) -> None:
         self._store = store
@@ -107,7 +108,7 @@ class _IncomingBlob:
         os.fsync(self._file.fileno())
 
     def put(self) -> None:
-        """Check and sync the content of the blob, then give the blob its name."""
+        """Rename the file to its final name, unless a blob that this manifest needs is missing."""
         self._file.close()
         needed = _needed_by(self._name) if self._is_manifest else ()
         if self._store.may_come(self._digest, needed):
@@ -115,7 +116,7 @@ class _IncomingBlob:
             self._name = ""
 
     def close(self) -> None:
-        """Delete the temporary file, unless it has become the blob."""
+        """Delete the temporary file, unless the file has become a blob."""
         self._file.close()
         if self._name:
             os.unlink(self._name)
@@ -123,18 +124,18 @@ class _IncomingBlob:
 
 
 def _needed_by(path: str) -> Iterable[str]:
-    """Return the blobs that a manifest needs."""
+    """Return the digests of the blobs that a manifest lists."""
     with open(path, "rb") as file:
         data = file.read()
     try:
-        # Not whatever reads like a digest: a file may be called so.
+        # Do not search the text for digests, because a file name may look like one.
         return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
     except (KeyError, TypeError, ValueError, IndexError, RecursionError):
-        return ()  # it is invalid, which a restore reports
+        return ()  # the manifest is invalid, which a later restore reports
 
 
 def put_in_place(temporary: str, target: str) -> None:
-    """Rename a file to its final name, and create the folder if necessary."""
+    """Rename a file to its final name. Create the target's folder if necessary."""
     try:
         os.replace(temporary, target)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Uploads of large files."""
+"""Uploads of large files, which are written and synced piece by piece."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from windlass.server.stores.blobs.disk_space import check_disk_space
 
 CHECK_EVERY = 16 << 20  # bytes between two checks of the free disk space
-SYNC_EVERY = 64 << 20  # bytes between two syncs: one sync of a large file would take minutes
+SYNC_EVERY = 64 << 20  # bytes between two syncs; a single sync of a large file would take minutes
 
 
 class IncomingFile:
-    """A file that is being uploaded, synced as it arrives, so that its end takes no time."""
+    """A file that is being uploaded. It is synced as it arrives, so that the last sync is fast."""
 
     def __init__(self, path: Path, hasher: Any = None) -> None:
         self._folder = path.parent
@@ -30,7 +30,7 @@ class IncomingFile:
         self._file.close()
 
     def add(self, piece: bytes) -> None:
-        """Append a piece; `NoSpace` if too little disk space is left."""
+        """Append a piece. Raise `NoSpace` if too little disk space is left."""
         if self._hasher is not None:
             self._hasher.update(piece)
         self.size += self._file.write(piece)

@@ -1,1 +1,1 @@
-"""Checkpoints: rows made from the records that programs write, and the retention rules."""
+"""Checkpoints: database rows made from the records that programs write, and the retention rules."""

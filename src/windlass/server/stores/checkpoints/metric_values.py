@@ -1,4 +1,4 @@
-"""Metric values of checkpoints: the values that a trial had reported when it saved them."""
+"""Metric values of checkpoints: the values that a trial had reported when it saved a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.server.stores.metrics.base import MetricStore, Wanted
 from windlass.server.stores.metrics.columns import Column
 
-_MOST_REMEMBERED = 100_000  # values
-_Order = tuple[float, int, float]  # the position of a point in the order of precedence
-_Sizes = tuple[int, ...]  # of the metrics files of a trial
+_MOST_REMEMBERED = 100_000  # cached values
+# Step, attempt and time of a point; the greatest tuple takes precedence.
+_Order = tuple[float, int, float]
+_Sizes = tuple[int, ...]  # sizes of the metrics files of a trial
 
 
 class CheckpointMetrics:
-    """Metric values of checkpoints, cached until the trial reports more."""
+    """Finds metric values of checkpoints, and caches them until the trial reports more."""
 
     def __init__(self, metrics: MetricStore) -> None:
         self._metrics = metrics
-        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by uid
+        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by the uid of the checkpoint
         self._remembered = 0
         self._lock = threading.Lock()
 
     def added_to(self, records: Sequence[CheckpointRecord]) -> list[CheckpointRecord]:
-        """Return the checkpoints with the metrics that their programs reported added."""
+        """Return copies of checkpoints with the metric values that their programs had reported."""
         by_trial: dict[int, list[CheckpointRecord]] = {}
         for record in records:
             by_trial.setdefault(record.trial_id, []).append(record)
@@ -58,7 +59,10 @@ class CheckpointMetrics:
 
 
 def with_metrics(record: CheckpointRecord, values: dict[str, float]) -> CheckpointRecord:
-    """A checkpoint with these metrics, too; JSON has no number for some."""
+    """Return a copy of a checkpoint with these metrics added.
+
+    Infinite and NaN values become texts.
+    """
     encoded = {name: v if math.isfinite(v) else repr(v) for name, v in values.items()}
     metrics = dict(sorted({**record.metrics, **encoded}.items()))
     return msgspec.structs.replace(record, metrics=metrics)
@@ -70,10 +74,11 @@ def values_at(
     checkpoints: Sequence[CheckpointRecord],
     wanted: Wanted,
 ) -> dict[int, dict[str, float]]:
-    """The metrics of checkpoints, by id and name: the values at the step, or the last before it.
+    """Return the metric values of checkpoints, by checkpoint id and metric name.
 
-    Reports of later attempts do not count. For a checkpoint without a step, the time decides. If a
-    step was reported more than once, the last report of the newest attempt counts.
+    The value is the one reported at the step of the checkpoint, or else the last one before this
+    step. Reports of later attempts do not count. If the checkpoint has no step, its time decides.
+    If a step was reported more than once, the last report of the newest attempt counts.
     """
     points: dict[tuple[int, str], tuple[_Order, float]] = {}
     for attempt, name, column in _columns(metrics, trial_id, wanted):
@@ -105,9 +110,10 @@ def _last_before(
 def _columns(
     metrics: MetricStore, trial_id: int, wanted: Wanted
 ) -> Iterator[tuple[int, str, Column]]:
-    """Points of metrics with the number of their attempt.
+    """Yield the points of metrics in pieces, with the attempt number and the metric name.
 
-    Steps and times both grow within each piece, as they do in nearly every program.
+    Within a piece, steps and times grow. Nearly every program reports in this order, so most
+    columns are one piece.
     """
     for replica, columns in metrics.columns(trial_id, wanted):
         for name, column in columns.items():

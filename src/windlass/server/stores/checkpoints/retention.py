@@ -1,4 +1,4 @@
-"""Retention: a pure function that selects the checkpoints of a trial to delete."""
+"""Retention: a pure function that selects which checkpoints of a trial to delete."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ def to_delete(
     values: Mapping[int, float],
     used: Collection[int],
 ) -> list[CheckpointRecord]:
-    """Select the checkpoints that no rule keeps, oldest first.
+    """Select the checkpoints that no retention rule keeps, oldest first.
 
-    `values` has the known metric values by checkpoint id, and `used` the ids of checkpoints in use.
-    Newer checkpoints are better than equally good older ones, and NaN is never among the best. A
-    checkpoint without a value may still be the best: while no value is known, all checkpoints stay,
-    and later such a checkpoint is deleted only if `last` was given explicitly.
+    `values` has the known metric values, by checkpoint id. `used` has the ids of checkpoints in
+    use. Of two equally good checkpoints, the newer one counts as better. NaN is never among the
+    best. A checkpoint without a value may turn out to be the best. So all checkpoints are kept
+    while no value is known. Afterwards, a checkpoint without a value is deleted only if the user
+    set `last`.
 
     >>> three = [CheckpointRecord(id=n, uid="", trial_id=1, number=n, name="m") for n in (1, 2, 3)]
     >>> best = Keep(last=1, best=1, metric="loss")
@@ -40,7 +41,7 @@ def to_delete(
         for checkpoint in newest_first
         if not math.isnan(values.get(checkpoint.id, math.nan))
     ]
-    # The sort is stable: a newer checkpoint comes before an equally good older one.
+    # The sort is stable, so a newer checkpoint comes before an equally good older one.
     judged.sort(key=lambda checkpoint: values[checkpoint.id], reverse=keep.is_max)
     kept |= {checkpoint.id for checkpoint in judged[: keep.best]}
     if keep.best and not keep.has_last:

@@ -1,4 +1,4 @@
-"""Warning for a trial whose `keep_best` names a metric that no checkpoint of the trial has."""
+"""A warning for a trial if `keep_best` names a metric that none of its checkpoints has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
 from windlass.server.db.base import Connection
 from windlass.server.db.event_rows import add_events
 
-_MANY = 10  # checkpoints that would be deleted; programs that validate seldom have fewer
+_MANY = 10  # surplus checkpoints before the warning; fewer are normal if a program rarely validates
 _NAMED = 10
 
 
@@ -24,10 +24,11 @@ def warn(
     *,
     is_over: bool,
 ) -> None:
-    """Warn once that all checkpoints stay, because the best ones are unknown.
+    """Warn once that all checkpoints are kept, because the best ones are unknown.
 
-    A metric may be reported late, so this waits until there are many or the trial `is_over`,
-    unless the trial reports the very metric in a group.
+    The program may report the metric later. So the warning waits until there are many checkpoints
+    or the trial `is_over`. It comes at once if a group, such as `validation`, has a metric of this
+    name.
     """
     parameters = {"trial_id": trial_id, "reason": NOTHING_TO_JUDGE_BY}
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = :reason"
@@ -47,7 +48,7 @@ def warn(
 
 
 def explain(metric: str, names: Sequence[str], step: int | None) -> str:
-    """Explain why no checkpoint has a value for the metric, and suggest a metric.
+    """Return a message that says why no checkpoint has a value for the metric, with a suggestion.
 
     >>> print(explain("accuracy", ["loss", "validation/accuracy"], 4))
     keep_best: no 'accuracy' was reported, so all checkpoints stay; \

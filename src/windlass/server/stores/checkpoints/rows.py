@@ -30,7 +30,10 @@ LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 
 
 def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Record a use of a checkpoint: by a `trial` that started from it, or a `model version`."""
+    """Record that a trial started from a checkpoint or that a model version refers to it.
+
+    `kind` is `trial` or `model version`, and `user_id` is the id of this trial or version.
+    """
     connection.run(
         "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
         " SELECT id, :kind, :user_id FROM checkpoints WHERE uid = :uid AND NOT is_deleted"
@@ -40,7 +43,7 @@ def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
 
 
 def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Remove the uses of checkpoints by trials that are being deleted."""
+    """Forget which checkpoints these trials started from, because the trials are being deleted."""
     conditions = Conditions()
     conditions.one_of("user_id", trial_ids)
     conditions.equal("kind", "trial")
@@ -48,7 +51,7 @@ def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Refuse the deletion of trials whose checkpoints are in use."""
+    """Raise Conflict if a checkpoint of these trials is in use, so that they are not deleted."""
     for trial_id in trial_ids:
         there = of_trial(connection, trial_id)
         if uses := find_uses(connection, [record.id for record in there]):
@@ -56,7 +59,7 @@ def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
-    """Return the checkpoint with this uid, if it exists."""
+    """Return the checkpoint with this uid, or None if there is none."""
     row = connection.row(f"{LIVE} AND uid = :uid", {"uid": uid})
     return None if row is None else to_record(row)
 
@@ -74,7 +77,7 @@ def of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
 
 
 def find(connection: Connection, key: str) -> CheckpointRecord:
-    """Return the checkpoint with this id or uid."""
+    """Return the checkpoint with this id or uid. Raise NotFound if there is none."""
     if _UID.fullmatch(key):
         record = find_by_uid(connection, key)
         if record is not None:
@@ -96,7 +99,7 @@ def find(connection: Connection, key: str) -> CheckpointRecord:
 def mark_deleted(
     connection: Connection, records: Sequence[CheckpointRecord]
 ) -> list[CheckpointRecord]:
-    """Mark unused checkpoints as deleted and return them."""
+    """Mark those checkpoints as deleted that nobody uses, and return them."""
     mark = (
         "UPDATE checkpoints SET is_deleted = TRUE WHERE id = :id AND NOT EXISTS"
         " (SELECT 1 FROM checkpoint_uses WHERE checkpoint_id = :id)"
@@ -105,7 +108,7 @@ def mark_deleted(
 
 
 def find_uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
-    """Find the uses of checkpoints: trials that started from them and model versions."""
+    """Return the uses of checkpoints: trials that started from them, and model versions."""
     conditions = Conditions()
     conditions.one_of("checkpoint_uses.checkpoint_id", ids or [-1])
     query = (
@@ -121,7 +124,7 @@ def find_uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
 def with_uses(
     connection: Connection, records: Sequence[CheckpointRecord]
 ) -> list[CheckpointRecord]:
-    """Return the checkpoints with their uses."""
+    """Return copies of the checkpoints with the trials and model versions that use them."""
     models: dict[int, dict[str, int]] = {}
     trials: dict[int, list[int]] = {}
     for row in find_uses(connection, [record.id for record in records]):
@@ -138,7 +141,10 @@ def with_uses(
 
 
 def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflict:
-    """Return the error for checkpoints that cannot be deleted, with their uses."""
+    """Return the error for checkpoints that cannot be deleted.
+
+    The error names the trials and models that use the checkpoints.
+    """
     sentences = []
     for record in records:
         own = [row for row in uses if row["checkpoint_id"] == record.id]
@@ -149,7 +155,7 @@ def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflic
             )
     more = len(sentences) - _MOST_NAMED
     if more > 0:
-        sentences[_MOST_NAMED:] = [f"Nor can {more} more of its checkpoints."]
+        sentences[_MOST_NAMED:] = [f"The trial has {more} more such checkpoints."]
     return Conflict(
         " ".join(sentences), hint="Delete the trials and model versions that need it first."
     )
@@ -167,7 +173,7 @@ def _reasons(uses: Sequence[Row]) -> str:
 
 
 def to_record(row: Row) -> CheckpointRecord:
-    """Convert a row to a checkpoint."""
+    """Convert a database row to a checkpoint record."""
     fields = {name: row[name] for name in _FIELDS}
     fields["is_folder"] = bool(row["is_folder"])
     metadata = msgspec.json.decode(row["metadata"]) if row["metadata"] else {}

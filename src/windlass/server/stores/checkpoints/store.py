@@ -1,9 +1,9 @@
-"""The checkpoint store: imports, lists, changes and deletes checkpoints.
+"""The checkpoint store, which imports, lists, changes and deletes checkpoints.
 
-A trial's process writes the files into the blob store itself and then writes a record file in one
-step (`worker/checkpoints/records.py`). The rows of this store follow from these record files. The
-store imports each record file once: after a nudge, at the end of its attempt, or when the server
-starts.
+The process of a trial writes the files of a checkpoint into the blob store itself. Then it writes a
+record file atomically (`worker/checkpoints/records.py`). This store imports each record file once
+as a database row: after a notification from the process, at the end of the attempt, or when the
+server starts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated record file. A trial's own process wrote it, so it is untrusted."""
+    """A record file of a checkpoint, validated because a trial's own process wrote it."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^/\x00]+\Z")]
@@ -91,7 +91,7 @@ class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointStore:
-    """All checkpoints."""
+    """Imports, lists, changes and deletes the checkpoints of all trials."""
 
     def __init__(
         self,
@@ -101,18 +101,21 @@ class CheckpointStore:
         metrics: MetricStore,
         keeping: Callable[[int], Keep | None],
     ) -> None:
-        """Set up the store. `keeping` returns the retention rule of a trial, or none."""
+        """Create the store.
+
+        `keeping` is a function that returns the retention rule of a trial, or None.
+        """
         self._home = home
         self._db = database
         self._blobs = blobs
         self._keeping = keeping
         self._points = metrics
         self._metrics = CheckpointMetrics(metrics)
-        # A checkpoint that is deleted meanwhile must not be imported again from a file read
-        # earlier.
+        # The lock stops an import from restoring a checkpoint that is deleted after its file was
+        # read.
         self._lock = threading.Lock()
 
-    # -- as trials save them ----------------------------------------------------------
+    # -- imports and retention --------------------------------------------------------
 
     def take_in(self, trial_id: int) -> None:
         """Import the new checkpoints of a trial, and apply its retention rule."""
@@ -128,17 +131,17 @@ class CheckpointStore:
             self._retain(trial_id)
 
     def tidy(self, trial_id: int) -> None:
-        """Delete files that only the processes of a trial need, after all of them have ended."""
+        """Delete files that only the processes of a trial need. All of them must have ended."""
         folder = paths.checkpoints_dir(self._home, trial_id)
         if is_folder(folder):
             clear(str(folder))
             self._blobs.discard_unfinished(trial_id)
             self.take_in(trial_id)
-            with self._lock:  # all values are known now
+            with self._lock:  # all metric values are known now
                 self._retain(trial_id, is_over=True)
 
     def finish_deletions(self) -> None:
-        """Finish the deletions that a killed server had begun."""
+        """Finish the deletions that a killed server had started."""
         with self._lock:
             rows = self._db.read(
                 lambda connection: connection.rows("SELECT * FROM checkpoints WHERE is_deleted")
@@ -197,9 +200,9 @@ class CheckpointStore:
         self._erase(self._db.write(lambda connection: mark_deleted(connection, gone)))
 
     def _erase(self, gone: Iterable[CheckpointRecord]) -> None:
-        """Delete the record files of checkpoints that are marked as deleted, then their rows.
+        """Delete the record files, then the rows, of checkpoints that are marked as deleted.
 
-        In this order, the next server can finish an interrupted deletion.
+        Because of this order, the next server can finish an interrupted deletion.
         """
         gone = list(gone)
         for record in gone:
@@ -215,7 +218,7 @@ class CheckpointStore:
                 )
             )
 
-    # -- as they are asked for --------------------------------------------------------
+    # -- requests of clients ----------------------------------------------------------
 
     async def record(self, key: str) -> CheckpointRecord:
         """Return the checkpoint with this id or uid."""
@@ -231,7 +234,7 @@ class CheckpointStore:
         return msgspec.structs.replace(page, items=tuple(items))
 
     async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
-        """Return a checkpoint with its uses and the metrics of its trial."""
+        """Return a checkpoint with its uses and its metric values."""
         records = await self._db.aread(lambda connection: with_uses(connection, [record]))
         [whole] = await asyncio.to_thread(self._metrics.added_to, records)
         return whole
@@ -263,7 +266,10 @@ class CheckpointStore:
         cursor: str | None,
         limit: int,
     ) -> CheckpointPage:
-        """The checkpoints of a trial sorted by a metric; checkpoints without a value come last."""
+        """Return a page of a trial's checkpoints, sorted by a metric.
+
+        Checkpoints without a value come last.
+        """
         metric = _parse_metric(sort)
         if trial_id is None:
             raise InvalidArgument(
@@ -301,7 +307,7 @@ class CheckpointStore:
         return {key: values[metric] for key, values in values_by_id.items()}
 
     async def change(self, key: str, change: ChangeCheckpoint) -> CheckpointRecord:
-        """Change the given metadata of a checkpoint."""
+        """Add, change or remove metadata of a checkpoint."""
 
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
@@ -324,7 +330,7 @@ class CheckpointStore:
         return await self._whole(await self._db.awrite(run))
 
     def delete(self, key: str) -> CheckpointRecord:
-        """Delete a checkpoint; refuse if it is in use."""
+        """Delete a checkpoint. Raise Conflict if it is in use."""
 
         def run(connection: Connection) -> CheckpointRecord:
             record = find(connection, key)
@@ -339,35 +345,35 @@ class CheckpointStore:
 
 
 class CheckpointReader:
-    """A thread that imports the checkpoints of a trial after a nudge."""
+    """A thread that imports new checkpoints when a trial's process sends a notification."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._pool = ThreadPoolExecutor(1, "windlass-checkpoints")
 
     def read_soon(self, trial_id: int) -> None:
-        """Import the checkpoints of a trial, from any thread."""
+        """Import the new checkpoints of a trial soon. May be called from any thread."""
         self._pool.submit(self._read_trial, trial_id)
 
     def catch_up(self, trial_ids: Iterable[int]) -> None:
-        """Import checkpoints from the time without a server."""
+        """Import the checkpoints that trials saved while no server ran."""
         self._store.finish_deletions()
         for trial_id in trial_ids:
             self._store.take_in(trial_id)
 
     def close(self) -> None:
-        """End the thread. The next start imports the rest."""
+        """End the thread. The next server start imports the rest."""
         self._pool.shutdown(cancel_futures=True)
 
     def _read_trial(self, trial_id: int) -> None:
         try:
             self._store.take_in(trial_id)
-        except Exception:  # noqa: BLE001 -- retried at the end of the attempt
+        except Exception:  # noqa: BLE001 -- the import is repeated at the end of the attempt
             _log.exception("the checkpoints of trial %s cannot be stored", trial_id)
 
 
 def record_files(folder: Path) -> list[tuple[int, Path]]:
-    """The record files of a trial's checkpoints with their numbers, oldest first."""
+    """Return the record files of a trial's checkpoints with their numbers, oldest first."""
     files = []
     for name in os.listdir(folder):
         number = name.removesuffix(".json")
@@ -377,12 +383,12 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def read_saved(path: Path) -> SavedRecord | None:
-    """Read a record file; None if the file is missing or invalid."""
+    """Read the record file of a checkpoint. Return None if the file is missing or invalid."""
     data = read_file(str(path), _LARGEST_RECORD)
     if data is None:
         return None
     try:
-        # Not msgspec's own reader, which refuses the odd names that files may have.
+        # `json` reads file names that are not valid UTF-8. The JSON reader of msgspec refuses them.
         return msgspec.convert(json.loads(data), learned(SavedRecord))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is not the record of a checkpoint: %s", path, error)
@@ -390,7 +396,7 @@ def read_saved(path: Path) -> SavedRecord | None:
 
 
 def _parse_metric(sort: str) -> str:
-    """Return the metric of a sort order, `metrics.loss` or `loss`."""
+    """Return the metric that a sort key names, as `metrics.loss` or `loss`."""
     text = sort.removeprefix("-")
     named = parse_name(text)
     is_it = named is not None and (named.kind, named.aspect) == (METRIC, ASPECTS[0])
@@ -398,7 +404,7 @@ def _parse_metric(sort: str) -> str:
 
 
 def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
-    """Refuse to sort by a metric that the trial never reported."""
+    """Raise InvalidArgument if a sort key names a metric that the trial never reported."""
     metric = _parse_metric(sort)
     query = "SELECT name FROM summaries WHERE trial_id = :trial_id ORDER BY name"
     names = [row["name"] for row in connection.rows(query, {"trial_id": trial_id})]
@@ -411,5 +417,5 @@ def _check_metric(connection: Connection, trial_id: int, sort: str) -> None:
     raise InvalidArgument(
         f"Cannot sort by {metric[:80]!r}: trial {trial_id} reported no such metric.",
         hint=(direction_hint(sort) or (f"Did you mean {near!r}? " if near else ""))
-        + f"{reported} Besides: {', '.join(sorted(_SORTS))}.",
+        + f"{reported} Other sort keys: {', '.join(sorted(_SORTS))}.",
     )

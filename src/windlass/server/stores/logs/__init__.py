@@ -1,5 +1,6 @@
-"""Logs: the segments that attempts write, merged in order of time, paged and searched.
+"""Logs, which are read from the segments that attempts write, merged by time, paged and searched.
 
-`base.py` is the protocol that the rest of the server uses and `files.py` its implementation in
-files. The other modules serve `files.py`, except `cursors.py` and `pattern.py`, which serve both.
+A segment is the log file of one attempt. The rest of the server uses the protocol in `base.py`,
+which `files.py` implements with files. The modules `cursors.py` and `pattern.py` serve both, and
+all other modules serve `files.py`.
 """

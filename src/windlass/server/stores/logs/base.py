@@ -1,6 +1,7 @@
-"""The protocol of a log store: the output of trials, in the order of time.
+"""The protocol of a log store, which returns the output of trials in the order of time.
 
-A cursor is a text that `LogStore` returns and accepts. It stays valid as logs grow.
+A cursor is a text that marks a position in the log of a trial. A cursor stays valid as the log
+grows.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from windlass.model.status import ReplicaId
 from windlass.server.stores.logs.cursors import Key
 from windlass.server.stores.logs.pattern import Pattern
 
-PAGE = 256 * 1024  # bytes of segments per page
-HITS = 1000  # matching lines that a page of a search holds
+PAGE = 256 * 1024  # bytes of log files per page
+HITS = 1000  # matching lines per page of a search
 
 
 class Window(NamedTuple):
-    """A period of time in seconds since the epoch. None leaves an end open."""
+    """A period of time in seconds since the epoch. None means that there is no limit."""
 
     since: float | None = None
     until: float | None = None
@@ -30,7 +31,7 @@ ANY_TIME = Window()
 
 
 class LogSelection(msgspec.Struct, frozen=True):
-    """A selection of the replicas, attempts and times of a log. None selects all."""
+    """Selects replicas, attempts and times of a log. None selects all."""
 
     role: str | None = None
     index: int | None = None
@@ -55,7 +56,7 @@ WHOLE_LOG = LogSelection()
 
 
 class Page(NamedTuple):
-    """A part of a log, the cursor after it, and whether the log already has more."""
+    """A part of a log, the cursor after this part, and whether more of the log can be read now."""
 
     parts: list[LogPart]
     cursor: str
@@ -63,7 +64,10 @@ class Page(NamedTuple):
 
 
 class Slice:
-    """The time that one page of a search may take. The page then ends with a cursor."""
+    """The time limit of one page of a search.
+
+    When the time is over, the page ends with a cursor.
+    """
 
     def __init__(self, seconds: float = 0.25) -> None:
         self._end = time.monotonic() + seconds
@@ -74,7 +78,7 @@ class Slice:
 
 
 class LogStore(Protocol):
-    """Logs by the id of their trial. All methods may be called from any thread."""
+    """Logs of trials, by trial id. All methods may be called from any thread."""
 
     def read(
         self,
@@ -85,12 +89,12 @@ class LogStore(Protocol):
         *,
         size: int = PAGE,
     ) -> Page:
-        """The records after the cursor, up to a number of stored bytes."""
+        """Return the records that follow the cursor, up to `size` stored bytes."""
 
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
-        """The last lines."""
+        """Return the last `lines` lines of a log."""
 
     def search(
         self,
@@ -104,7 +108,10 @@ class LogStore(Protocol):
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Matching lines after the cursor: `limit` of them, or fewer when the time is over."""
+        """Return up to `limit` matching lines that follow the cursor.
+
+        Stop early when the time is over.
+        """
 
     def count(
         self,
@@ -116,8 +123,10 @@ class LogStore(Protocol):
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """The number of matching lines after the cursor, the cursor after the lines that were
-        searched, and whether the log has more."""
+        """Count the matching lines that follow the cursor. Stop when the time is over.
+
+        Returns the count, the cursor after the searched lines, and whether the log has more.
+        """
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
-        """The last lines of one attempt, as a terminal showed them, for the error of a failure."""
+        """Return the last lines of a failed attempt as a terminal would show them."""

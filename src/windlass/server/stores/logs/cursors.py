@@ -1,11 +1,12 @@
-"""Log cursors: `main-0.1:4096` for one attempt, joined by commas for several.
+"""Cursors of logs, such as `main-0.1:4096` for one attempt, joined by commas for several.
 
-A search may stop in the middle of a line after it has read the beginning. Then the cursor
-`main-0.1:4096-300` contains the distance back to that beginning.
+The example is byte 4096 in the log of attempt 1 of the replica `main-0`. A search may stop in the
+middle of a line whose beginning it has read. Then the cursor `main-0.1:4096-300` contains the
+distance back to the beginning of this line.
 
-A cursor never expires, since segments only grow. It names the newest attempt of each replica that
-the reader has started on. Earlier attempts were read to their ends, because an attempt writes
-nothing after the next one starts.
+A cursor never expires, because log files only grow. It names only the newest attempt of each
+replica that the reader has started to read. Earlier attempts were read to their ends, because an
+attempt writes nothing after the next one starts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from windlass.model.errors import InvalidArgument
 
 Key = tuple[str, int, int]  # role, index, attempt
 
-# Room for a thousand replicas; quoted in an address it stays below the 64 KB a server reads of one.
+# Enough for a thousand replicas. A URL with a quoted cursor of this length stays below 64 KB, which
+# is all that a server reads.
 LONGEST_CURSOR = 32 * 1024
 
 _POSITION = re.compile(
@@ -27,15 +29,18 @@ _POSITION = re.compile(
 
 
 class Positions(dict[Key, int]):
-    """The read position of each segment; `back` is for lines that are not sent yet."""
+    """The read position in each log segment.
+
+    `back` is set if an earlier line is still unreturned.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.back: dict[Key, int] = {}  # the distance back to the start of such a line
+        self.back: dict[Key, int] = {}  # distance from the position back to the start of that line
 
 
 def parse_cursor(cursor: str | None) -> Positions:
-    """Parse a cursor into the position of each segment.
+    """Parse a cursor into the position in each log segment.
 
     >>> parse_cursor("main-0.1:4096")
     {('main', 0, 1): 4096}
@@ -55,7 +60,7 @@ def parse_cursor(cursor: str | None) -> Positions:
 
 
 def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
-    """The cursor that `parse_cursor` reads.
+    """Return the cursor for these positions, the inverse of `parse_cursor`.
 
     >>> format_cursor({("main", 0, 1): 4096, ("worker", 0, 1): 99, ("worker", 0, 2): 7})
     'main-0.1:4096,worker-0.2:7'
@@ -72,7 +77,7 @@ def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingPr
 
 
 def newest_attempts(positions: dict[Key, int]) -> dict[tuple[str, int], int]:
-    """The newest attempt of each replica that has a position."""
+    """For each replica, return the newest attempt that has a position."""
     newest: dict[tuple[str, int], int] = {}
     for role, index, attempt in positions:
         newest[role, index] = max(attempt, newest.get((role, index), 0))

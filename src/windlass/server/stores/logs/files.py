@@ -1,4 +1,7 @@
-"""The log store in files: reads the segments that supervisors write."""
+"""A log store in files, which reads the log segments that supervisors write.
+
+A segment is the log file of one attempt. The supervisor is the process that starts the program.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,20 @@ from windlass.server.stores.logs.pattern import Pattern
 from windlass.worker.common.file_reads import retried
 from windlass.worker.logs import segment_reader
 
-_LAST_LINES = 20  # lines that the error of a failure has
-_MOST_SEARCHED = 512 * 1024  # bytes that are searched for them
-_PATIENCE = 2.0  # seconds in which they are read again after an error
-_LONGEST_LINE = 2000  # characters of each
+_LAST_LINES = 20  # log lines shown with the error of a failed attempt
+_MOST_SEARCHED = 512 * 1024  # bytes at the end of a log to search for these lines
+_PATIENCE = 2.0  # seconds to retry reading after an I/O error
+_LONGEST_LINE = 2000  # characters
 
 
 class FileLogStore:
-    """Logs in files below the home."""
+    """A log store in the files of a home."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def segments(self, trial_id: int, whose: LogSelection = WHOLE_LOG) -> list[Segment]:
-        """The segments of a trial, by role, index and attempt."""
+        """Return the log segments of a trial, sorted by role, index and attempt."""
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
             for replica, path in paths.attempts(self._home, trial_id)
@@ -54,14 +57,14 @@ class FileLogStore:
         *,
         size: int = PAGE,
     ) -> Page:
-        """Read the output after the cursor, up to the size of a page."""
+        """Read the output that follows the cursor, up to the size of a page."""
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
             return read_merged(unread, positions, stream, size)
         if not unread:
             return Page([], format_cursor(positions), False)
-        # One segment needs no order, and most trials have only one.
+        # A single segment needs no merge, and most trials have only one.
         records, after = read_one(unread[0], size)
         key = unread[0].segment.key
         parts = [to_log_part(key, record) for record in records if stream in (None, record[1])]
@@ -72,7 +75,7 @@ class FileLogStore:
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
-        """The last lines."""
+        """Return the last `lines` lines of a log."""
         return tail_merged(self.segments(trial_id, whose), lines, stream, whose.window)
 
     def search(
@@ -87,7 +90,10 @@ class FileLogStore:
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return matching lines after the cursor: `limit` of them, or those found in the time."""
+        """Return up to `limit` matching lines that follow the cursor.
+
+        Stop early when the time is over.
+        """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         query = Search(pattern, stream, limit, is_followed)
@@ -103,15 +109,16 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count matching lines after the cursor within the time limit.
+        """Count the matching lines that follow the cursor. Stop when the time is over.
 
-        Also return the cursor to continue from, and whether the log has more."""
+        Returns the count, the cursor after the searched lines, and whether the log has more.
+        """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         return count_matches(unread, positions, Search(pattern, stream), time or Slice())
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
-        """The last lines of one attempt; of a progress bar, its last state."""
+        """Return the last lines of an attempt. Of a progress bar, return only the last state."""
         path = paths.attempt_dir(self._home, trial_id, replica) / paths.LOG
         if not _is_log(path):
             return ()
@@ -120,7 +127,7 @@ class FileLogStore:
                 lambda: segment_reader.tail(str(path), _LAST_LINES, limit=_MOST_SEARCHED), _PATIENCE
             )
         except OSError:
-            return ()  # a disk that stays unreadable must not keep the end from being recorded
+            return ()  # record the end of the attempt even if the disk stays unreadable
         texts = (line.text.decode("utf-8", "replace") for line in lines)
         return tuple(_shorten(text.rstrip("\r").rpartition("\r")[2]) for text in texts)
 
@@ -130,7 +137,7 @@ def _shorten(text: str) -> str:
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a log is or may be there; a trial could have replaced it by a pipe."""
+    """Return whether a log is a regular file or missing. A trial may have replaced it by a pipe."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

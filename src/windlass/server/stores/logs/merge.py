@@ -1,10 +1,9 @@
-"""Merge several log segments in the order of time.
+"""Merges log segments in the order of time. A segment is the log file of one attempt.
 
-The segments of one replica follow each other, attempt after attempt, in the order in which they
-were written, even if a clock was set back. Among several replicas, the replica with the oldest
-record comes next. The merge reads the next chunk of a segment when the previous chunk is used up.
-So no record comes out before an older unread record, and memory holds only a little of each
-segment.
+The segments of one replica follow each other in the order in which they were written, even if a
+clock was set back. Among several replicas, the oldest record comes next. The merge reads the next
+chunk of a segment when the previous chunk is used up. So no record is returned before an older
+unread record, and memory holds only a small part of each segment.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
-_PAUSE = ""  # in place of a stream: the search paused
-_LEAST = 4096  # bytes of a segment per read
+_PAUSE = ""  # instead of a stream name; shows that the search paused
+_LEAST = 4096  # smallest number of bytes of a segment per read
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 Part = tuple[
@@ -35,14 +34,14 @@ Item = tuple[float, int, Key, Part]  # time, replica number, key, record
 
 
 class Segment(NamedTuple):
-    """The log of one attempt."""
+    """The log file of one attempt."""
 
     key: Key
     path: str
 
 
 class UnreadSegment(NamedTuple):
-    """The unread part of a segment."""
+    """The unread part of a log segment."""
 
     segment: Segment
     start: int
@@ -52,13 +51,16 @@ class UnreadSegment(NamedTuple):
 def find_unread(
     segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
 ) -> list[UnreadSegment]:
-    """The segments with something after their places; a place beyond the end is put right."""
+    """Return the log segments with unread data.
+
+    Positions beyond the end of a file are corrected.
+    """
     newest = newest_attempts(positions)
     unread = []
     for segment in segments:
         role, index, attempt = segment.key
         if segment.key not in positions and newest.get((role, index), 0) > attempt:
-            continue  # read to its end before the next attempt was begun
+            continue  # was read to its end before the next attempt
         try:
             first, end = bounds(segment.path, window)
         except FileNotFoundError:
@@ -72,7 +74,7 @@ def find_unread(
 
 
 def bounds(path: str, window: Window) -> tuple[int, int]:
-    """The piece of a segment that was written within a window."""
+    """Return the start and end of the part of a log segment that was written in a time window."""
     end = os.stat(path).st_size
     first = 0 if window.since is None else segment_reader.first_since(path, window.since)
     if window.until is not None:
@@ -81,14 +83,14 @@ def bounds(path: str, window: Window) -> tuple[int, int]:
 
 
 def read_one(unread: UnreadSegment, size: int) -> tuple[list[Part], int]:
-    """Records of one segment up to a size, and the place after them."""
+    """Return records of one log segment, up to `size` bytes, and the position after them."""
     return _records(unread.segment.path, unread.start, unread.end, size)
 
 
 def read_merged(
     unread: list[UnreadSegment], positions: dict[Key, int], stream: str | None, size: int = PAGE
 ) -> Page:
-    """The records of several segments up to a size, in order."""
+    """Return records of several log segments in the order of time, up to `size` bytes."""
     chunk = max(2 * size // len(unread), min(size, _LEAST))
     ends: dict[Key, int] = {}
 
@@ -115,18 +117,22 @@ def read_merged(
 
 
 class Search(NamedTuple):
-    """A search pattern with its stream and the size of a page."""
+    """A search pattern, a stream to search, and the size of a page."""
 
     pattern: Pattern
     stream: str | None = None
     limit: int = HITS
-    is_followed: bool = False  # a line that has not ended may yet do so: it is waited for
+    # True if an unfinished last line is not searched until it is complete.
+    is_followed: bool = False
 
 
 def search_merged(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> Page:
-    """The lines of several segments that match, in order, up to a number or for some time."""
+    """Return matching lines of several log segments in the order of time.
+
+    The page ends after `query.limit` lines or when `time` is over.
+    """
     searches: dict[Key, SegmentSearch] = {}
 
     def lines(log: UnreadSegment) -> Iterator[Part]:
@@ -155,7 +161,10 @@ def search_merged(
 def count_matches(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> tuple[int, str, bool]:
-    """Count matching lines; also the cursor after the searched part, and whether more follows."""
+    """Count matching lines.
+
+    Also return the cursor after the searched part, and whether more follows.
+    """
     searches: dict[Key, SegmentSearch] = {}
     count = 0
     for log in unread:
@@ -194,7 +203,7 @@ def _cursor_after(positions: Positions, searches: Mapping[Key, SegmentSearch]) -
 def tail_merged(
     segments: list[Segment], count: int, stream: str | None, window: Window = ANY_TIME
 ) -> Page:
-    """The last lines of several segments, in order."""
+    """Return the last `count` lines of several log segments, in the order of time."""
     positions: dict[Key, int] = {}
     last: list[Item] = []
     for number, (_, attempts) in enumerate(groupby(segments, _replica)):
@@ -218,7 +227,7 @@ def tail_merged(
 
 
 def to_log_part(key: Key, record: Part) -> LogPart:
-    """Convert a record to the form that clients receive."""
+    """Convert a record to the type that clients receive."""
     time, stream, text, ended, _ = record
     return LogPart(
         time=time,
@@ -232,7 +241,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Return a line as one part, whether or not it has ended."""
+    """Convert a whole line to a record. An unfinished line counts as ended, too."""
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -248,7 +257,7 @@ def _merge(
 
 
 def _in_turn(number: int, records: Iterable[tuple[Key, Part]]) -> Iterator[Item]:
-    """The records of a replica, none of them earlier than the one before it."""
+    """Yield the records of a replica. A record older than the one before it gets the later time."""
     latest = 0.0
     for key, record in records:
         latest = max(latest, record[0])
@@ -260,7 +269,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """The complete records of a piece of a segment, and the position after them."""
+    """Return the complete records in a piece of a log segment, and the position after them."""
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)
@@ -271,5 +280,6 @@ def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], in
         return [], start
     whole = data.rfind(b"\n") + 1
     if not whole and len(data) >= _LONGEST_RECORD:
-        whole = len(data)  # a hole that a crash of the machine left: no record is that long
+        # No record is that long, so this is a hole in the file from a crash of the machine.
+        whole = len(data)
     return read_parts(data[:whole], start), start + whole

@@ -1,8 +1,9 @@
-"""Search patterns for logs: a text or a regular expression, matched by RE2.
+"""Search patterns for logs: a literal text, or a regular expression of the library RE2.
 
-RE2 searches whole blocks of records, headers included. Its time is linear in the input for every
-expression, and it releases the interpreter lock. A match in a block is only a candidate: it counts
-if the text of that record alone matches.
+RE2 searches whole blocks of the log file, including the header (time and stream) of each record.
+The search time is linear in the input for every expression, and RE2 releases the interpreter lock.
+A match in a block is only a candidate. It counts only if the text of its record matches without the
+header.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from windlass.server.stores.logs.regex_literals import required_literals
 from windlass.worker.logs.segment import HEADER_WIDTH, has_header, read_parts
 
 LONGEST = 1000  # characters of a text or an expression
-_MOST_REPEATED = 2000  # sum of counted repetitions; RE2 needs minutes to compile more
-_MOST_CLASSES = 50  # Unicode classes, with hundreds of ranges each
-# Bytes of a compiled expression. RE2 compiles before it checks the size, and blocks all threads
-# of this process meanwhile: with this limit, for some hundredths of a second.
+# Sum of repetition counts such as {100}; RE2 needs minutes to compile larger sums.
+_MOST_REPEATED = 2000
+_MOST_CLASSES = 50  # Unicode classes such as \pL, which have hundreds of ranges each
+# Bytes of a compiled expression. RE2 checks the size only after compiling, which blocks all threads
+# of this process. With this limit, it takes some hundredths of a second.
 _LARGEST_PROGRAM = 1 << 20
 
-_PATIENCE = 64  # false candidates in a block before the slower, exact search takes over
-_SAMPLE = 64 * 1024  # bytes to sample for rare bytes
+_PATIENCE = 64  # false candidates in a block before a slower, more exact search takes over
+_SAMPLE = 64 * 1024  # bytes of a block in which rare bytes are looked up
 _WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
 
 RecordMatch = tuple[int, int, bool]  # start and end of a record, and whether its text matches
@@ -32,7 +34,7 @@ Way = Callable[[bytearray, int, int], Iterator[RecordMatch]]
 
 
 class Pattern:
-    """A text, or an expression of RE2, that the text of a line has somewhere in it.
+    """A search pattern: a line matches if its text contains the literal or matches the expression.
 
     >>> block = bytearray(b"1763244000.000000:o loss 1\\n1763244001.000000:o loss nan\\n")
     >>> list(Pattern("nan").records(block)), list(Pattern("^l.*1$", is_regex=True).records(block))
@@ -47,18 +49,19 @@ class Pattern:
         self._line = _compile(raw) if is_regex else _compile_literal(raw)
         self._text = None if is_regex else raw
         self._literals = required_literals(text) if is_regex else (raw,)
-        self._literal_scans: list[Any] = []  # made when there is something to judge by
+        # Created with the first block, whose bytes show which bytes are rare.
+        self._literal_scans: list[Any] = []
         self._ways = self._plan(text if is_regex else "")
-        self._way = 0  # the first that did not find too many wrong ones
+        self._way = 0  # index of the first way without too many false candidates so far
 
     def matches(self, text: bytes) -> bool:
-        """Whether the text of a line matches."""
+        """Return whether the text of a line matches."""
         if self._text is not None:
             return self._text in text
         return self._line.search(text) is not None
 
     def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
-        """The offsets of records before `end` whose own text matches, each once, in order."""
+        """Yield the offset of every record before `end` whose own text matches, in order."""
         at, end = 0, len(block) if end is None else end
         while at < end:
             wrong = 0
@@ -75,11 +78,15 @@ class Pattern:
                 return
 
     def _plan(self, expression: str) -> list[Way]:
-        """The ways to find candidates, the fastest first, each surer than the one before it."""
+        """Return the search methods for this pattern, the fastest first.
+
+        A later method finds fewer false candidates than the one before it.
+        """
         plain = re.sub(r"\\[^AzZQC]", "..", expression)
         flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
         if re.search(r"\\[AzZQC]", plain) or any("m" in flag for flag in flags):
-            return [self._line_by_line]  # their meaning depends on the end of the text
+            # The meaning of these expressions depends on the end of the text.
+            return [self._line_by_line]
         ways: list[Way] = [self._without_headers]
         if not re.search(r"(?<!\[)\^", plain):
             ways.insert(0, self._among_headers)
@@ -101,7 +108,7 @@ class Pattern:
     def _candidates(
         self, scans: Sequence[Any], block: bytearray, at: int, end: int
     ) -> Iterator[RecordMatch]:
-        """The matches in the raw block, by one scan or by several."""
+        """Yield the records of the raw block in which at least one of the scans finds a match."""
         heads = [_next_match(scan, block, at, end) for scan in scans]
         while (first := min(heads)) < end:
             record = block.rfind(b"\n", 0, first) + 1
@@ -114,11 +121,14 @@ class Pattern:
             ]
 
     def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
-        """Search without the headers. They have the same width, so positions can be computed."""
+        """Search a copy of the block from which the header of each record is removed.
+
+        All headers have the same width, so offsets in the original block can be computed.
+        """
         lines = bytes(block[at:end]).split(b"\n")
         text = b"\n".join(map(_WITHOUT_HEADER, lines))
         if len(text) != end - at - HEADER_WIDTH * (len(lines) - 1):
-            # A part is not a record, as after a crash of the machine.
+            # Part of the block is not a record, for example after a crash of the machine.
             yield from self._line_by_line(block, at, end)
             return
         number = position = 0  # newlines before `position`
@@ -142,13 +152,17 @@ class Pattern:
 
 
 def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
-    """The offset of the next match; `end` if there is none."""
+    """Return the offset of the next match, or `end` if there is none."""
     match = scan.search(block, at, end)
     return end if match is None else int(match.start())
 
 
 def _scan_for(literal: bytes, sample: bytes) -> Any:
-    """RE2 leaps from one first byte of a literal to the next: begin it with a rare one."""
+    """Return a search for the end of a literal, beginning with one of the literal's rare bytes.
+
+    RE2 jumps from one occurrence of the first byte to the next, so a rare first byte makes the
+    search fast.
+    """
     starts = range(max(len(literal) // 2, 1))
     start = min(starts, key=lambda position: sample.count(literal[position : position + 1]))
     return _compile_literal(literal[start:])
@@ -167,13 +181,13 @@ def _check(text: str) -> None:
 
 
 def _check_size(expression: str) -> None:
-    """Refuse expressions that RE2 compiles slowly, since compilation cannot be interrupted."""
+    """Refuse expressions that RE2 compiles slowly, because compilation cannot be interrupted."""
     if len(re.findall(r"\\[pP]", expression)) > _MOST_CLASSES:
         raise InvalidArgument(
             f"{shown(expression)} has more than {_MOST_CLASSES} Unicode classes such as \\pL.",
             hint="Repeat a class, as in \\pL+, or combine several: [\\pL\\pN].",
         )
-    # The compile time grows with the square of the repeated expression.
+    # The compile time grows with the square of the repetition counts.
     bounds = re.findall(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", expression, re.ASCII)
     if sum(int(most or least) for least, most in bounds) > _MOST_REPEATED:
         raise InvalidArgument(
@@ -184,19 +198,19 @@ def _check_size(expression: str) -> None:
 
 
 def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
-    """Compile an expression for many lines that never matches more than one line."""
-    import re2  # here, since most servers never search
+    """Compile an expression for blocks of many lines, so that a match never spans two lines."""
+    import re2  # imported here, because most servers never search
 
     options = re2.Options()
     options.never_nl = options.never_capture = True
     options.log_errors = False
-    if is_literal:  # it may start in the middle of a character
+    if is_literal:  # the literal may start in the middle of a character
         options.encoding = re2.Options.Encoding.LATIN1
         expression = re2.escape(expression)
     try:
         if (
             not is_literal
-        ):  # compile with a small limit first as a check, then with memory to be fast
+        ):  # compile with a small memory limit first to check the size, then with the normal limit
             full, options.max_mem = options.max_mem, _LARGEST_PROGRAM
             re2.compile(b"(?m)" + expression, options)
             options.max_mem = full
@@ -211,7 +225,7 @@ def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
             "back-references. To search for literal text, remove regex.",
         ) from None
     finally:
-        re2.purge()  # else 128 expressions of megabytes each would stay in memory
+        re2.purge()  # otherwise RE2 would cache 128 compiled expressions of megabytes each
 
 
 def _compile_literal(text: bytes) -> Any:

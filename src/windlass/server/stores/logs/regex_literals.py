@@ -1,14 +1,17 @@
-"""Required literals of an RE2 expression: every match contains at least one of these texts."""
+"""Finds literal texts in an RE2 expression. Every match contains at least one of these texts.
+
+A search for such literals is a fast filter before the expression itself.
+"""
 
 from __future__ import annotations
 
 import re
 
-MOST = 4  # texts that are looked for at once; more are slower than the expression itself
+MOST = 4  # literals to search for at once; more would be slower than the expression itself
 
 _TOKEN = re.compile(
-    r"\\[pPxX]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\[0-7]{1,3}|\\[pP].|\\.|\\"  # what is escaped
-    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?"  # a class
+    r"\\[pPxX]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\[0-7]{1,3}|\\[pP].|\\.|\\"  # an escape sequence
+    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?"  # a character class
     r"|\(\?P?<[^>]*>|\(\?[a-zA-Z-]*\)|\(\?[a-zA-Z-]*:|\(|.",
     re.DOTALL,
 )
@@ -16,7 +19,9 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
 
 
 def required_literals(expression: str) -> tuple[bytes, ...]:
-    """Return texts such that every match contains one of them; empty if this is not easy to see.
+    """Return literal texts. Every match of the expression contains at least one of them.
+
+    The result is empty if the expression has no such texts or is too complex.
 
     >>> required_literals(r"[A-Z]\\w+Error: .*memory"), required_literals(r"(nan|inf)\\b")
     ((b'Error: ',), (b'nan', b'inf'))
@@ -34,14 +39,17 @@ def required_literals(expression: str) -> tuple[bytes, ...]:
 
 
 class _Reading:
-    """A parser that reads an expression from left to right."""
+    """A simple parser that reads an expression from left to right."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._at = 0
 
     def alternatives(self) -> list[str]:
-        """The texts of the branches up to the end of their group."""
+        """Return the literals of all branches (`a|b`) up to the end of the group.
+
+        Every match of the group contains one of them. The result is empty if a branch has none.
+        """
         branches = [self._branch()]
         while self._next() == "|":
             branches.append(self._branch())
@@ -49,14 +57,15 @@ class _Reading:
         return literals if all(branches) and len(literals) <= MOST else []
 
     def _branch(self) -> list[str]:
-        """Return the best literals of one branch, which ends before `|`, `)` or the end."""
+        """Return the most selective literals of a branch, which ends before `|`, `)` or the end."""
         sets: list[list[str]] = []
         run = ""
         while self._peek() not in ("", "|", ")"):
             piece = self._next()
             inner: list[str] = []
-            if piece[0] == "(" and not piece.endswith(")"):  # which would only set flags
-                inner = self.alternatives()  # which takes the bracket that ends it
+            # A group that ends at once only sets flags.
+            if piece[0] == "(" and not piece.endswith(")"):
+                inner = self.alternatives()  # also reads the closing bracket
             literal = _literal_of(piece)
             quantifier = _QUANTIFIER.match(self._expression, self._at)
             if quantifier is None and literal:
@@ -84,12 +93,18 @@ class _Reading:
 
 
 def _worth(texts: list[str]) -> tuple[int, int]:
-    """Return the length of the shortest literal. Long literals are rare, so they filter better."""
+    """Return the length of the shortest literal.
+
+    Longer literals are rarer, so they filter better.
+    """
     return (min(map(len, texts), default=0), -len(texts))
 
 
 def _literal_of(piece: str) -> str:
-    """The only character that a piece matches; empty if it matches several or none."""
+    """Return the character that a token matches.
+
+    Return "" if the token may match other characters.
+    """
     if len(piece) == 2 and piece[0] == "\\":
         return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""
     return piece if len(piece) == 1 and piece not in "^$.|()[]*+?\\" else ""

@@ -1,7 +1,7 @@
-"""Search one log segment for matching lines.
+"""Searches the log file of one attempt, called a segment, for matching lines.
 
-The search never loops over lines that do not match. It searches whole blocks at once and maps only
-the matches to records and lines.
+The search reads large blocks and never loops over lines that do not match. It looks up the record
+and the line only for matches.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
 from windlass.worker.logs.segment_reader import SegmentLine, UnfinishedLine, go_on, join_lines
 
-Part = tuple[float, str, bytes, bool, int]  # time, stream, text, whether it ended, place after it
+# Time, stream, text, whether the line ended, position after it.
+Part = tuple[float, str, bytes, bool, int]
 
-_FIRST_BLOCK = 128 * 1024  # a page that starts in the middle of a segment is soon full
+_FIRST_BLOCK = 128 * 1024  # small, because the first page of matches is often full soon
 _BLOCK = 1024 * 1024
-_FARTHEST_BACK = 1024 * 1024  # bytes for which an unfinished line is kept
+_FARTHEST_BACK = 1024 * 1024  # bytes to go back for the start of an unreturned line
 
 _HEADER = re.compile(rb"\d{10}\.\d{6}[:\x1d][oeOE] ")
 _NEWLINE = 10
@@ -29,10 +30,10 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 
 
 class SegmentSearch:
-    """The matching lines of a part of a segment, in the order of their ends.
+    """Iterates over the matching lines of a part of a log segment, in the order of their ends.
 
-    The search may stop anywhere and resume at `resume_at`: a position up to which all lines were
-    returned, and the distance back to the start of an unreturned line.
+    The search may stop anywhere and resume at `resume_at`. This is a position before which all
+    lines were returned, with the distance back to the start of a line that was not returned yet.
     """
 
     def __init__(
@@ -49,13 +50,15 @@ class SegmentSearch:
         self._path = path
         self._pattern = pattern
         self._stream = stream
-        self._position = position  # all lines that end before it were returned
+        self._position = position  # all lines that end before this position were returned
         self._start = position - back
         self._end = end
         self._tells_unended = tells_unended
         self._scanned = position
-        self._begun: dict[str, UnfinishedLine] = {}  # lines whose end is in a later block
-        self._spans: list[tuple[int, float]] = []  # lines of several records in the current block
+        # Lines whose end is in a later block, by stream.
+        self._begun: dict[str, UnfinishedLine] = {}
+        # Start and end of the lines in the current block that consist of several records.
+        self._spans: list[tuple[int, float]] = []
         self._pending: SegmentLine | None = None
         self.rest: list[SegmentLine] = []  # unfinished lines at the end of the segment
 
@@ -66,7 +69,7 @@ class SegmentSearch:
                 yield from self._tell(self._search_block(block))
                 is_new = block.offset + block.length > self._scanned
                 self._scanned = max(self._scanned, block.offset + block.length)
-                if is_new:  # a block that is read again is not progress
+                if is_new:  # a block that was searched before is not progress
                     yield None
         if self._tells_unended:
             unended = [line.joined() for line in self._begun.values()]
@@ -78,21 +81,25 @@ class SegmentSearch:
                 yield self.rest[0]
 
     def mark_returned(self, end: int) -> list[SegmentLine]:
-        """Mark the last line, which ends there, as returned; return the lines that go with it."""
+        """Record that the last line, which ends at `end`, was returned.
+
+        Returns the unfinished lines of the other stream, which must be returned together with it.
+        """
         self._position = max(self._position, end)
         self._pending = None
-        # Each stream has at most one unfinished line. Both are sent together: one cursor suffices.
+        # Each stream has at most one unfinished line. Both are returned together, so one cursor
+        # suffices.
         rest, self.rest = self.rest[1:], []
         return rest
 
     def time_reached(self) -> float:
-        """Return the time of the next record; infinity if unknown."""
+        """Return the time of the next record to search, or infinity if there is none."""
         with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             header = os.pread(file.fileno(), HEADER_WIDTH, self._scanned)
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 
     def resume_at(self) -> tuple[int, int]:
-        """Return the position to resume at, and the distance back to an unreturned line."""
+        """Return the position to resume at, and how far before it an unreturned line starts."""
         position = max(self._position, self._scanned)
         if self._pending is not None:
             position = max(position, self._pending.start)
@@ -114,7 +121,8 @@ class SegmentSearch:
     def _search_block(self, block: _Block) -> list[SegmentLine]:
         """Return the matching lines that end in this block, in the order of their ends."""
         lines: list[SegmentLine] = []
-        pieces: set[int] = set()  # records that are pieces of lines; only whole lines match
+        # Records that are only a piece of a line; matches count for whole lines only.
+        pieces: set[int] = set()
         self._spans = []
         is_split = block.next_tagged((MARK,), 0, block.length) < block.length
         if is_split or self._begun:
@@ -128,7 +136,7 @@ class SegmentSearch:
         return sorted(lines, key=lambda line: line.end) if pieces else lines
 
     def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[SegmentLine]:
-        """Yield the lines of several records that end in this block."""
+        """Yield the lines that consist of several records and end in this block."""
         at = 0
         while (record := self._next_piece(block, at)) < block.length:
             at, parts = block.parts_at(record)
@@ -140,26 +148,26 @@ class SegmentSearch:
                         yield line
 
     def _next_piece(self, block: _Block, at: int) -> int:
-        """The offset of the next record that starts or continues a line in pieces."""
+        """Return the offset of the next record that contains a piece of a longer line."""
         following = block.next_tagged((MARK,), at, block.length)
         tags = [_ENDED[stream] for stream in self._begun]
         return block.next_tagged(tags, at, following)
 
 
 class _Block(NamedTuple):
-    """Whole records of a segment, in a buffer that is used again for the next ones."""
+    """Whole records of a log segment, in a buffer that the next block reuses."""
 
     data: bytearray
     length: int
-    offset: int  # in the segment
+    offset: int  # position of the block in the segment
 
     def parts_at(self, record: int) -> tuple[int, list[Part]]:
-        """The record that begins there, and where the next one does."""
+        """Parse the record that starts at `record`. Return the offset after it, and its parts."""
         end = self.data.index(b"\n", record) + 1
         return end, read_parts(bytes(self.data[record:end]), self.offset + record)
 
     def next_tagged(self, tags: Sequence[bytes], start: int, end: int) -> int:
-        """The offset of the next record with one of the tags; `end` if there is none before it."""
+        """Return the offset of the next record with one of the tags, or `end` if there is none."""
         for tag in tags:
             at = start
             while (position := self.data.find(tag, at, min(end + HEADER_WIDTH, self.length))) >= 0:
@@ -173,19 +181,20 @@ class _Block(NamedTuple):
 
 
 def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
-    """A piece of a segment in large blocks that end where records end."""
+    """Yield a part of a log segment in large blocks that end where records end."""
     end = os.fstat(fd).st_size if end is None else end
     data = bytearray(_FIRST_BLOCK)
     while offset < end:
         size = min(len(data), end - offset)
         read = os.preadv(fd, [memoryview(data)[:size]], offset)
         if not read:
-            return  # it was cut meanwhile
+            return  # the file was truncated meanwhile
         whole = data.rfind(b"\n", 0, read) + 1
         if whole:
             yield _Block(data, whole, offset)
         elif read < len(data):
             return
-        offset += whole or read  # no record is as long as a block: the file is damaged
+        # No record is as long as a block, so skip a damaged part of the file.
+        offset += whole or read
         if len(data) < _BLOCK:
             data = bytearray(min(_BLOCK, end - offset) + _FIRST_BLOCK)

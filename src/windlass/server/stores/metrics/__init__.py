@@ -1,5 +1,5 @@
-"""Metrics: read from the files of attempts, kept as chunks, summaries and curves.
+"""Metrics: read from the files of attempts, and kept as chunks, summaries and curves.
 
-`base.py` is the protocol that the rest of the server uses and `files.py` its implementation in
-files. `reader.py` is the thread that reads new reports. The other modules serve these two.
+The rest of the server uses the protocol in `base.py`, which `files.py` implements with files.
+`reader.py` is the thread that reads new reports. All other modules serve these two.
 """

@@ -1,10 +1,11 @@
-"""Columnar chunks: the content of one stretch of a `metrics` file, metric by metric.
+"""Columnar chunks, which hold the points of one part of a `metrics` file, sorted by metric.
 
-A chunk covers one `STRETCH` of a file. The server writes it when it is idle or when a query needs
-it, into `columns/` beside the file, named for the start and the end of the stretch. A chunk has the
-columns of each metric, an outline of them (`downsample`), and at its end an index of their
-positions. So a query reads one curve without the others, and a few points of a long curve without
-the rest. Chunks can be rebuilt from the file, and stretches without a chunk are read from the file.
+A chunk covers `STRETCH` bytes of a file. The server writes a chunk when it is idle or when a query
+needs one, into the folder `columns/` beside the file. The name of a chunk is the start and the end
+of its part of the file. A chunk contains the columns of each metric, an outline of each column (see
+`downsample`), and at its end an index of their positions. So a query reads one curve without
+reading the others, and a few points of a long curve without reading the rest. Chunks can be rebuilt
+from the file. Parts without a chunk are read from the file itself.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from windlass.server.stores.metrics.downsample import OUTLINED, downsample, outl
 from windlass.server.stores.metrics.file_reader import PIECE, read_bytes, read_reports
 from windlass.worker.common.file_reads import file_size
 
-STRETCH = PIECE  # bytes of a file per chunk; a curve reads less than this besides its chunks
+STRETCH = PIECE  # bytes of a file per chunk; fewer bytes than this remain without a chunk
 FOLDER = "columns"
-_TAIL = b"WLcolumn"  # the last bytes of a chunk, after the length of its index
+_TAIL = b"WLcolumn"  # the last bytes of a chunk; they follow the length of the index
 _LARGEST_INDEX = 64 << 20
-_MOST_LIKELY = 4096  # bytes at the end of a chunk in which its index is, if it is small
+_MOST_LIKELY = 4096  # bytes at the end of a chunk that usually contain the whole index
 
 
 class ColumnLocation(msgspec.Struct, frozen=True, array_like=True):
-    """The location of a metric's columns in a chunk; the columns of its outline follow."""
+    """The location of a metric's column in a chunk. The outline of the column follows it."""
 
     offset: int
     count: int
@@ -41,14 +42,14 @@ class ColumnLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Chunk(NamedTuple):
-    """An existing chunk of a stretch of a file."""
+    """A file with the points of one part of a `metrics` file."""
 
     path: Path
     start: int
     end: int
 
     def locations(self) -> dict[str, ColumnLocation]:
-        """The location of each metric; empty if the chunk is damaged."""
+        """Return the location of each metric in this chunk. Return {} if the chunk is damaged."""
         size = file_size(self.path)
         end = read_bytes(self.path, max(size - _MOST_LIKELY, 0), _MOST_LIKELY)
         if end[-8:] != _TAIL:
@@ -70,11 +71,11 @@ class Chunk(NamedTuple):
         return locations if is_sound else {}
 
     def column(self, location: ColumnLocation) -> Column:
-        """All points of a metric."""
+        """Return all points of a metric in this chunk."""
         return self._read(location.offset, location.count)
 
     def outline(self, location: ColumnLocation) -> Column:
-        """Few points of a metric, those at its spikes among them."""
+        """Return a few points of a metric in this chunk, which include its extreme values."""
         return self._read(location.offset + 24 * location.count, location.outlined)
 
     def _read(self, offset: int, count: int) -> Column:
@@ -89,12 +90,12 @@ class Chunk(NamedTuple):
         )
 
 
-_making = threading.Lock()  # the same chunk is not made twice at once
+_making = threading.Lock()  # prevents two threads from making the same chunk
 _index_decoder = msgspec.json.Decoder(learned(dict[str, ColumnLocation]))
 
 
 def list_chunks(file: Path) -> dict[int, Chunk]:
-    """The chunks of a `metrics` file by where they begin."""
+    """Return the chunks of a `metrics` file, by their start in the file."""
     chunks = {}
     try:
         names = os.listdir(file.with_name(FOLDER))
@@ -108,7 +109,7 @@ def list_chunks(file: Path) -> dict[int, Chunk]:
 
 
 def make_chunk(file: Path) -> bool:
-    """Make a chunk of the first stretch that has none yet; whether there was one."""
+    """Make a chunk of the first part that has none yet. Return False if there is no such part."""
     size = file_size(file)
     if size < STRETCH:
         return False
@@ -130,10 +131,11 @@ def _make(file: Path, start: int) -> bool:
         with open(unfinished, "wb") as writing:
             _write(writing, reports.columns)
             writing.flush()
-            os.fsync(writing.fileno())  # a chunk that is there is believed, after a power cut too
+            # Sync, because readers trust a chunk that exists, even after a power failure.
+            os.fsync(writing.fileno())
         unfinished.rename(folder / f"{start}-{position}")
     except OSError:
-        return False  # the disk is full; the file still has all the data
+        return False  # the disk is full, but the `metrics` file still has all the data
     return True
 
 
@@ -150,7 +152,10 @@ def _write(writing: BinaryIO, columns: dict[str, Column]) -> None:
 def read_metrics(
     file: Path, wanted: Wanted, position: int = 0
 ) -> Iterator[tuple[dict[str, Column], int]]:
-    """The points of metrics beyond a position, and where they end; piece by piece."""
+    """Yield the points of metrics after a position, piece by piece.
+
+    Each piece comes with the position after it.
+    """
     chunks = list_chunks(file)
     while True:
         chunk = chunks.get(position)
@@ -170,7 +175,7 @@ def read_metrics(
 
 
 class Parts:
-    """The points of one metric in a file: some in chunks, and those behind them."""
+    """The points of one metric in a file: points in chunks, and points after the last chunk."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -186,7 +191,7 @@ class Parts:
         self._rest.extend(column)
 
     def fewer(self, most: int) -> Column:
-        """Return at most so many points, including spikes; read only the necessary bytes."""
+        """Return at most `most` points, including extreme values. Read only the necessary bytes."""
         column = make_column()
         is_short = 2 * self.count > most * OUTLINED
         for chunk, location in self._chunks:
@@ -196,7 +201,7 @@ class Parts:
 
 
 def find_parts(file: Path, wanted: Wanted) -> dict[str, Parts]:
-    """Find the points of metrics in a file and its chunks."""
+    """Return the points of each wanted metric in a file and its chunks."""
     while make_chunk(file):
         pass
     parts: dict[str, Parts] = {}

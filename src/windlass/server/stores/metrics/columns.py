@@ -1,4 +1,4 @@
-"""Columns of metric points: steps, times and values in compact arrays."""
+"""Columns of metric points, with steps, times and values in compact arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """Points of one metric, in the order of their reports."""
+    """The points of one metric, in the order in which they were reported."""
 
     steps: array[int]
     times: array[float]
@@ -28,7 +28,7 @@ class Column(NamedTuple):
         return Column(self.steps[start:stop], self.times[start:stop], self.values[start:stop])
 
     def below(self, step: int) -> Column:
-        """The points before a step.
+        """Return the points whose step is lower than `step`.
 
         >>> make_column([(0, 1.0, 0.5), (7, 2.0, 0.25), (1, 3.0, 0.125)]).below(5).steps.tolist()
         [0, 1]
@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 def make_column(rows: Iterable[tuple[int, float, float]] = ()) -> Column:
-    """A column of steps, times and values."""
+    """Create a column from rows of step, time and value."""
     column = Column(array("q"), array("d"), array("d"))
     for row in rows:
         column.add(*row)

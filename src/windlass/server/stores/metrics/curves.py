@@ -1,4 +1,4 @@
-"""Metric curves of many trials in one binary response."""
+"""Reads metric curves of many trials into one binary message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from windlass.server.stores.metrics.columns import Column
 from windlass.server.stores.metrics.points import metric_files
 from windlass.worker.program.report import GROUP
 
-_MOST_POINTS = 500_000  # per response; clients request more pages
-_MOST_FEW = 5_000_000  # per response without further pages
-_MOST_SEARCHED = 64 << 20  # bytes to search per response
+_MOST_POINTS = 500_000  # points per response; clients then request the next page
+_MOST_FEW = 5_000_000  # points per downsampled response, which has no further pages
+_MOST_SEARCHED = 64 << 20  # bytes to read per response
 
 
 class Curve(NamedTuple):
-    """Points of one metric of one attempt, in the order of their reports."""
+    """Points of one metric of one attempt, in the order in which they were reported."""
 
     trial_id: int
     replica: ReplicaId
@@ -33,7 +33,7 @@ class Curve(NamedTuple):
 
 
 def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
-    """The curves of a query as one pack."""
+    """Return the requested curves in one binary message."""
     if query.max_points is not None:
         return _pack(_few_of_all(home, query), CurvesHead(curves=()))
     positions = dict(query.positions)
@@ -50,7 +50,7 @@ def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
 
 
 def _new(home: Path, query: FetchMetrics) -> Iterator[tuple[str, list[Curve], int, int]]:
-    """Read new curves file by file: key, curves, end position and number of bytes read."""
+    """Yield the new curves of each file, with key, end position and number of bytes read."""
     wanted = _wanted(query)
     for trial_id in dict.fromkeys(query.trials):
         for replica, path in _files(home, trial_id, query):
@@ -82,7 +82,7 @@ def _few_of_all(home: Path, query: FetchMetrics) -> list[Curve]:
 
 
 def _few(home: Path, trial_id: int, query: FetchMetrics) -> Iterator[Curve]:
-    """So many points as were asked for of each metric, each attempt by its share of them."""
+    """Yield at most `max_points` points per metric, divided among the attempts of a trial."""
     most = query.max_points or 1
     wanted = _wanted(query)
     by_name: dict[str, list[tuple[ReplicaId, Parts]]] = {}
@@ -98,7 +98,7 @@ def _few(home: Path, trial_id: int, query: FetchMetrics) -> Iterator[Curve]:
 
 
 def shares(counts: Sequence[int], most: int) -> list[int]:
-    """Divide a maximum number of points among several curves.
+    """Divide `most` points among several curves with these numbers of points.
 
     >>> shares([100, 0, 300], 40), shares([10, 10], 100), shares([5, 5, 5], 2)
     ([10, 0, 30], [10, 10], [1, 1, 0])
@@ -108,7 +108,7 @@ def shares(counts: Sequence[int], most: int) -> list[int]:
         return list(counts)
     allocated = [max(most * count // total, min(count, 1)) for count in counts]
     for number in reversed(range(len(allocated))):
-        # Where each has but one or two, the last do without.
+        # If the limit is lower than the number of curves, the last curves get no points.
         too_many = sum(allocated) - most
         if too_many <= 0:
             break

@@ -1,7 +1,7 @@
-"""Downsample a curve: keep the least and the greatest point of each stretch.
+"""Downsamples a curve. The result keeps the lowest and the highest point of each part of the curve.
 
-`tsdownsample` does the same with NumPy. To load NumPy takes more time and memory than this module,
-which works on arrays and their slices.
+`tsdownsample` does the same with NumPy. To load NumPy would take more time and memory than this
+module, which needs only arrays and slices.
 """
 
 from __future__ import annotations
@@ -10,25 +10,29 @@ from array import array
 
 from windlass.server.stores.metrics.columns import Column, make_column
 
-OUTLINED = 256  # points for which an outline has two or three points
+OUTLINED = 256  # points of a curve for each two or three points of its outline
 
 
 def outline(column: Column) -> Column:
-    """The ends, and the least and the greatest, and the first NaN, of each `OUTLINED` points."""
+    """Return the first and last point, and the extremes of each `OUTLINED` points.
+
+    The extremes are the lowest value, the highest value and the first NaN.
+    """
     count = len(column.values)
     ends = {0, count - 1} if count else set()
     return _picked(column, sorted({*ends, *_extremes(column, OUTLINED)}))
 
 
 def downsample(column: Column, most: int) -> Column:
-    """At most so many points: the first, the last, and those at the spikes between them.
+    """Return at most `most` points: the first, the last, and the extremes between them.
 
     >>> points = make_column((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
     >>> few = downsample(points, 50)
     >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
     (True, True, 0, 9999)
 
-    Where that leaves room, as with a curve that only falls, others stand evenly between them.
+    If the extremes are fewer than the limit, as in a curve that only falls, evenly spaced points
+    fill the rest.
 
     >>> list(downsample(make_column((n, 0.0, -float(n)) for n in range(100)), 5).steps)
     [0, 25, 50, 75, 99]
@@ -46,7 +50,7 @@ def downsample(column: Column, most: int) -> Column:
     picked = {0, count - 1, *_extremes(column, length)}
     spare = most - len(picked) + 1
     picked |= {number * count // spare for number in range(1, spare)}
-    if missing := most - len(picked):  # some of those stood there already
+    if missing := most - len(picked):  # some of these points were picked before
         others = [number for number in range(count) if number not in picked]
         step = len(others) / missing
         picked |= {others[int((number + 0.5) * step)] for number in range(missing)}
@@ -54,7 +58,7 @@ def downsample(column: Column, most: int) -> Column:
 
 
 def _very_few(column: Column, most: int) -> list[int]:
-    """Up to four positions: the ends, the point farthest from the first, then points between."""
+    """Return up to four positions: the ends, the point farthest from the first, or a middle one."""
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]
@@ -65,14 +69,14 @@ def _very_few(column: Column, most: int) -> list[int]:
 
 
 def _extremes(column: Column, length: int) -> list[int]:
-    """The indices of the least, the greatest and the first NaN value of each stretch."""
+    """Return the indices of the lowest value, the highest value and the first NaN of each part."""
     values = column.values
     indices: list[int] = []
     for start in range(0, len(values), length):
         part = values[start : start + length]
         numbers, here = part, set()
         if (total := sum(part)) != total and any(map(_is_nan, part)):
-            # NaN compares as neither less nor greater, and would hide the other values.
+            # Comparisons with NaN are always false, so a NaN would hide the other values.
             here.add(start + next(n for n, v in enumerate(part) if _is_nan(v)))
             numbers = array("d", [v for v in part if not _is_nan(v)])
         if numbers:

@@ -1,6 +1,7 @@
-"""Reader of `metrics` files (see `worker/common/metrics_file.py`).
+"""Reads `metrics` files (see `worker/common/metrics_file.py`).
 
-A trial's own process writes these files, so they may contain any bytes.
+A `metrics` file may contain any bytes, because a trial's own process writes it. A record is either
+a line of JSON or a binary record, which consists of 8-byte words.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SE
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
 PIECE = 1 << 20  # bytes per read; larger than any record
-_AT_ONCE = 32 << 10  # bytes of JSON to decode at once, while all other threads wait
-_MOST_NAMES = 4 << 20  # bytes of names to read
+_AT_ONCE = 32 << 10  # bytes of JSON to decode at once, because all other threads wait meanwhile
+_MOST_NAMES = 4 << 20  # bytes of the names file to read
 _WORD = 8
 _ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
 
 
 class Record(msgspec.Struct, array_like=True):
-    """A line of JSON, from one call of `wl.report`."""
+    """A JSON record, which contains the values of one call of `wl.report`."""
 
     time: float
     step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -37,7 +38,7 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class Progress(msgspec.Struct, array_like=True):
-    """A line of JSON with the progress of a program."""
+    """A JSON record with the progress of a program."""
 
     time: float
     kind: Annotated[str, msgspec.Meta(pattern=f"^{PROGRESS}$")]
@@ -45,16 +46,16 @@ class Progress(msgspec.Struct, array_like=True):
 
 
 class Names(msgspec.Struct, array_like=True):
-    """A line of `metrics.names`: metrics that are reported together."""
+    """A line of `metrics.names`, which lists metrics that are reported together."""
 
     group: str
     names: list[str]
 
 
 class Reports(NamedTuple):
-    """The reports in a piece of a file."""
+    """The reports in one piece of a `metrics` file."""
 
-    columns: dict[str, Column]  # by the full name
+    columns: dict[str, Column]  # by the full name of the metric
     progress: Progress | None = None
 
 
@@ -64,7 +65,7 @@ _names_decoder = msgspec.json.Decoder(learned(Names))
 
 
 def full_name(group: str, name: str) -> str | None:
-    """The full name of a metric; None if the name is invalid.
+    """Return the name of a metric with its group, or None if the name is invalid.
 
     >>> full_name("training", "loss"), full_name("validation", "loss"), full_name("", "loss")
     ('loss', 'validation/loss', None)
@@ -75,7 +76,10 @@ def full_name(group: str, name: str) -> str | None:
 
 
 def read_reports(path: Path, position: int, end: int | None = None) -> tuple[Reports, int]:
-    """Read the reports of a piece of a file, up to `end`, and the start of the next."""
+    """Read one piece of a file.
+
+    Return its reports, and the position where the next piece starts.
+    """
     most = PIECE if end is None else min(PIECE, end - position)
     data = read_bytes(path, position, most)
     if not data:
@@ -85,7 +89,7 @@ def read_reports(path: Path, position: int, end: int | None = None) -> tuple[Rep
 
 
 class _Parsing:
-    """Taking apart a piece of a file."""
+    """Parses one piece of a `metrics` file."""
 
     def __init__(self, data: bytes, names: Path) -> None:
         self._data = data
@@ -103,14 +107,14 @@ class _Parsing:
         return Reports(self._columns, self._progress)
 
     def _next(self) -> int:
-        """Read the next record. Return its end, or its start if the rest is missing."""
+        """Parse the next record. Return its end, or its start if the record is incomplete."""
         data, start = self._data, self.end
         if not data.startswith(MAGIC, start):
             return self._text(start, data.find(MAGIC, start))
         whole = self._run(start)
         if whole > start:
             return whole
-        # It is torn or not a record. The next line may be valid.
+        # The record is incomplete or invalid. The next one may be valid.
         another = data.find(MAGIC, start + 1)
         if another >= 0:
             self._decode_lines(data[start:another])
@@ -118,12 +122,16 @@ class _Parsing:
         return start if len(data) - start < LONGEST_RECORD else self._text(start, -1)
 
     def _text(self, start: int, stop: int) -> int:
-        """Lines up to a record in words, or to the end of the last that has one."""
+        """Parse lines of JSON. Return the position after them.
+
+        The lines end at `stop`, where the next binary record starts. If `stop` is negative, they
+        end with the last complete line.
+        """
         data = self._data
         if stop < 0:
             stop = data.rfind(b"\n", start) + 1
             if stop <= start:
-                # A line without an end that is longer than the limit is not a record.
+                # If the line is longer than any record and still has no end, skip it.
                 return len(data) if len(data) - start > LONGEST_RECORD else start
         while start < stop:
             after = data.find(b"\n", start + _AT_ONCE, stop) + 1 or stop
@@ -132,7 +140,10 @@ class _Parsing:
         return stop
 
     def _run(self, start: int) -> int:
-        """Records of the same names that follow each other; where they end, `start` if none is."""
+        """Parse consecutive binary records with the same metrics. Return the position after them.
+
+        Returns `start` if no valid record starts there.
+        """
         data = self._data
         if start + HEAD.size > len(data):
             return start
@@ -170,7 +181,7 @@ class _Parsing:
         existing.extend(column)
 
     def _names_by_head(self) -> dict[bytes, list[str | None]]:
-        """The names of records in words, by the word that they begin with."""
+        """Return the metric names of binary records, by the first word of the record."""
         if self._names is None:
             self._names = {}
             for line in read_bytes(self._names_path, 0, _MOST_NAMES).splitlines(keepends=True):
@@ -192,7 +203,10 @@ class _Parsing:
             self._add_record(record)
 
     def _decode(self, line: bytes) -> Record | None:
-        """One record; behind a torn one, which ended where the next began."""
+        """Decode a line of JSON.
+
+        If the line begins with an incomplete record, only the record after it is decoded.
+        """
         for start in {0, max(line.rfind(b"["), 0)}:
             try:
                 return _record_decoder.decode(line[start:])
@@ -223,7 +237,7 @@ class _Parsing:
 
 
 def _run_length(data: bytes, start: int, size: int, most: int, head: bytes) -> int:
-    """Count the consecutive records of a size that begin with the same word."""
+    """Count the consecutive records of the same size that begin with the same word."""
     count, window = 1, 8
     while count < most:
         more = min(window, most - count)
@@ -244,5 +258,5 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Return some bytes of a regular file; empty if the file is missing or of another kind."""
+    """Return some bytes of a regular file, or b"" if there is no regular file at the path."""
     return read_part(str(path), position, most)

@@ -1,8 +1,8 @@
-"""Metrics in the files of attempts, with summaries in the database.
+"""A metric store that reads the files of attempts and keeps summaries in the database.
 
-The store reads the new part of a file after a nudge, and counts its points in one transaction with
-the position in the file. A nudge may be lost, so the server also reads all files of an attempt at
-its end, and all files at its own start.
+The store reads the new part of a file after a notification from the program. One transaction stores
+both the counted points and the new read position. A notification may be lost, so the server also
+reads all files of an attempt at its end, and all files when the server starts.
 """
 
 from __future__ import annotations
@@ -46,22 +46,26 @@ class FileMetricStore:
         note: NoteChange,
         publish: Callable[[int, int], None],
     ) -> None:
-        """`note` changes a cached record, and `publish` notifies of new points.
+        """Create the store.
 
-        `publish` gets the ids of a trial and its experiment.
+        It calls `note` to change a cached record, and `publish` after new points.
+
+        `publish` gets the ids of a trial and of its experiment.
         """
         self._home = home
         self._db = database
         self._note = note
         self._publish = publish
-        self._read: dict[str, set[ReplicaId]] = {}  # attempts that ended, by the uid of their job
+        # Attempts that were read to their end, by the uid of their job.
+        self._read: dict[str, set[ReplicaId]] = {}
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
-        """Count all reports of attempts that have ended."""
+        """Read and count all points of attempts that have ended."""
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
-            size = file_size(self._path(source))  # a stray may write for ever
+            # Stop there, because a process that survived its attempt may write forever.
+            size = file_size(self._path(source))
             while (counting := self.count_new(source)) is not None:
                 try:
                     start, end = counting.result()
@@ -72,34 +76,34 @@ class FileMetricStore:
             read.add(replica)
 
     def forget(self, uid: str) -> None:
-        """Nothing of a job is left that may report something."""
+        """Free the memory for a job that reports no more points."""
         self._read.pop(uid, None)
 
     def fetch_curves(self, request: FetchMetrics) -> bytes:
-        """The pack of curves that answers a request."""
+        """Return the requested curves in one binary message."""
         return fetch_curves(self._home, request)
 
     def new_points(self, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
-        """The points of a metric beyond `positions`, which move to the last point read."""
+        """Yield the points of a metric that follow `positions`, and advance `positions`."""
         return new_points(self._home, trial_id, name, positions)
 
     def columns(
         self, trial_id: int, wanted: Wanted
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """All points of the wanted metrics, a piece of an attempt at a time."""
+        """Yield all points of the wanted metrics, one piece of an attempt at a time."""
         for replica, path in metric_files(self._home, trial_id):
             for columns, _ in read_metrics(path, wanted, 0):
                 yield replica, columns
 
     def sizes(self, trial_id: int) -> tuple[int, ...]:
-        """The size of each file: other sizes mean new points."""
+        """Return the size of each metrics file. If a size changes, there are new points."""
         return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
-        """Start to count the next piece of new reports; return None without new reports.
+        """Start to count the next piece of new reports. Return None if there are no new reports.
 
-        The future is done once the piece is stored. Its result is the start and end of the piece in
-        the file. It raises `Stale` if another thread counted meanwhile.
+        The future is done once the counts are stored. Its result is the start and end of the piece
+        in the file. It raises `Stale` if another thread counted the file meanwhile.
         """
         trial_id, replica = source.trial_id, source.replica
         path = self._path(source)
@@ -144,7 +148,7 @@ class FileMetricStore:
         return self._db.submit(change, then)
 
     def make_chunk(self, source: Source) -> bool:
-        """Write a chunk of reports as columns; return whether there was one to write."""
+        """Write a columnar chunk of old reports. Return False if there was nothing to write."""
         return make_chunk(self._path(source))
 
     def _path(self, source: Source) -> Path:
@@ -153,7 +157,10 @@ class FileMetricStore:
 
 
 def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:
-    """The totals of metrics in a file up to a position, each before a step."""
+    """Return the totals of metrics in a file up to a position.
+
+    Only the points below a given step are counted, with a step for each metric.
+    """
     tallies, position = dict.fromkeys(steps, Tally()), 0
     while position < end:
         reports, after = read_reports(path, position, end)
@@ -176,7 +183,7 @@ def _with_metrics(
 
 
 def _warn_of_limit(connection: Connection, trial_id: int, name: str) -> None:
-    """Warn once that a trial has too many metrics."""
+    """Warn that a trial has too many metrics. Each trial gets this event only once."""
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
     if connection.value(query, {"trial_id": trial_id}):
         return

@@ -1,4 +1,4 @@
-"""New points of one metric, as JSON for the event stream of an experiment."""
+"""New points of one metric, converted to JSON for the event stream of an experiment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = make_column()
 
 
 def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) -> Iterator[Points]:
-    """The points of a metric beyond `positions`, which move to the last point read."""
+    """Yield the points of a metric that follow `positions`, and advance `positions`."""
     for replica, path in metric_files(home, trial_id):
         key = (trial_id, replica.role, replica.index, replica.attempt)
         before = positions.get(key, CurvePosition(0, 0)).position
@@ -31,13 +31,13 @@ def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) 
 
 
 def metric_files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
-    """The `metrics` file of each attempt of a trial, whether it is there or not."""
+    """Yield the path of the `metrics` file of each attempt of a trial. The file may be missing."""
     for replica, folder in paths.attempts(home, trial_id):
         yield replica, folder / paths.METRICS
 
 
 def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:
-    # JSON has no numbers for NaN and the infinities.
+    # JSON numbers cannot be NaN or infinite, so these values become texts.
     values = [v if v - v == 0 else repr(v) for v in column.values]
     return Points(
         trial_id=trial_id,

@@ -1,4 +1,4 @@
-"""The thread that reads the `metrics` files of attempts when a nudge arrives."""
+"""The thread that reads new data in `metrics` files when a program sends a notification."""
 
 from __future__ import annotations
 
@@ -19,40 +19,42 @@ from windlass.server.stores.metrics.files import FileMetricStore
 from windlass.server.stores.metrics.summaries import Stale
 from windlass.worker.common.file_reads import exists
 
-_LOOK_AGAIN = 0.06  # seconds after a nudge: programs do not nudge twice within 0.05
+# Seconds between the two reads after a notification; programs send at most one per 0.05 s.
+_LOOK_AGAIN = 0.06
 _LONGEST_REST = 1.0
 _NOW = 0.0
-_TRY_AGAIN = 1.0  # seconds until a disk that was full is tried again
+_TRY_AGAIN = 1.0  # seconds before the next try after a full disk
 _log = logging.getLogger("windlass")
 
 
 class MetricReader:
-    """A thread that reads the new reports of an attempt after a nudge."""
+    """A thread that reads the new reports of an attempt when its program sends a notification."""
 
     def __init__(self, store: FileMetricStore) -> None:
         self._store = store
-        self._due: dict[Source, float] = {}  # the time of the next read by attempt
-        self._for_later: dict[Source, None] = {}  # attempts whose chunks are built when idle
+        self._due: dict[Source, float] = {}  # the time of the next read, by attempt
+        # Attempts whose chunks are written when the thread is idle.
+        self._for_later: dict[Source, None] = {}
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="windlass-metrics", daemon=True)
         self._thread.start()
 
     def read_soon(self, source: Source) -> None:
-        """Read an attempt now, and again a little later; callable from any thread."""
+        """Read an attempt now, and again a little later. May be called from any thread."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
 
     def catch_up(self, home: Path, jobs: Iterable[Job]) -> None:
-        """Read all reports from the time without a server."""
+        """Read all reports that programs made while no server ran."""
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
                 if exists(path / paths.METRICS) and Attempt(job.uid, replica, path).is_of(job.uid):
                     self.read_soon(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
-        """End the thread. The next start reads the rest."""
+        """End the thread. The next server start reads the rest."""
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -67,17 +69,18 @@ class MetricReader:
                 self._make_chunk()
                 continue
             began = time.monotonic()
-            # One commit stores all of them.
+            # Start all reads first, so that one commit stores them together.
             begun = [(source, is_nudged, self._begin(source)) for source, is_nudged in due]
             for source, is_nudged, counting in begun:
                 self._finish(source, is_nudged, counting)
-            # However much is reported, others have half of the time.
+            # Pause for as long as the reads took, so that other threads get half of the time.
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for attempts to read, each with whether it was nudged; return none at the end.
+        """Wait for attempts to read, and return them. Return None when the thread must end.
 
-        Return an empty list if there is time for other work.
+        Each attempt has a flag, which is true if a notification caused the read. The list is empty
+        if there is time for other work.
         """
         with self._changed:
             while not self._closing.is_set():
@@ -98,7 +101,7 @@ class MetricReader:
         began = time.monotonic()
         try:
             is_done = not self._store.make_chunk(source)
-        except Exception:  # noqa: BLE001 -- the points are also in the file
+        except Exception:  # noqa: BLE001 -- the `metrics` file still has the points
             _log.exception("the metrics of %s cannot be put into columns", source)
             is_done = True
         if is_done:
@@ -112,7 +115,7 @@ class MetricReader:
             _log.warning("the metrics of %s cannot be read yet: %s", source, error)
             with self._changed:
                 self._due.setdefault(source, time.monotonic() + _TRY_AGAIN)
-        except Exception:  # noqa: BLE001 -- an invalid file must not stop the others
+        except Exception:  # noqa: BLE001 -- an invalid file must not stop other reads
             _log.exception("the metrics of %s cannot be read", source)
         return None
 
@@ -120,11 +123,11 @@ class MetricReader:
         self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None
     ) -> None:
         self._for_later[source] = None
-        # Programs send no second nudge for reports right after a nudge.
+        # A program sends no second notification for reports right after the first.
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)
-            if end - start > PIECE // 2:  # there may be more
+            if end - start > PIECE // 2:  # there may be more to read
                 due = _NOW
         except Stale:
             due = _NOW

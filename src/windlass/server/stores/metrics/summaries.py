@@ -1,8 +1,8 @@
 """Metric summaries as rows of the database. Each point counts once, even after a crash.
 
-A restarted replica may repeat steps. The newest attempt wins: from the first step of a metric that
-it reports, the points of earlier attempts no longer count. The table `tallies` has the points that
-count of each attempt, and `summaries` their totals.
+A restarted replica may repeat steps. Then the newest attempt decides: from the first step that it
+reports for a metric, the points of earlier attempts no longer count. The table `tallies` has the
+totals of the counted points per attempt, and `summaries` has the sums over all attempts.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from windlass.worker.program.report import MOST_NAMES
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of metric values, to which other totals can be added."""
+    """Totals of metric values. Two tallies can be added."""
 
     count: int = 0
     finite: int = 0  # the number of finite values
-    total: float = 0.0  # of the finite values
+    total: float = 0.0  # the sum of the finite values
     min: float | None = None
     max: float | None = None
     last: float = math.nan
-    step: int = 0  # of the last
-    time: float = 0.0  # of the last
+    step: int = 0  # the step of the last value
+    time: float = 0.0  # the time of the last value
 
     @property
     def mean(self) -> float | None:
@@ -39,7 +39,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary:
-        """The tally as the API returns it."""
+        """The totals in the form that the API returns."""
         return Summary(
             count=self.count,
             min=self.min,
@@ -50,7 +50,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def plus(self, other: Tally) -> Tally:
-        """Return the sum of both; the last value is the one reported last."""
+        """Return the sum of two tallies. `last` is the value that was reported last."""
         if not (self.count and other.count):
             return other if other.count else self
         newest = other if other.time >= self.time else self
@@ -67,7 +67,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_column(column: Column) -> Tally:
-    """The totals of the points of a column.
+    """Return the totals of the points of a column.
 
     >>> from windlass.server.stores.metrics.columns import make_column
     >>> count_column(make_column([(1, 1.0, 0.5), (2, 2.0, float("nan")), (3, 3.0, 0.25)])).summary
@@ -96,53 +96,57 @@ def count_column(column: Column) -> Tally:
 
 
 def _bounded(total: float) -> float:
-    """Return a finite sum, which JSON can store. The sum of huge numbers may be infinite or NaN."""
+    """Return a finite sum, because JSON has no other numbers.
+
+    A sum of huge numbers may overflow.
+    """
     most = sys.float_info.max
     return max(-most, min(total, most)) if total == total else 0.0
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of one attempt in the summary of a metric."""
+    """The part of a metric's summary that comes from one attempt."""
 
     first: int  # the lowest reported step
     reach: int  # the highest reported step
-    until: int | None = None  # from this step on, a later attempt counts
+    until: int | None = None  # from this step on, a later attempt counts instead
     tally: Tally = Tally()
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True):
-    """The counted points of all attempts of a replica."""
+    """The counted points of all attempts of one replica."""
 
-    positions: dict[int, int]  # positions in the files, by attempt
-    shares: dict[str, dict[int, Share]]  # by metric and attempt
+    positions: dict[int, int]  # read positions in the metrics files, by attempt
+    shares: dict[str, dict[int, Share]]  # shares of the summary, by metric and attempt
 
 
 class SummaryPiece(msgspec.Struct, frozen=True):
-    """New metrics of an attempt and the changes that they make to summaries."""
+    """The new points of an attempt, and the changes that they cause in summaries."""
 
     uid: str
     trial_id: int
     replica: ReplicaId
-    end: int  # position in the file
-    counted: ReplicaCounts  # the basis of the piece; a piece with an outdated basis is stale
-    shares: Mapping[str, dict[int, Share]]  # after this piece, by metric and attempt
-    added: Mapping[str, Tally]  # added values, where earlier attempts lose none
+    end: int  # read position in the metrics file after this piece
+    counted: ReplicaCounts  # the counts before this piece; if they have changed, the piece is stale
+    shares: Mapping[str, dict[int, Share]]  # changed shares after this piece, by metric and attempt
+    added: Mapping[str, Tally]  # values to add, for metrics whose earlier attempts lose no points
     progress: float | None = None
 
 
 class Stale(Exception):
-    """The basis of a piece is outdated; the piece must be computed again."""
+    """Raised if the counts changed meanwhile. The piece must be computed again."""
 
 
 class Added(msgspec.Struct, frozen=True):
-    """The changes of a stored piece."""
+    """The changes that a stored piece caused."""
 
     experiment_id: int
     summaries: dict[str, Summary]
-    left_out: str = ""  # a metric that there was no room for
+    left_out: str = ""  # the first metric beyond the limit of metrics per trial
 
 
-# The metrics of an attempt, each before a step, up to a position in its file.
+# A function that counts the metrics of an attempt again: up to a step for each metric, and up to a
+# position in the file.
 Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
@@ -159,7 +163,11 @@ def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> R
 def shares_with(
     counted: ReplicaCounts, attempt: int, columns: Mapping[str, Column], reread: Reread
 ) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
-    """The shares of attempts with more points of one of them, and plain additions."""
+    """Return the changed shares of attempts, and the values to add where only one attempt changes.
+
+    `columns` are the new points of `attempt`. Points of earlier attempts from the same step on no
+    longer count.
+    """
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
     to_reread: dict[int, dict[str, int]] = {}  # steps by earlier attempt and metric
@@ -192,7 +200,7 @@ def shares_with(
 
 
 def _cut(share: Share, first: int) -> Share | None:
-    """Remove the values of a share from a step on; return None if there were none."""
+    """Return a share without its values from a step on. Return None if there are no such values."""
     if share.until is not None and share.until <= first:
         return None
     if share.reach < first:
@@ -226,7 +234,7 @@ INSERT INTO summaries (trial_id, name, count, finite, total, mean, min, max, las
 VALUES (:trial_id, :name, :count, :finite, :total, :mean, :min, :max, :last, :step, :time)
 """
 
-# The smallest and the largest value change rarely, and each has an index.
+# The update leaves out unchanged extremes, because each has an index, and they rarely change.
 _UPDATE = """
 UPDATE summaries SET
     count = :count, finite = :finite, total = :total, mean = :mean, last = :last, step = :step,
@@ -243,9 +251,10 @@ _UPDATES = {
 
 
 def add(connection: Connection, piece: SummaryPiece) -> Added | None:
-    """Count a piece, and return the result; None if the trial does not exist.
+    """Count a piece and return its changes. Return None if the trial does not exist.
 
-    The positions ensure that each piece counts once: a piece with other positions is `Stale`.
+    Each piece counts only once: `Stale` is raised if the stored read positions are not those that
+    the piece starts from.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.counted.positions:
@@ -297,7 +306,7 @@ def _put_summaries(
 
 
 def _within_limit(stored_names: Iterable[str], new_names: Iterable[str]) -> tuple[set[str], str]:
-    """The metrics that fit the limit of a trial, and the first metric that does not."""
+    """Return the metrics within the limit per trial, and the first metric beyond the limit."""
     names = set(stored_names)
     taken, left_out = set(), ""
     for name in new_names:
@@ -320,7 +329,7 @@ def _all_together(connection: Connection, trial_id: int, name: str) -> Tally:
 def read_summaries(
     connection: Connection, trial_ids: Sequence[int]
 ) -> dict[int, dict[str, Summary]]:
-    """The summaries of trials that have any, by trial and name."""
+    """Return the summaries of trials, by trial id and metric name."""
     conditions = Conditions()
     conditions.one_of("trial_id", trial_ids or [-1])
     summaries: dict[int, dict[str, Summary]] = {}
@@ -344,7 +353,7 @@ def _positions(connection: Connection, whose: Mapping[str, object]) -> dict[int,
 
 def _tally(row: Row) -> Tally:
     fields = {name: row[name] for name in Tally.__struct_fields__}
-    # No database keeps a NaN as a number.
+    # The database stores NaN as NULL.
     return Tally(**{**fields, "last": math.nan if row["last"] is None else row["last"]})
 
 

@@ -1,1 +1,1 @@
-"""Trials: rows, parameters, the cache of recent trials, and list queries."""
+"""Trials: their rows, their parameters, the cache of recent trials, and list queries."""

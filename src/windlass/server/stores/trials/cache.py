@@ -1,4 +1,4 @@
-"""Cache of the stored state of recent trials, since running trials are read all the time."""
+"""A cache of recent trials, because running trials are read all the time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ _APART = (
 
 
 class StoredTrial(msgspec.Struct, frozen=True):
-    """A trial as the database has it."""
+    """A trial with its record and its status, as stored in the database."""
 
     record: TrialRecord
     status: JobStatus
 
     @property
     def job(self) -> Job:
-        """The trial as the controller needs it."""
+        """The part of the trial that the controller needs."""
         return self.record.job
 
 
 class TrialCache:
-    """A cache of the trials used last, by id and by uid.
+    """A cache of the trials that were used last, by id and by uid.
 
-    The writer adds written trials in the order of its commits. A trial that was read is added only
-    if nothing was written since `mark`, because it may be outdated.
+    The writer adds every trial that it writes, in the order of its commits. A reader calls `mark`
+    before it reads a trial from the database. The trial is added only if nothing was written since
+    then, because it may be outdated.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -46,7 +47,7 @@ class TrialCache:
         self._writes = 0
 
     def get(self, trial_id: int) -> StoredTrial | None:
-        """Return the trial with this id, if cached."""
+        """Return the trial with this id, or None if it is not cached."""
         with self._lock:
             trial = self._by_id.get(trial_id)
             if trial is not None:
@@ -54,26 +55,26 @@ class TrialCache:
             return trial
 
     def find(self, uid: str) -> StoredTrial | None:
-        """Return the trial with this uid, if cached."""
+        """Return the trial with this uid, or None if it is not cached."""
         with self._lock:
             return self._by_id.get(self._ids.get(uid, 0))
 
     def mark(self) -> int:
-        """The number of writes so far."""
+        """Return the number of writes so far, for `put_read`."""
         with self._lock:
             return self._writes
 
     def put_written(self, trial: StoredTrial) -> None:
-        """Cache a trial that was just stored."""
+        """Cache a trial that was just written to the database."""
         with self._lock:
             self._writes += 1
             self._put(trial)
 
     def put_changed(self, trial: StoredTrial) -> None:
-        """Cache the new status of a trial that was just stored.
+        """Cache a trial whose status was just written to the database.
 
-        All other fields keep their cached values, because the writer of the status may have read an
-        older record. A trial that is not cached is read again.
+        Fields that change independently of the status keep their cached values, because the writer
+        of the status may have read an older record. A trial that is not cached is not added.
         """
         with self._lock:
             self._writes += 1
@@ -84,7 +85,7 @@ class TrialCache:
                 self._put(StoredTrial(record=record, status=trial.status))
 
     def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Store the other fields of a record after a change."""
+        """Change fields of a cached record that do not depend on the status."""
         with self._lock:
             self._writes += 1
             before = self._by_id.get(trial_id)
@@ -92,13 +93,17 @@ class TrialCache:
                 self._put(StoredTrial(record=change(before.record), status=before.status))
 
     def put_read(self, trial: StoredTrial, mark: int) -> None:
-        """Store the value that was read after a mark, if it is still the newest."""
+        """Cache a trial that was read from the database, unless it may be outdated.
+
+        `mark` is the number of writes before the read. If there were more writes since, the trial
+        is not cached.
+        """
         with self._lock:
             if mark == self._writes:
                 self._put(trial)
 
     def drop(self, trial_id: int) -> None:
-        """Drop a trial, so that it is read again."""
+        """Remove a trial from the cache, so that it is read again."""
         with self._lock:
             self._writes += 1
             trial = self._by_id.pop(trial_id, None)
@@ -106,7 +111,7 @@ class TrialCache:
                 del self._ids[trial.record.uid]
 
     def clear(self) -> None:
-        """Drop all trials, after a rename of their experiment, project or workspace."""
+        """Remove all trials from the cache, because a name in their records has changed."""
         with self._lock:
             self._writes += 1
             self._by_id.clear()

@@ -1,7 +1,7 @@
-"""Orders of a list of trials: by a column of trials, a hyper-parameter or a metric.
+"""Sort orders for lists of trials: by a column, a hyper-parameter or a metric.
 
-An order by id, by time of creation, by a hyper-parameter or by a metric consists of spans, each of
-which an index has in that order (`ordered_scan.py`).
+An order by id, by time of creation, by a hyper-parameter or by a metric consists of spans. A span
+is a part of the list that an index contains in the right order (see `ordered_scan.py`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COLUMNS: Columns = {
     "ended": nulls_last("trials.ended"),
 }
 _INDEXED = ("last", "min", "max")  # aspects of metrics
-# Numbers, then texts without a number, then trials without a value.
+# The sort order is: numbers, then texts, then trials without a value.
 _PARAMETER_KEYS = (
     Key(
         "CASE WHEN sorted.number IS NOT NULL THEN 0 WHEN sorted.text IS NOT NULL THEN 1 ELSE 2 END",
@@ -66,18 +66,21 @@ _ALL_BY_ID = Span(
 
 
 class ListOrder(NamedTuple):
-    """The order of a list, and how to read it."""
+    """The sort order of a list, and the indexes that contain the list in this order."""
 
     order: Order
-    join: str = ""  # the table with the sorted values, whose row a trial may not have
+    join: str = ""  # joins the table with the sorted values, which may have no row for a trial
     spans: Sequence[Span] = ()  # empty if no index has the trials in this order
-    name: Name | None = None  # of the parameter or metric
+    name: Name | None = None  # the parameter or metric to sort by
 
 
 def resolve_order(
     connection: Connection, conditions: Conditions, sort: str, now: float, *, is_first: bool
 ) -> ListOrder:
-    """Return the order that a sort key means. Raise InvalidArgument if there is no such key."""
+    """Return the sort order for a sort key such as `-metrics.loss`.
+
+    Raise InvalidArgument if there is no such key.
+    """
     wanted = sort.removeprefix("-")
     if wanted == "id":
         return ListOrder(Order(sort, _COLUMNS), spans=(_ALL_BY_ID,))
@@ -101,7 +104,10 @@ def resolve_order(
 
 
 def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
-    """Skip the rows of the index that `where` excludes by the value that the list is sorted by."""
+    """Return the order with limits from `where`, so that the scan skips rows of the index.
+
+    This works if `where` compares the same parameter or metric by which the list is sorted.
+    """
     limits = [
         f"{order.spans[0].columns[0]} {comparison.operator} {conditions.bind(comparison.values[0])}"
         for comparison in _required(tree)
@@ -109,12 +115,12 @@ def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
     ]
     if not limits:
         return order
-    numbers = order.spans[0]  # the only span with a match: the others have no number
+    numbers = order.spans[0]  # only this span can match, because the others contain no numbers
     return order._replace(spans=(numbers._replace(where=" AND ".join((numbers.where, *limits))),))
 
 
 def _required(tree: Tree) -> Iterator[Comparison]:
-    """Yield the comparisons that all matching trials meet."""
+    """Yield the comparisons of a condition that every matching trial must meet."""
     if isinstance(tree, Comparison):
         yield tree
     elif isinstance(tree, Junction) and tree.operator == "and":
@@ -126,27 +132,31 @@ def _is_range(comparison: Comparison) -> bool:
     if len(comparison.values) != 1 or comparison.operator not in ("<", "<=", ">", ">=", "="):
         return False
     value = comparison.values[0]
-    return isinstance(value, float) and value == value  # not NaN, which is a text
+    return isinstance(value, float) and value == value  # not NaN, which is stored as a text
 
 
 def _find_name(connection: Connection, wanted: str, *, is_first: bool) -> Name | None:
-    """Return the parameter or metric of a sort key. `metrics.` may be omitted."""
+    """Return the parameter or metric that a sort key names.
+
+    The prefix `metrics.` may be omitted.
+    """
     name = parse_name(wanted) if "." in wanted else None
     if name is None and (metric := parse_name(f"{METRIC}.{wanted}")) is not None:
-        # After the first page, the name is known to have been a metric.
+        # On a later page, the first page has already shown that the name is a metric.
         name = metric if not is_first or is_stored(connection, metric) else None
     return name
 
 
 def _by_value(conditions: Conditions, sort: str, name: Name) -> ListOrder:
-    """Return the order by the values of a parameter or a metric."""
+    """Return the sort order by the values of a parameter or a metric."""
     parameter = conditions.bind(name.name)
     join = (
         f" LEFT JOIN {table_of(name)} AS sorted"
         f" ON sorted.name = {parameter} AND sorted.trial_id = trials.id"
     )
     wanted = sort.removeprefix("-")
-    least = conditions.bind(-math.inf)  # SQLite does not skip nulls in an index for IS NOT NULL
+    # A lower bound, because IS NOT NULL does not skip nulls in an index of SQLite.
+    least = conditions.bind(-math.inf)
     if name.kind == PARAMETER:
         order = Order(sort, {"id": "trials.id", wanted: _PARAMETER_KEYS})
         return ListOrder(order, join, _parameter_spans(parameter, least), name)

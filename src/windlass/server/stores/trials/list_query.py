@@ -1,11 +1,11 @@
-"""List queries: a page of the trials that match all filters, in the requested order.
+"""List queries, which return a page of the trials that match all filters, in a sort order.
 
-The columns that filters read have an index of their own (`trials_listed`), and parameters and
-summaries are in tables by name. Only the trials of the page read their long rows.
+One index (`trials_listed`) has all columns that filters read. Parameters and summaries are in their
+own tables. So only the trials of the page itself are read from the large table.
 
 There are two ways to read a page. `ordered_scan.py` reads trials in order until the page is full.
-The other way searches for all matches and sorts them: for orders without an index, and where few
-trials match.
+The other way searches for all matches and then sorts them. It is used for orders without an index,
+and if few trials match.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from windlass.server.stores.trials.ordered_scan import scan
 from windlass.server.stores.trials.rows import COLUMNS, FROM
 from windlass.server.stores.trials.stored_names import Quoted, doubt
 
-_FEW = 5000  # trials of an experiment that are sorted rather than picked out of a scan
+_FEW = 5000  # up to this number, the trials of an experiment are sorted instead of scanned
 _UNLISTED = ", ".join(f"'{kind.value}'" for kind in TrialKind if kind not in LISTED_KINDS)
 
 
 class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters, order and page of a list of trials. A trial must match all filters."""
+    """The filters, the order and the page of a list of trials. A trial must match all filters."""
 
     uid: str | None = None
     scope: Scope = Scope()
@@ -43,7 +43,7 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
     origin_id: int | None = None
     parent_id: int | None = None
     archived: bool | None = None
-    kinds: Sequence[TrialKind] = ()  # the kinds that a list has by default
+    kinds: Sequence[TrialKind] = ()  # if empty, all kinds except commands and shells
     user: str | None = None
     created_after: float | None = None
     created_before: float | None = None
@@ -56,7 +56,7 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
 def find_rows(
     connection: Connection, request: TrialQuery, now: float | None = None
 ) -> tuple[Sequence[Row], str | None, str]:
-    """Return the rows of a page, the cursor of the next, and why an empty list may be empty."""
+    """Return the rows of a page, the cursor of the next page, and a hint if the list is empty."""
     query = _Query(connection, request, time.time() if now is None else now)
     page, following = split_page(query.read(), request.limit)
     hint = "" if page or request.cursor else doubt(connection, query.names, query.quoted)
@@ -64,7 +64,7 @@ def find_rows(
 
 
 def _whole_rows(connection: Connection, ids: Sequence[int]) -> list[Row]:
-    """Return the rows of trials in the order of the ids."""
+    """Return the complete rows of trials, in the order of `ids`."""
     conditions = Conditions()
     conditions.one_of("trials.id", ids or [-1])
     query = f"SELECT {COLUMNS} {FROM}{conditions.text}"
@@ -73,7 +73,7 @@ def _whole_rows(connection: Connection, ids: Sequence[int]) -> list[Row]:
 
 
 class _Query:
-    """One page of a list."""
+    """A query for one page of a list."""
 
     def __init__(self, connection: Connection, request: TrialQuery, now: float) -> None:
         self._connection = connection
@@ -89,7 +89,8 @@ class _Query:
         self.names: list[Name] = [] if self._order.name is None else [self._order.name]
         self.quoted: list[Quoted] = []
         self._require()
-        # Both ways compile `where`, and either reports its errors and names.
+        # `where` is compiled for both ways to read a page. Either compiler reports errors and
+        # names.
         self._scan_filters, _ = self._filters(is_lookup=True)
         self._search_filters, compiler = self._filters(is_lookup=False)
         if self._tree is not None:
@@ -99,7 +100,10 @@ class _Query:
             self.quoted += compiler.quoted
 
     def read(self) -> list[Row]:
-        """Return the ids and keys of the page's trials, and of one more to detect a next page."""
+        """Return the ids and sort keys of the trials on the page.
+
+        If there is a next page, the result has one extra row, which shows this.
+        """
         request, order = self._request, self._order.order
         if self._order.spans and not self._is_small:
             rows = scan(
@@ -122,23 +126,23 @@ class _Query:
 
     @property
     def _source(self) -> str:
-        """The table of trials, read through the index of lists unless another one is better."""
+        """The table of trials, with the index through which to read it."""
         request = self._request
         if self._has_own_index:
             return "trials"
         if request.sort.removeprefix("-") == "id" and self._experiments:
-            return "trials"  # an index has the trials of an experiment by id
+            return "trials"  # another index contains the trials of an experiment by id
         return TRIALS_BY_LIST_INDEX
 
     @property
     def _has_own_index(self) -> bool:
-        """Return whether an index finds the few trials that can match."""
+        """True if an index finds the few trials that can match."""
         request = self._request
         return bool(request.uid or request.origin_id is not None or request.parent_id is not None)
 
     @property
     def _is_small(self) -> bool:
-        """Return whether few trials can match, so that sorting them costs less than a scan."""
+        """True if so few trials can match that sorting them is faster than a scan."""
         if self._has_own_index:
             return True
         if self._experiments is None:
@@ -158,7 +162,7 @@ class _Query:
             compiler = WhereCompiler(conditions, where, self._now, is_lookup=is_lookup)
             conditions.require(compiler.condition(self._tree))
         if not is_lookup and self._experiments and self._source != "trials":
-            # The list index does not have the trials of an experiment together.
+            # In the list index, the trials of an experiment are not next to each other.
             scoped = conditions.branch()
             scoped.one_of("scoped.experiment_id", self._experiments)
             conditions.require(
@@ -177,7 +181,7 @@ class _Query:
         conditions.equal("trials.name", request.name)
         if request.labels:
             labelled = conditions.branch()
-            labelled.require("labelled.labels IS NOT NULL")  # so that its index serves
+            labelled.require("labelled.labels IS NOT NULL")  # lets SQLite use the index of labels
             labelled.all_in("labelled.labels", request.labels)
             labelled_ids = f"SELECT labelled.id FROM trials AS labelled{labelled.text}"
             conditions.require(f"trials.id IN ({labelled_ids})")
@@ -189,18 +193,21 @@ class _Query:
                 conditions.require(f"trials.created {sign} {conditions.bind(bound)}")
 
     def _require_kind(self, conditions: Conditions, is_mentioned: bool) -> None:
-        """Require the requested kinds. A uid and a `where` with a kind select any kind."""
+        """Add a condition on the kind of trials.
+
+        A query by uid, and a `where` that mentions the kind, find trials of any kind by default.
+        """
         kinds = self._request.kinds
         if not kinds and (self._request.uid or is_mentioned):
             return
         if kinds:
             conditions.one_of("trials.kind", [kind.value for kind in kinds])
-        else:  # with IN, SQLite would search an index once for each listed kind
+        else:  # an IN condition would make SQLite search an index once for each kind
             conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
 
 
 def newest_listed(connection: Connection) -> int | None:
-    """Return the newest trial of a list without filters."""
+    """Return the id of the newest trial in a list without filters."""
     newest: int | None = connection.value(
         f"SELECT id FROM trials WHERE kind NOT IN ({_UNLISTED})"
         f" AND experiment_id NOT IN ({ARCHIVED_EXPERIMENTS}) ORDER BY id DESC LIMIT 1"

@@ -1,9 +1,9 @@
-"""Pages that are read in the order of an index, until they are full.
+"""Reads a page of a sorted list from an index that has the same order.
 
-A sorted list of a million trials would take seconds if all of them were sorted. Instead, an index
-yields trials in the right order, in slices, and each trial is checked against the filters. A page
-that most trials match is full after one slice. If few trials match, this way would be slow, and the
-scan gives up: another query then searches for the matches first and sorts them afterwards.
+To sort a million trials would take seconds. Instead, an index yields trials in the right order, in
+slices, and a query checks which of them match the filters. If most trials match, one slice fills a
+page. If few trials match, the scan would be slow, so it gives up. Then another query searches for
+the matches first and sorts them afterwards.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from windlass.server.db.base import Connection, Row
 from windlass.server.db.dialect import TRIALS_BY_LIST_INDEX
 from windlass.server.db.paging import Conditions, Position
 
-_FIRST_SLICE, _SLICE = 1000, 10_000  # trials
+_FIRST_SLICE, _SLICE = 1000, 10_000  # trials per slice
 _MOST = 100_000  # trials that may be read for one page
 
 
 class Span(NamedTuple):
-    """A part of a sorted list that one index has in order: by a value and the id, or by id only.
+    """A part of a sorted list that one index has in order, by a value and the id or by id only.
 
-    The keys are those of the list's order without the id, as columns of the index or as constants.
+    `keys` are the sort keys of the list without the id. Each key is a column of the index or a
+    constant.
     """
 
-    source: str  # the table with its index
+    source: str  # the table, and the index through which to read it
     trial_id: str
     keys: tuple[str, ...]
-    value_at: int | None = None  # the number of the key that is the value
-    rank: int | None = None  # the constant value of the first key; spans have ascending ranks
-    where: str = "TRUE"  # the condition on rows of the index
+    value_at: int | None = None  # the position in `keys` of the key by which the index is sorted
+    rank: int | None = None  # the constant value of the first key, which sorts the spans
+    where: str = "TRUE"  # a condition on the rows of the index
     filter: str = "TRUE"  # a condition on a trial that the index cannot check
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the index that the span is sorted by."""
+        """The columns of the index by which the span is sorted."""
         value = () if self.value_at is None else (self.keys[self.value_at],)
         return (*value, self.trial_id)
 
     def start(self, cursor: Position | None) -> Position | None:
-        """Return the values of the columns at a cursor, or None if the span begins after it."""
+        """Return the values of `columns` at a cursor, or None if the span starts after it."""
         if cursor is None or (self.rank is not None and cursor[0] != self.rank):
             return None
         value = [] if self.value_at is None else [cursor[self.value_at]]
@@ -56,7 +57,7 @@ def scan(
     *,
     is_descending: bool,
 ) -> list[Row] | None:
-    """Return the first `count` matching rows after a cursor, or None if few trials match."""
+    """Return the first `count` matching rows after a cursor, or None if too few trials match."""
     rows: list[Row] = []
     examined = 0
     for span in spans:
@@ -73,14 +74,15 @@ def scan(
             if end is None:
                 break
             examined += size
-            if len(rows) * _MOST < count * examined:  # at this rate
+            # At this rate, a page would take more than `_MOST` trials.
+            if len(rows) * _MOST < count * examined:
                 return None
             start = end
     return rows
 
 
 class _SpanReader:
-    """Reads slices of one span."""
+    """Reads slices of a span."""
 
     def __init__(
         self, connection: Connection, span: Span, filters: Conditions, is_descending: bool
@@ -93,7 +95,7 @@ class _SpanReader:
         self._order = ", ".join(f"{column} {direction}" for column in span.columns)
 
     def end_of_slice(self, start: Position | None, size: int) -> Position | None:
-        """Return the position of the last row of a slice, or None if the span ends before it."""
+        """Return the position of the last row in a slice, or None if the span has fewer rows."""
         conditions = Conditions()
         conditions.parameters.update(self._filters.parameters)
         self._limit(conditions, start, None)
@@ -105,7 +107,7 @@ class _SpanReader:
         return None if row is None else list(row)
 
     def read(self, start: Position | None, end: Position | None, count: int) -> list[Row]:
-        """Return the first matching rows of a slice."""
+        """Return the first `count` matching rows of a slice."""
         conditions = self._filters.copy()
         self._limit(conditions, start, end)
         conditions.require(f"trials.id = {self._span.trial_id}")
@@ -120,7 +122,7 @@ class _SpanReader:
         )
 
     def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
-        """Require rows after the start of a slice, and none after its end."""
+        """Limit rows to a slice, which starts after the position `start` and ends with `end`."""
         conditions.require(self._span.where)
         columns = ", ".join(self._span.columns)
         for operator, position in ((self._after, start), (self._up_to, end)):

@@ -1,4 +1,4 @@
-"""Origins of a new trial: its parent, its origin trial and its checkpoint."""
+"""Checks the origins of a new trial: its parent, the trial that it repeats, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.server.stores.trials.rows import find
 
 
 def check_parent(connection: Connection, request: CreateTrial) -> None:
-    """Refuse a trial whose parent does not exist or accepts no more children."""
+    """Raise an error if the parent of a new trial does not exist or accepts no more children."""
     parent_id = request.parent_id or 0
     parent = find(connection, "id", parent_id)
     if parent is None:
@@ -42,7 +42,7 @@ def check_parent(connection: Connection, request: CreateTrial) -> None:
 
 
 def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
-    """Return the request with the checkpoint that the job starts from."""
+    """Return the request with data about the checkpoint from which the job starts."""
     uid = request.recipe.checkpoint
     if not uid:
         return request if request.spec.begin is None else _beginning(request, None)
@@ -62,7 +62,7 @@ def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial
 
 
 def check_origin(connection: Connection, origin_id: int) -> None:
-    """Refuse an origin that does not exist, so that a chain of origins always ends."""
+    """Raise NotFound if the trial to repeat does not exist, so that every chain of origins ends."""
     if find(connection, "id", origin_id) is None:
         raise NotFound(f"There is no trial {origin_id} to repeat.")
 

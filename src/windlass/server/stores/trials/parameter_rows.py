@@ -1,4 +1,4 @@
-"""Parameters of trials as rows, one per name, for filters and sort orders."""
+"""Parameters of trials as database rows, one per name, for filters and sort orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.server.db.base import Connection
 
-_MOST = 1000  # of one trial; the record has them all
+_MOST = 1000  # parameters per trial with a row; the record of the trial has all parameters
 _LONGEST_NAME = 500
 _LONGEST_TEXT = 2000
 _DEEPEST = 20
@@ -23,15 +23,15 @@ INSERT INTO parameters (trial_id, name, number, text) VALUES (:trial_id, :name, 
 
 
 def put_parameters(connection: Connection, trial_id: int, params: Mapping[str, Any]) -> None:
-    """Insert the parameters of a new trial."""
+    """Insert the rows for the parameters of a new trial."""
     if params:
         connection.run_many(_PUT, to_rows(trial_id, params))
 
 
 def to_rows(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each parameter, nested ones by their names joined with dots.
+    """Return a row for each parameter. The name of a nested parameter is joined with dots.
 
-    A boolean is a number and a text, so that both `= 1` and `= true` find it.
+    A boolean becomes both a number and a text, so that both `= 1` and `= true` match.
 
     >>> for row in to_rows(7, {"lr": 0.1, "model": {"act": "relu", "deep": True}, "dims": [8, 2]}):
     ...     print(row["name"], row["number"], row["text"])
@@ -62,7 +62,7 @@ def _flat(params: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[
 
 
 def _stored(value: Any) -> tuple[float | None, str | None]:
-    """Return a value as a number, as a text, or as both."""
+    """Return a value as a number and a text. Either may be None."""
     if value is None:
         return None, None
     if isinstance(value, bool):
@@ -70,7 +70,7 @@ def _stored(value: Any) -> tuple[float | None, str | None]:
     if isinstance(value, (int, float)):
         return _number(value), None
     if isinstance(value, str):
-        # Values without a JSON number are recorded as texts.
+        # Clients send infinite and huge numbers as texts, because JSON has no such numbers.
         if value in _INFINITIES:
             return _INFINITIES[value], value
         number = _number(int(value)) if _HUGE.fullmatch(value) else None

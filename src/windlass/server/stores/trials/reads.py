@@ -1,4 +1,4 @@
-"""Trial queries, answered from the cache or from the database."""
+"""Reads trials, from the cache or from the database."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from windlass.server.stores.trials.stored_names import Quoted, doubt
 
 
 class TrialLookup:
-    """Read-only queries for trials."""
+    """Queries that read trials and change nothing."""
 
     def __init__(self, database: Database, recent: TrialCache | None = None) -> None:
         self._db = database
         self._recent = recent or TrialCache()
 
-    # -- asked by the API -------------------------------------------------------------
+    # -- for the API ------------------------------------------------------------------
 
     async def record(self, trial_id: int) -> TrialRecord:
         """Return one trial."""
@@ -50,13 +50,13 @@ class TrialLookup:
         return await self._db.aread(run)
 
     async def limit(self, conditions: Conditions, scope: Scope, *, is_first: bool) -> None:
-        """Limit conditions to the trials of an experiment or a project."""
+        """Add conditions for the experiment and the project of a scope."""
         await self._db.aread(
             lambda connection: scope.limit(connection, conditions, is_first=is_first)
         )
 
     async def ids(self, conditions: Conditions, first: int, limit: int) -> list[Row]:
-        """Return the ids and names of matching trials from an id on."""
+        """Return the ids and names of matching trials, starting with the id `first`."""
         conditions = conditions.copy()
         conditions.require(f"trials.id >= {conditions.bind(first)}")
         where = f"{FROM}{conditions.text}"
@@ -66,7 +66,7 @@ class TrialLookup:
         )
 
     async def check_exist(self, trial_ids: Sequence[int]) -> None:
-        """Raise `NotFound` for the first id that no trial has."""
+        """Raise `NotFound` for the first of these ids that no trial has."""
         conditions = Conditions()
         conditions.one_of("id", [number for number in trial_ids if 0 < number < 2**63] or [-1])
         statement = f"SELECT id FROM trials{conditions.text}"
@@ -83,7 +83,7 @@ class TrialLookup:
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
-        """Return the existing trials with these uids."""
+        """Return the trials with these uids, by uid. Unknown uids are left out."""
         at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
         conditions = Conditions()
         conditions.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
@@ -107,7 +107,7 @@ class TrialLookup:
         return [msgspec.convert(dict(row), learned(Event)) for row in rows]
 
     async def count(self, *states: TrialState) -> int:
-        """Count the trials in one of the states."""
+        """Count the trials that are in one of these states."""
         conditions = Conditions()
         conditions.one_of("state", [state.value for state in states])
         conditions.one_of("kind", [kind.value for kind in LISTED_KINDS])
@@ -116,26 +116,26 @@ class TrialLookup:
             await self._db.aread(lambda connection: connection.value(query, conditions.parameters))
         )
 
-    # -- asked by the controller and at the server's start -----------------------------
+    # -- for the controller and for the start of the server ----------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status for the controller."""
+        """Return a job and its status for the controller, or None if there is no such trial."""
         stored = self._find(uid)
         return None if stored is None else (stored.job, stored.status)
 
     def keeping(self, trial_id: int) -> Keep | None:
-        """Return the retention rule of a trial; None keeps all checkpoints."""
+        """Return the retention rule for the checkpoints of a trial. None keeps all checkpoints."""
         query = "SELECT spec FROM trials WHERE id = :id"
         spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
         return None if spec is None else decode_spec(spec).keep
 
     def unfinished(self) -> Iterable[str]:
-        """Return the uids of all jobs with possibly running replicas, oldest first."""
+        """Return the uids of all jobs that may have running replicas, oldest first."""
         query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def unfinished_jobs(self) -> list[Job]:
-        """Return all jobs with possibly running replicas, oldest first."""
+        """Return all jobs that may have running replicas, oldest first."""
         query = (
             "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         )
@@ -148,7 +148,7 @@ class TrialLookup:
         rows = self._db.read(lambda connection: connection.rows(query))
         return {row["id"]: row["asked_to_stop"] for row in rows}
 
-    # -- beneath ----------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------
 
     async def _stored(self, trial_id: int) -> StoredTrial:
         stored = self._recent.get(trial_id)

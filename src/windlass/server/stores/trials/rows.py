@@ -1,4 +1,4 @@
-"""Trial rows in the database: insert, replace and read them."""
+"""Database rows of trials: insert, replace and read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a finished trial, as its record has it."""
+    """The results of a finished trial, as stored in its record."""
 
     exit_code: int | None = None
     signal: str = ""
@@ -77,6 +77,8 @@ _PUT_SPEC = "UPDATE trials SET spec = :spec, priority = :priority WHERE id = :id
 
 _PUT_LABELS = "UPDATE trials SET labels = :labels WHERE id = :id"
 
+_WAITS = (ConditionType.QUEUED, ConditionType.SUSPENDED, ConditionType.RESTARTING)
+
 _ATTEMPT_FIELDS = Attempt.__struct_fields__
 _PUT_ATTEMPT = """
 INSERT INTO attempts (
@@ -110,7 +112,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
         project=project_paths(connection, [belongs_to["project_id"]])[belongs_to["project_id"]],
         state=derive_state(status),
         created=now,
-        started=now if is_generated else None,  # a generator trial does not wait
+        started=now if is_generated else None,  # a generator trial never waits for capacity
         params=request.params,
         spec=spec,
         provenance=request.provenance,
@@ -151,7 +153,10 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
 def store(
     connection: Connection, old: StoredTrial, new: StoredTrial, happened: Sequence[Event]
 ) -> bool:
-    """Replace `old` by `new` and add the events; return false if `old` is no longer stored."""
+    """Replace the stored trial `old` by `new`, and add events.
+
+    Returns False if the stored trial is no longer `old`.
+    """
     trial_id = old.record.id
     values = {
         "id": trial_id,
@@ -178,7 +183,7 @@ def store(
 def advanced(
     record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
 ) -> TrialRecord:
-    """Return the record for a new status."""
+    """Return a trial record with a new status."""
     ending = next(
         (
             condition
@@ -206,7 +211,7 @@ def advanced(
         reason=without_nul(ending.reason) if ending else "",
         message=without_nul(ending.message) if ending else "",
         started=started,
-        ended=status.completion_time,
+        ended=_end_of(record, status, replicas),
         restarts=status.restarts,
         exit_code=left.exit_code,
         signal=left.signal,
@@ -218,8 +223,25 @@ def advanced(
     )
 
 
+def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]) -> float | None:
+    """Return the time at which a trial ended.
+
+    This is the end of its last attempt, even if no server ran at that time. For a trial that was
+    stopped while it waited, this is the time of the stop request.
+    """
+    if status.completion_time is None or record.ended is not None:
+        return record.ended if status.is_finished else status.completion_time
+    was_waiting = any(
+        condition.status and condition.type in _WAITS for condition in record.conditions
+    )
+    if was_waiting and status.decisive is None:
+        return status.completion_time
+    ends = [replica.ended for replica in replicas if replica.phase.is_final and replica.ended]
+    return min(max(ends), status.completion_time) if ends else status.completion_time
+
+
 def _columns_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the changing columns of a record."""
+    """Return the columns that change during the life of a trial, with their values."""
     return {
         "state": record.state.value,
         "restarts": record.restarts,
@@ -259,16 +281,16 @@ def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
 
 
 def find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
-    """Return the trial with this value in a column, if one exists."""
+    """Return the trial whose column has this value, or None."""
     if isinstance(value, int) and not 0 < value < 2**63:
-        return None  # out of range for the database
+        return None  # the number is out of range for the database
     query = f"SELECT {COLUMNS} {FROM} WHERE trials.{column} = :value"
     row = connection.row(query, {"value": value})
     return None if row is None else stored_trials(connection, [row])[0]
 
 
 def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTrial]:
-    """Convert rows to trials with their attempts."""
+    """Convert rows to trials, and add their attempts."""
     by_trial: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
     conditions = Conditions()
     conditions.one_of("trial_id", list(by_trial) or [-1])
@@ -347,7 +369,7 @@ def _stored_trial(
 
 
 def decode_spec(text: bytes) -> JobSpec:
-    """Decode the job of a row."""
+    """Decode the job of a trial from its row."""
     return _decode(text, JobSpec)
 
 

@@ -1,4 +1,4 @@
-"""The trial store in SQL, for the API and for the controller."""
+"""The trial store, which keeps trials in the database, for the API and for the controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from windlass.server.stores.trials.origins import check_origin, check_parent, wi
 from windlass.server.stores.trials.reads import TrialLookup
 from windlass.server.stores.trials.rows import Outcome, advanced, find, insert, store
 
-QueuePosition = tuple[float, tuple[tuple[int, int], ...]]  # position of a moved trial in the queue
+# Where a user moved a trial in the queue: its age and its moves.
+QueuePosition = tuple[float, tuple[tuple[int, int], ...]]
 
 _SWAP_TRIES = 10
 _ASK_TO_STOP = f"""
@@ -35,7 +36,7 @@ WHERE id = :id AND asked_to_stop != :reason AND state NOT IN
 
 
 class TrialStore(TrialLookup):
-    """All trials, for reading and changing."""
+    """Creates, reads and changes trials."""
 
     def __init__(
         self,
@@ -44,11 +45,11 @@ class TrialStore(TrialLookup):
         *,
         on_change: Callable[[TrialRecord], None] = lambda _record: None,
     ) -> None:
-        """Set up the store. The writer's thread calls `on_change` for new and changed trials."""
+        """Create the store. The writer thread calls `on_change` for new and changed trials."""
         super().__init__(database, recent)
         self._on_change = on_change
 
-    # -- made and changed by the API --------------------------------------------------
+    # -- for the API ------------------------------------------------------------------
 
     async def create(
         self,
@@ -105,10 +106,10 @@ class TrialStore(TrialLookup):
         await self._db.awrite(change)
 
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
-        """Record a stop request; return the uid, or none if nothing is running.
+        """Record a stop request. Return the uid of the trial, or None if nothing is running.
 
-        After several requests, the shortest grace counts. A finished trial keeps its state, and
-        replicas that its clean policy left running are stopped.
+        If there are several requests, the shortest grace period counts. A finished trial keeps its
+        state, and replicas that its clean policy left running are stopped.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -131,11 +132,11 @@ class TrialStore(TrialLookup):
         change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
         position: QueuePosition | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> str | None:
-        """Change the spec of an unfinished trial; return its uid, or none if nothing changes.
+        """Change the spec of an unfinished trial. Return its uid, or None if nothing changes.
 
-        `change` returns the new spec and the events, and may refuse. The status changes together
-        with the spec, so a decision based on the old spec cannot be stored. `position` sets the
-        position in the queue; with none, the age of the trial decides.
+        `change` returns the new spec and events, or raises an error to refuse. The status changes
+        together with the spec, so that no decision based on the old spec can be stored. `position`
+        sets the position in the queue. If it is None, the age of the trial decides.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -152,7 +153,7 @@ class TrialStore(TrialLookup):
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def change(self, trial_id: int, change: ChangeTrial) -> None:
-        """Change the labels, the name or the texts of a trial, finished or not."""
+        """Change the name, the labels or the notes of a trial, which may have ended."""
         texts = set_fields(change, ("name", "description", "notes"))
         if texts:
             await self._change_texts(trial_id, texts)
@@ -181,9 +182,9 @@ class TrialStore(TrialLookup):
         await self._db.awrite(change, follow)
 
     async def _change_labels(self, trial_id: int, change: ChangeTrial) -> None:
-        """Change labels together with the status, as for a spec.
+        """Change the labels of a trial together with its status.
 
-        A decision that is based on an older record then cannot restore the old labels.
+        So a decision that is based on an older record cannot restore the old labels.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -197,7 +198,7 @@ class TrialStore(TrialLookup):
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def ask_to_stop(self, trial_id: int, reason: str, then: Callable[[], None]) -> bool:
-        """Record that a trial is asked to end by itself; return whether that is new.
+        """Record that a trial is asked to end by itself. Return False if nothing changes.
 
         `then` is called after the commit. A finished trial does not change.
         """
@@ -220,18 +221,18 @@ class TrialStore(TrialLookup):
         return await self._db.awrite(change, follow)
 
     def forget(self) -> None:
-        """Clear the cache, because names of projects or experiments have changed."""
+        """Clear the cache, because the name of a project or experiment has changed."""
         self._recent.clear()
 
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Apply a stored change to the cache, in the writer's thread after the commit."""
+        """Apply a stored change to the cache. The writer thread calls this after the commit."""
         self._recent.change(trial_id, change)
 
     def drop(self, trial_id: int) -> None:
-        """Remove a deleted trial from the cache, in the writer's thread."""
+        """Remove a deleted trial from the cache. The writer thread calls this."""
         self._recent.drop(trial_id)
 
-    # -- changed by the controller ----------------------------------------------------
+    # -- for the controller -----------------------------------------------------------
 
     def save(
         self,
@@ -242,16 +243,16 @@ class TrialStore(TrialLookup):
         replicas: Sequence[Replica],
         outcome: Outcome | None = None,
     ) -> bool:
-        """Store a new status, unless the stored status is no longer `old`."""
+        """Store a new status. Return False if the stored status is no longer `old`."""
         stored = self._find(uid)
         if stored is None:
             return False
         if stored.status != old:
-            self._recent.drop(stored.record.id)  # the next read gets the stored state
+            self._recent.drop(stored.record.id)  # so that the next read returns the stored status
             return False
         return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
 
-    # -- trials that end with others ---------------------------------------------------
+    # -- for generator trials ---------------------------------------------------------
 
     async def judge(
         self,
@@ -261,7 +262,10 @@ class TrialStore(TrialLookup):
             tuple[JobStatus, Sequence[Event], ErrorInfo | None],
         ],
     ) -> bool:
-        """Derive the state of a generator trial from its children; return whether it changed."""
+        """Compute the status of a generator trial from its children.
+
+        Return whether the status changed.
+        """
 
         def change(connection: Connection) -> StoredTrial | None:
             stored = find(connection, "id", trial_id)
@@ -286,7 +290,7 @@ class TrialStore(TrialLookup):
 
         return await self._db.awrite(change, then) is not None
 
-    # -- beneath ----------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------
 
     def _swap(
         self,
@@ -298,7 +302,11 @@ class TrialStore(TrialLookup):
         spec: JobSpec | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
-        """Replace the old status by a new one if it is still stored, and notify."""
+        """Return a function that replaces the stored status, and another to call after the commit.
+
+        The first function does nothing if the stored status is no longer the old one. The second
+        function updates the cache and notifies.
+        """
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:
             record = msgspec.structs.replace(record, spec=spec)

@@ -1,1 +1,1 @@
-"""The logs of trials: queries, pages, lines, and the merged log of a generator."""
+"""Reads and searches the logs of trials."""

@@ -1,4 +1,7 @@
-"""The merged log of a generator's trials: each line has the name of its trial."""
+"""Merges the logs of the trials that a generator added. Each line has the name of its trial.
+
+A generator is a user function that adds child trials to its own trial.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord
 
 
 class NamedLines(NamedTuple):
-    """Log parts of one trial, and the names of all known trials."""
+    """Log parts of one trial, and the names of all trials known so far."""
 
     parts: Sequence[LogPart]
     names: Sequence[str]
@@ -29,7 +32,10 @@ class NamedLines(NamedTuple):
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[NamedLines]:
-    """Yield the log parts so far, trial by trial. A tail is the last lines of all trials."""
+    """Yield the log parts that exist now, trial by trial.
+
+    With `tail`, yield only the last lines of all trials together.
+    """
     children = descendants(transport, parent_id)
     names = [name_of(child) for child in children]
     last: list[LogPart] = []
@@ -47,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield log parts of all trials as they arrive, until the last trial ends."""
+    """Yield the log parts of all descendants of a trial as they arrive, until the last one ends."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -57,7 +63,7 @@ def follow(
 
 
 def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
-    """Return all trials that were added to a trial, recursively."""
+    """Return the child trials of a trial, and their children, recursively."""
     records = []
     for child in list_trials(transport, parent_id=parent_id):
         records.append(child.record)
@@ -66,7 +72,7 @@ def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
 
 
 def name_of(trial: TrialRecord) -> str:
-    """Return a name that is unique among siblings of the same name."""
+    """Return the name of a trial with its id, because several trials may have the same name."""
     return f"{trial.name}-{trial.id}"
 
 
@@ -74,7 +80,7 @@ _News = ExperimentRecord | TrialRecord | list[LogPart] | int | BaseException
 
 
 class _Family:
-    """The logs of all trials below one, each read by a thread of its own."""
+    """Follows the logs of all descendants of a trial, each in its own thread."""
 
     def __init__(
         self, transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
@@ -86,7 +92,7 @@ class _Family:
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._watching = ExperimentEvents(transport, experiment_id)
         self._reading: dict[int, TrialEvents] = {}
-        self._left: set[int] = set()  # trials that have not ended, or whose log is still read
+        self._left: set[int] = set()  # trials that still run, or whose log is still read
         self._is_over = False
         self.names: list[str] = []
 
@@ -113,13 +119,13 @@ class _Family:
             reader.cut()
 
     def _is_new(self, trial: TrialRecord) -> bool:
-        """Whether a trial is one of the family that was not heard of before."""
+        """Return whether a trial is a new descendant."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
         return trial.parent_id in self._family and trial.id not in self._family
 
     def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
-        """Read its log from now on; of one that has ended, at once, in the order of trials."""
+        """Start following the log of a trial. If the trial has ended, yield its log at once."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:
@@ -131,7 +137,10 @@ class _Family:
         self._start(lambda: self._read(trial, following), str(trial.id))
 
     def _conclude(self) -> None:
-        """Finish if the generator's trial is over and all events are handled."""
+        """Mark the generator's trial as done if it has ended.
+
+        All earlier events are handled by then.
+        """
         if self._is_over:
             self._left.discard(self._top)
 
@@ -152,7 +161,7 @@ class _Family:
         def work() -> None:
             try:
                 run()
-            except BaseException as error:  # noqa: BLE001 -- raised where the lines are taken
+            except BaseException as error:  # noqa: BLE001 -- raised in the thread that consumes the lines
                 self._news.put(error)
 
         threading.Thread(target=work, name=f"windlass-logs-{name}", daemon=True).start()
@@ -166,7 +175,10 @@ def _pages(
 
 
 def _renamed(part: LogPart, trial: TrialRecord) -> LogPart:
-    """A piece with the name of its trial; of several replicas, that of the replica behind it."""
+    """Return a log part with the name of its trial instead of the role.
+
+    If the trial has several replicas, the name of the role follows the name of the trial.
+    """
     if has_several(trial):
         return msgspec.structs.replace(part, role=f"{name_of(trial)}-{part.role}")
     return msgspec.structs.replace(part, role=trial.name, index=trial.id)
@@ -180,9 +192,10 @@ def pieces(
     tail: int | None = None,
     follows: bool = False,
 ) -> Iterator[NamedLines]:
-    """Read or follow the logs of the trials that a generator added.
+    """Yield the log parts of all trials that a generator added.
 
-    The trials take the place of roles, so the filters by role, index and attempt do not apply.
+    Each line shows its trial instead of its role. The filters by role, index and attempt therefore
+    do not apply.
     """
     query = {**query, "role": None, "index": None, "attempt": None}
     if follows and tail is None:
@@ -199,6 +212,9 @@ def log_parts(
     tail: int | None = None,
     follow: bool = False,
 ) -> Iterator[Sequence[LogPart]]:
-    """Yield the parts of `pieces` without names; for a head, no more than needed."""
+    """Yield the log parts of all trials that a generator added, without the names of the trials.
+
+    With `head`, stop after this number of lines.
+    """
     pages = (piece.parts for piece in pieces(transport, parent, query, tail=tail, follows=follow))
     return pages if head is None else first_lines(pages, head)

@@ -1,4 +1,4 @@
-"""Log lines as users see them."""
+"""Log lines and iterators over log lines, as users see them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class LogLine(str):
-    """A line a trial wrote: a string that knows when, where and by whom.
+    """A line of a log. This string has attributes for its time, its stream and its trial.
 
-    `trial_id` and `trial_name` say whose it is; `role`, `replica_index` and `attempt` which of its
-    processes wrote it.
+    `trial_id` and `trial_name` name the trial. `role`, `replica_index` and `attempt` name the
+    process of the trial that wrote the line.
 
     >>> line = LogLine.of(LogPart(time=1.5, stream="stderr", text="careful"))
     >>> line, line.stream
@@ -32,7 +32,7 @@ class LogLine(str):
 
     @classmethod
     def of(cls, part: LogPart, trial_id: int = 0, trial_name: str = "") -> LogLine:
-        """The line that a part is, taken as whole."""
+        """Return a log part as a whole line."""
         line = cls(part.text)
         line.time, line.stream = part.time, part.stream
         line.role, line.replica_index, line.attempt = part.role, part.index, part.attempt
@@ -41,7 +41,7 @@ class LogLine(str):
 
 
 class LogLines(Iterator[LogLine]):
-    """Lines of logs, asked for a page at a time as they are taken: with `for` or `async for`.
+    """An iterator over log lines for `for` and `async for`. It requests one page at a time.
 
     ```python
     trial = wl.get_trial(1)
@@ -76,7 +76,7 @@ class LogLines(Iterator[LogLine]):
         return "<an iterator of log lines; list(...) collects all lines>"
 
     def count(self) -> int:
-        """Count the lines. For a search, the server counts them and sends none."""
+        """Count the lines. For a search, the server counts the lines without sending them."""
         return sum(1 for _ in self) if self._count is None else self._count()
 
     def __aiter__(self) -> LogLines:
@@ -90,7 +90,10 @@ class LogLines(Iterator[LogLine]):
         return line
 
     async def _page(self) -> list[LogLine] | None:
-        """Fetch the next page in a thread. A cancelled caller that returns gets the same page."""
+        """Fetch the next page in a thread.
+
+        If the caller is cancelled, its next call gets the same page.
+        """
         import asyncio
 
         if self._next_page is None:
@@ -105,7 +108,7 @@ class LogLines(Iterator[LogLine]):
 
 
 def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] | None]:
-    """Run a function in a daemon thread, so that no program waits for it at exit."""
+    """Run a function in a daemon thread, so that Python does not wait for the thread at exit."""
     import threading
     from concurrent.futures import Future
 
@@ -122,7 +125,7 @@ def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] 
 
 
 class LineJoiner:
-    """Joins the parts of lines. A part without a line end waits for the next part.
+    """Joins log parts to whole lines. A part without a line end is held until the next part.
 
     >>> joiner = LineJoiner()
     >>> beginning = LogPart(time=1, stream="stdout", text="10%", end=False)
@@ -135,7 +138,7 @@ class LineJoiner:
         self._open: dict[tuple[str, int, int, str], list[LogPart]] = {}
 
     def feed(self, parts: Iterable[LogPart]) -> Iterator[LogLine]:
-        """Yield the lines that are complete now."""
+        """Add log parts, and yield the lines that are now complete."""
         for part in parts:
             key = (part.role, part.index, part.attempt, part.stream)
             if not part.end:
@@ -146,7 +149,7 @@ class LineJoiner:
                 yield LogLine.of(part, *self._whose)
 
     def rest(self) -> Iterator[LogLine]:
-        """Yield the unfinished lines, after the last part."""
+        """Yield the unfinished lines. Call this method after the last part."""
         waiting, self._open = self._open, {}
         for parts in waiting.values():
             yield LogLine.of(_join(parts), *self._whose)

@@ -1,4 +1,4 @@
-"""Reads the log of one trial, and searches the logs of many."""
+"""Reads the log of one trial, and searches the logs of many trials."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def read_log(
     tail: int | None,
     head: int | None,
 ) -> LogLines:
-    """Read the lines that match a query. The log of a generator's trial is that of its children."""
+    """Return the lines of a trial's log that match a query.
+
+    If the trial only adds child trials, its log consists of the logs of the child trials.
+    """
     log_pages.check_ends(head, tail)
     if is_generated(record):
         from windlass.client.resources.trial.logs import generator_logs
@@ -49,7 +52,7 @@ def search_logs(
     trials: Iterable[Trial[Any] | int] | None,
     limit: int | None,
 ) -> LogLines:
-    """Find lines in the logs of many trials: the listed ones, or all that match the query."""
+    """Return the lines that match a search in the listed trials, or in all trials of a query."""
     check_limit(limit)
     if trials is not None:
         ids = trial_ids(trials)
@@ -61,7 +64,7 @@ def search_logs(
 
 
 def check_search_text(text: Any) -> str:
-    """Refuse to search for anything but a string."""
+    """Return the search text. Raise an error if it is not a string."""
     if not isinstance(text, str):
         raise InvalidArgument(f"{shown(text)} cannot be searched for. Write a string.")
     return text
