@@ -18,6 +18,7 @@ from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.live_lines import Live
+from windlass.client.terminal.sigterm import sigterm_interrupts
 from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
@@ -61,7 +62,7 @@ class Driver:
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
-            with Live(self._progress.lines) as live:
+            with sigterm_interrupts(), Live(self._progress.lines) as live:
                 try:
                     self._recall(live)
                     self._go_on(live)

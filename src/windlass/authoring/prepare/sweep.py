@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.authoring.prepare.draft import Plan
     from windlass.client.client import Client
     from windlass.client.resources.trial.trial import Trial
+    from windlass.client.terminal.map_progress import MapProgress
     from windlass.packaging.draft import Draft
 
 _AHEAD = 1000  # the number of trials that are submitted before the first value is taken
@@ -32,20 +33,24 @@ class Sweep:
 
     def __init__(
         self,
+        name: str,
         items: Iterable[Any],
         plan: Callable[[], tuple[Client, Plan]],
         draft: Callable[[Plan, Any], Draft],
     ) -> None:
+        self._name = name
         self._items = iter(items)
-        self._is_sized = hasattr(items, "__len__")
+        self._total = len(items) if isinstance(items, Sized) else None
         # A generator may wait for the trials of its earlier items.
-        self._largest_batch = 1 if not self._is_sized and _runs_python(self._items) else _BATCH
+        self._largest_batch = 1 if self._total is None and _runs_python(self._items) else _BATCH
         self._make_plan = plan
         self._make_draft = draft
         self._waiting: deque[Trial[Any]] = deque()
         self._sending: list[Draft] = []  # drafts whose trials may or may not exist
         self._client: Client | None = None
         self._plan: Plan | None = None
+        self._ids: set[int] = set()
+        self._progress: MapProgress | None = None
 
     def begin(self) -> None:
         """Submit the first trials. If a submission fails, stop the others."""
@@ -63,7 +68,21 @@ class Sweep:
                 if len(self._waiting) <= _AHEAD - self._largest_batch:
                     self._submit_ahead()
         finally:
+            if self._progress is not None:
+                self._progress.close()
             self._stop_rest()
+
+    def _show_progress(self, client: Client) -> MapProgress:
+        if self._progress is None:
+            from windlass.client.terminal.map_progress import MapProgress
+
+            self._progress = MapProgress(
+                self._name,
+                self._ids.__contains__,
+                lambda: len(self._ids) if self._total is None else self._total,
+            )
+            self._progress.start(client.transport, self._waiting[0].record)
+        return self._progress
 
     def _submit_ahead(self) -> None:
         while (most := min(_AHEAD - len(self._waiting), self._largest_batch)) > 0:
@@ -75,6 +94,7 @@ class Sweep:
                 self._waiting.append(self._client.submit(self._sending[0]))
             else:
                 self._waiting += self._client.submit_all(self._sending)
+            self._ids |= {trial.id for trial in self._waiting}
             self._sending = []
 
     def _next_drafts(self, most: int) -> list[Draft]:
@@ -87,15 +107,15 @@ class Sweep:
             draft = self._make_draft(self._plan, item)
             drafts.append(draft)
             size += sum(map(len, draft.blobs.values()))
-            is_late = not self._is_sized and time.monotonic() - started > _LONGEST
+            is_late = self._total is None and time.monotonic() - started > _LONGEST
             if len(drafts) == most or size > _LARGEST_BATCH or is_late:
                 break
         return drafts
 
     def _stop_rest(self) -> None:
-        """Stop the remaining trials.
+        """Stop the remaining trials, newest first.
 
-        Stopping the newest trial first keeps a waiting trial from starting in the meantime.
+        Otherwise, a waiting trial might start when an earlier trial stops.
         """
         self._recover_sent()
         for trial in reversed(self._waiting):
@@ -122,7 +142,7 @@ class Sweep:
         assert self._client is not None  # noqa: S101 -- set by the first submission
         failure: BaseException
         try:
-            with View() as view:
+            with View() as view, self._show_progress(self._client).showing(view):
                 current = self._waiting[0]
                 trial, end = watch(self._client, current, view, before_stop=self._stop_others)
         except (WindlassError, KeyboardInterrupt) as error:

@@ -130,7 +130,7 @@ class Function(Generic[P, R]):
             args = arguments_of(item)
             return _draft(plan, self._function, args, {}, self._bind(args, {}))
 
-        sweep = Sweep(items, self._plan, draft)
+        sweep = Sweep(self._name, items, self._plan, draft)
         sweep.begin()
         return sweep.values(return_exceptions=return_exceptions)
 
@@ -151,7 +151,7 @@ class Function(Generic[P, R]):
         try:
             with _view() as view:
                 client, plan = self._plan(view)
-                view.status(f"{self._name}: sending")
+                view.stage(f"{self._name}: sending")
                 draft = _draft(plan, self._function, args, kwargs, bound)
                 trial, end = run_and_watch(client, draft, view)
         except (WindlassError, KeyboardInterrupt) as error:
@@ -167,11 +167,11 @@ class Function(Generic[P, R]):
         from windlass.client.client import default_client
 
         if view is not None:
-            view.status(f"{self._name}: looking for the server")
+            view.stage(f"{self._name}: looking for the server")
         client = client or default_client()
         _ = client.transport.endpoint
         if view is not None:
-            view.status(f"{self._name}: packaging")
+            view.stage(f"{self._name}: packaging")
         call_site = read_call_site(self._function)
         return client, build_plan(client, self._options, self._name, call_site)
 

@@ -6,15 +6,15 @@ import contextlib
 import fcntl
 import os
 import select
-import sys
 import threading
 import time
 from pathlib import Path
 
+from windlass.client.connection.wait_reports import report_wait
 from windlass.model.errors import ServerError
 from windlass.worker.common.lock_holder import describe_process, find_holder
 
-NOTICE = 10.0  # seconds until the user gets a notice
+NOTICE = 2.0  # seconds until the user gets a notice
 PATIENCE = 60.0  # seconds until the wait fails
 
 
@@ -46,7 +46,7 @@ def read_start_report(reader: int, server: int, log: Path) -> bytes:
                 return report
             report += piece
         elif limit == NOTICE:
-            _report(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
+            report_wait(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
             limit = PATIENCE
         else:
             raise ServerError(
@@ -78,7 +78,7 @@ def _wait_for_lock(fd: int, path: Path) -> None:
         if locked.wait(NOTICE):
             return
         holder = describe_process(find_holder(path))
-        _report(f"Waiting for {holder}, which holds {path} while it starts the server.")
+        report_wait(f"Waiting for {holder}, which holds {path} while it starts the server.")
         if locked.wait(PATIENCE - NOTICE):
             return
         raise _too_long(path)
@@ -98,9 +98,3 @@ def _too_long(path: Path) -> ServerError:
         f"{path}, the lock of its start.",
         hint=f"If that process does not continue, end it: {how}\nCheck the setup: windlass doctor",
     )
-
-
-def _report(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"windlass: {text}\n")
-        sys.stderr.flush()

@@ -25,6 +25,7 @@ from windlass.client.connection.http import (
     LocalConnection,
     SecureConnection,
 )
+from windlass.client.connection.wait_reports import AnswerTimer, await_answer
 from windlass.home import Home
 from windlass.model.errors import (
     BY_CODE,
@@ -251,6 +252,19 @@ class Transport:
         content: bytes | Iterable[bytes] | None,
         headers: dict[str, str],
     ) -> tuple[Connection, http.client.HTTPResponse]:
+        endpoint = self.endpoint
+        if endpoint.is_embedded:
+            return self._exchange(target, method, content, headers)
+        with AnswerTimer(lambda: f"the server at {endpoint.url}", self._timeout):
+            return self._exchange(target, method, content, headers)
+
+    def _exchange(
+        self,
+        target: str,
+        method: str,
+        content: bytes | Iterable[bytes] | None,
+        headers: dict[str, str],
+    ) -> tuple[Connection, http.client.HTTPResponse]:
         connection = self._take()
         try:
             connection.buffers = isinstance(content, bytes)
@@ -266,6 +280,8 @@ class Transport:
                 },
             )
             connection.send_held()
+            if self.endpoint.is_embedded and connection.sock is not None:
+                await_answer(connection.sock, self._describe_process, self._timeout)
             response = connection.getresponse()
         except BaseException:  # as in `download`
             connection.close()
@@ -338,6 +354,10 @@ class Transport:
             f"The server does not answer: {what}.",
             hint="Find the cause: windlass doctor. Its log: windlass server logs",
         )
+
+    def _describe_process(self) -> str:
+        described = None if self._home is None else describe_server(self._home)
+        return f"the server (process {(described or {}).get('pid')})" if described else "the server"
 
     def _silent(self) -> ServerUnreachable:
         """Build the error for a server that did not answer within the timeout."""

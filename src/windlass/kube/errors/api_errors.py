@@ -212,9 +212,10 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
-    """Parse the `Status` object of the API.
+    """Parse a response body as a `Status` object of the API.
 
-    Other data, such as a page of a proxy, becomes its message.
+    If the body is something else, such as a page of a proxy, return a `Status` with it as the
+    message.
     """
     try:
         parsed = json.loads(data or b"")

@@ -170,9 +170,9 @@ class Supervision:
     # Before the process
 
     def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
-        """Prepare the start.
+        """Prepare the start, and retry after temporary errors.
 
-        Retry after temporary errors, which is safe because nothing has run yet.
+        This is safe, as nothing has run yet.
         """
         give_up = time.monotonic() + _PATIENCE
         pause = _SHORT

@@ -169,7 +169,7 @@ def run_again(
 
     client = default_client()
     with errors_as_options(), View() as view:
-        view.status(f"trial {trial_id}: looking it up")
+        view.stage(f"trial {trial_id}: looking it up")
         original = client.get_trial(trial_id)
         record = original.record
         whole = list(words) if ctx.meta[_DASHES] else None
@@ -179,7 +179,7 @@ def run_again(
         from windlass.cli.commands.everyday.run import print_submitted, report_end
         from windlass.client.terminal.watch_trial import run_and_watch
 
-        view.status(f"{record.name}: looking at its environment")
+        view.stage(f"{record.name}: looking at its environment")
         draft, notes = prepare_rerun(client, record, changes)
         for note in notes:
             view.say(f"Warning: {as_options(note)}")

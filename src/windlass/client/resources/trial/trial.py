@@ -6,7 +6,7 @@ properties that only read the record.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.arguments.timeouts import parse_timeout
@@ -638,20 +638,26 @@ class Trial(TrialProperties, Generic[R]):
             return None
         seconds = parse_timeout(timeout)
         following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        from windlass.client.terminal.quiet_wait import showing_wait
+
         try:
-            return self._follow_to_end(following)
+            with showing_wait() as show:
+                return self._follow_to_end(following, show)
         except WaitTimeout:
             if self.refresh().is_finished:  # the trial ended before the stream could report the end
                 return None
             raise
 
-    def _follow_to_end(self, following: TrialEvents) -> StreamEnd | None:
+    def _follow_to_end(
+        self, following: TrialEvents, show: Callable[[TrialRecord], None] = lambda _: None
+    ) -> StreamEnd | None:
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)
                 return message
             if isinstance(message, TrialRecord):
                 self._replace(message)
+                show(message)
         return None
 
     def _post(self, action: str, body: Any = None) -> Self:
