@@ -1,8 +1,8 @@
 """Defines `wl.Client`, whose methods send all requests to one server.
 
 Each method calls a function in `resources`. The functions of the module `windlass`, such as
-`wl.get_trial`, are the methods of a default client (windlass/api.py). They share the docstrings, so
-the examples call the functions.
+`wl.get_trial`, are the methods of a default client (windlass/api.py). Functions and methods share
+the docstrings, so the examples call the functions.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 from windlass.controller.admission import AdmissionQueue
@@ -74,6 +75,16 @@ class Services:
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
     # Tasks that go on after their requests.
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    last_activity: float = field(default_factory=time.monotonic)
+
+    def note_activity(self) -> None:
+        """Note that a client or a trial needed the server just now. Thread-safe."""
+        self.last_activity = time.monotonic()
+
+    def has_work(self) -> bool:
+        """Return whether a trial of this home runs, waits for capacity or is being stopped."""
+        return self.identity.original is None and self.trials.has_unsettled()
 
     def refuse_in_copy(self) -> None:
         """Raise Conflict if the home is a copy, because its trials belong to the original home."""

@@ -1,4 +1,4 @@
-"""Submits a prepared trial, and uploads the blobs that the server lacks in one request."""
+"""Submits a prepared trial. If the server lacks blobs, one upload sends all of them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """Return the pickled function calls of a prepared trial, which the request itself contains.
+    """Return the pickled function calls of a prepared trial. The request itself contains them.
 
     They are small, and the server rarely has them already.
     """

@@ -73,7 +73,7 @@ class DryTransport(Transport):
         return super().ask(method, path, answer, body=body, query=query)
 
     def _template(self, path: str, answer: type[T]) -> T:
-        """Fetch a template from the selected server, which must be running."""
+        """Fetch a template from the selected server. This server must be running."""
         endpoint = self.endpoint
         if not endpoint.url:
             raise ServerError(

@@ -212,10 +212,10 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
-    """Parse a response body as a `Status` object of the API.
+    """Return the `Status` object in a response body.
 
-    If the body is something else, such as a page of a proxy, return a `Status` with it as the
-    message.
+    If the body is something else, such as a page of a proxy, the result contains only its text as
+    `message`.
     """
     try:
         parsed = json.loads(data or b"")

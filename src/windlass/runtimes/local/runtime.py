@@ -62,7 +62,7 @@ class LocalRuntime:
         ] = {}  # by job uid and path; each attempt caches its exit record
         self._supervisors: dict[Path, _Started] = {}  # started by this process
         self._start_patience = start_patience
-        self._failing_since: dict[Path, float] = {}  # attempts that cannot start
+        self._failing_since: dict[Path, float] = {}  # when each start first failed
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
@@ -214,9 +214,10 @@ class LocalRuntime:
             self._supervisors.clear()
 
     def _is_hopeless(self, path: Path, error: OSError) -> bool:
-        """Return whether an attempt could not start for so long that it has failed.
+        """Return whether the start of an attempt failed for so long that the attempt has failed.
 
-        An environment that is being installed again exists after some seconds.
+        The first failures do not count, because a user may just be installing the environment
+        again.
         """
         if may_pass(error):
             return False

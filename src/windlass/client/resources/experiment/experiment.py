@@ -581,7 +581,9 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(remove_links=(name,))
 
     def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
-        """Store a copy of a file with the experiment. It replaces an older file with the same name.
+        """Store a copy of a file with the experiment.
+
+        The copy replaces an older file with the same name.
 
         ```python
         from pathlib import Path
@@ -614,7 +616,7 @@ class Experiment(Described[ExperimentRecord]):
         return fetch_file(self._transport, artifact, Path(directory))
 
     def remove_artifact(self, name: str) -> Self:
-        """Remove a stored file by its name.
+        """Remove a stored file from the experiment by its name.
 
         ```python
         experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
@@ -651,7 +653,10 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def _current(self) -> ExperimentRecord:
-        """The record. It is fetched again if it lacks trials that this object added."""
+        """The record of the experiment, including all trials that this object added.
+
+        If the known record lacks some of these trials, it is fetched again.
+        """
         return self.refresh().record if self._record is self._outdated else self._record
 
     def _take_over(self, progress: Progress) -> Self:
