@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Print a table of all metrics, or the points or curves of some metrics.
 
-    Write the trial ids first, and then the names of metrics.
+    On the command line, write the trial ids before the names of metrics.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.metrics import fetch_metrics
