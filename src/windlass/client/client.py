@@ -828,6 +828,14 @@ class Client:
 
         return Trial(self.transport, submit(self.transport, draft))
 
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
+        """Send drafts of one plan in one request, which creates all of their trials or none."""
+        from windlass.client.connection.submit import submit_all
+        from windlass.client.resources.trial.trial import Trial
+
+        records = submit_all(self.transport, drafts)
+        return [Trial(self.transport, record) for record in records]
+
     def server_info(self) -> ServerInfo:
         """Return the version, the home, the total capacity and the free capacity of the server.
 

@@ -20,6 +20,7 @@ from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.blobs.unwritten import UnwrittenBlobs
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
 from windlass.server.stores.home_identity import HomeIdentity
@@ -49,6 +50,7 @@ class Services:
     models: ModelStore
     templates: TemplateStore
     blobs: BlobStore
+    unwritten: UnwrittenBlobs
     garbage: Garbage
     logs: LogStore
     log_pages: SharedLogPages

@@ -49,6 +49,7 @@ from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.blobs.unwritten import UnwrittenBlobs
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
 from windlass.server.stores.home_identity import HomeIdentity, identify, own_token
@@ -224,6 +225,7 @@ async def _serve(
         services.runtime.close()
         services.metric_reader.close()
         services.checkpoint_reader.close()
+        await asyncio.to_thread(services.unwritten.close)
         needs_successor = has_been_idle and services.has_work()
         database.close()
         if needs_successor:
@@ -303,11 +305,16 @@ def _assemble(
     if not identity.is_copy:
         blobs.sweep()
         private.sweep(set(trials.unfinished()))
+    unwritten = UnwrittenBlobs(database, blobs)
     capacity = read_capacity()
     token = own_token(home)
 
     local = LocalRuntime(
-        home.path, identity.id, has_devices=bool(capacity.devices), launchers=launchers
+        home.path,
+        identity.id,
+        has_devices=bool(capacity.devices),
+        launchers=launchers,
+        write_blob=blobs.write_out,
     )
     context = ServerContext(
         home=home,
@@ -347,6 +354,7 @@ def _assemble(
         models=ModelStore(database),
         templates=TemplateStore(database),
         blobs=blobs,
+        unwritten=unwritten,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=logs,
         log_pages=SharedLogPages(logs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -108,6 +108,10 @@ class DryClient(Client):
             trial.show(self._shown)
             self.trials[key] = self._shown = trial
         return self.trials[key]
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
+        """Print what would run for each draft."""
+        return [self.submit(draft) for draft in drafts]
 
     def preview(self, draft: Draft) -> DryTrial[Any]:
         """Return a trial that can show what would run, without printing anything."""

@@ -47,11 +47,14 @@ class LocalRuntime:
         *,
         has_devices: bool = False,
         launchers: Launchers | None = None,
+        write_blob: Callable[[str], None] = lambda _digest: None,
         start_patience: float = _START_PATIENCE,
     ) -> None:
+        """Set up the runtime. `write_blob` writes the file of a blob that has none yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
+        self._write_blob = write_blob
         self.nudges = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
@@ -229,6 +232,9 @@ class LocalRuntime:
 
         Fork it from a warm launcher, or start a new process.
         """
+        executable = launch["executable"]
+        for path in filter(None, (executable.get("payload"), executable.get("changes"))):
+            self._write_blob(os.path.basename(path))
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         if pid is None:
             started = _Started(_spawn(supervisor_command(launch["python"]), attempt.path))
