@@ -320,7 +320,9 @@ class Reader:
         return "".join(line + "\n" for line in lines if line)
 
 
-_WAIT_REPORT = re.compile(r"Trial \d+ \(.*\) (?:queued|starting|restarting|stopping)\b")
+_WAIT_REPORT = re.compile(
+    r"Trial \d+ \(.*\) (?:queued|starting|restarting|stopping)\b|windlass: Waiting for\b|\S+: (?:sending|packaging|looking for the server)$"
+)
 
 
 def _shown_after(example: Example, examples: list[Example]) -> Example | None:
