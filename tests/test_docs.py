@@ -321,7 +321,8 @@ class Reader:
 
 
 _WAIT_REPORT = re.compile(
-    r"Trial \d+ \(.*\) (?:queued|starting|restarting|stopping)\b|windlass: Waiting for\b|\S+: (?:sending|packaging|looking for the server)$"
+    r"Trial \d+ \(.*\) (?:queued|starting|restarting|stopping)\b|windlass: Waiting for\b|"
+    r"\S+: (?:sending|packaging|looking for the server)$"
 )
 
 
