@@ -251,7 +251,12 @@ __all__ = [*_WHERE]
 def __getattr__(name: str) -> object:
     where = _WHERE.get(name)
     if where is None:
-        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+        if name.startswith("_"):  # tools probe for such names
+            raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+        from windlass.unknown_names import describe_unknown
+
+        # Without an object, Python itself makes no second suggestion.
+        raise AttributeError(describe_unknown(name, __all__), name=name, obj=None)
     from importlib import import_module
 
     try:
