@@ -1,6 +1,6 @@
 """Train a small classifier at three learning rates, as three recorded trials of an experiment.
 
-Two interleaved spirals, a network of one hidden layer, plain NumPy.
+The points form two interleaved spirals. The network has one hidden layer and uses only NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import windlass as wl
 
 
 def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes of points, wound around each other."""
+    """Return points of two classes that form two interleaved spirals."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, points)
     radius = rng.uniform(0.2, 2.5, points)

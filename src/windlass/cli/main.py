@@ -1,4 +1,4 @@
-"""The entry point of the `windlass` command, which prints errors and sets the exit code.
+"""The entry point of the `windlass` command. It prints errors and sets the exit code.
 
 The exit code is 0 for success, 1 for a failure, 2 for an invalid command line, and 130 after
 Ctrl-C. `windlass run` ends with the exit code of the program.

@@ -17,6 +17,7 @@ from typing import Any
 
 from windlass.model.errors import SerializationError
 from windlass.model.text.quantities import format_size
+from windlass.packaging.large_values import ByteCounter, LargeValues, PackedCall, PickleFile
 from windlass.packaging.params import describe_params
 from windlass.packaging.project_root import is_installed
 from windlass.worker.program.unpicklable_part import find_unpicklable, function_parts, refusal
@@ -31,14 +32,21 @@ _at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked
 
 
 def pack_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
-) -> bytes:
-    """Pickle a function and its arguments.
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    root: Path,
+    known: LargeValues | None = None,
+) -> PackedCall:
+    """Pickle a function and its arguments; raise SerializationError naming the part that fails.
 
     If a part cannot be pickled, the error names this part.
 
+    Large values, such as arrays, are blobs of their own: calls with the same value share its blob.
+    `known` has the values of earlier calls, which are not hashed again.
+
     >>> import pickle
-    >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
+    >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")).payload)["args"]
     ('a', 'b')
     """
     import cloudpickle
@@ -51,18 +59,46 @@ def pack_call(
         "args": tuple(args),
         "kwargs": dict(kwargs),
     }
+    file = PickleFile(known if known is not None else LargeValues())
     with _modules_by_value(str(root)):
         try:
-            payload: bytes = cloudpickle.dumps(call, protocol=_PROTOCOL)
+            cloudpickle.Pickler(file, protocol=_PROTOCOL).dump(call)
         except Exception as error:  # a user's class may raise anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
-    if len(payload) > LARGEST_PAYLOAD:
+    packed = file.finish()
+    if packed.size > LARGEST_PAYLOAD:
         raise SerializationError(
-            f"The call of {_name(fn)} is {format_size(len(payload))}; at most "
+            f"The call of {_name(fn)} is {format_size(packed.size)}; at most "
             f"{format_size(LARGEST_PAYLOAD)} can be sent.",
             hint="Pass a path and read the data inside the function, or mount it with volumes=.",
         )
-    return payload
+    return packed
+
+
+def find_large_parts(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path, limit: int
+) -> list[tuple[str, int]]:
+    """Return the arguments and variables of a call above `limit` bytes, with their sizes."""
+    import cloudpickle
+
+    name = getattr(fn, "__name__", type(fn).__name__)
+    values = [
+        (f"the argument {key!r} of {name}", value)
+        for key, value in _bound(fn, args, kwargs).items()
+    ]
+    if _reference(fn, str(root)) is None and hasattr(fn, "__code__"):
+        values += function_parts(fn, name)
+    parts: list[tuple[str, int]] = []
+    with _modules_by_value(str(root)):
+        for what, value in values:
+            counter = ByteCounter()
+            try:
+                cloudpickle.Pickler(counter, protocol=_PROTOCOL).dump(value)
+            except Exception:  # noqa: BLE001, S112 -- the whole call was packed: this is no failure
+                continue
+            if counter.size > limit:
+                parts.append((what, counter.size))
+    return parts
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:

@@ -17,6 +17,7 @@ from windlass.authoring.prepare.call_site import (
     own_environment,
 )
 from windlass.authoring.prepare.code_source import Source, cache_of
+from windlass.authoring.prepare.large_call import LARGE_CALL, warn_of_large_call
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
 from windlass.model.job import (
     Code,
@@ -30,6 +31,7 @@ from windlass.model.job import (
 from windlass.model.records import Recipe, TrialKind
 from windlass.model.requests import CreateTrial, Private
 from windlass.packaging.draft import Call, Draft, Program, mask
+from windlass.packaging.large_values import LargeValues
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
 
@@ -82,8 +84,7 @@ class Plan:
         refuse_recorded_secrets(
             secrets, (name, filing.experiment), "in name= or experiment=, which are"
         )
-        filed = (filing.recipe.identity, *filing.labels)
-        refuse_recorded_secrets(secrets, filed, "in identity= or labels=, which are")
+        _check_filing(secrets, filing)
         self._outline = outline
         self._packaged = packaged
         self._name = name
@@ -91,12 +92,20 @@ class Plan:
         self._secrets = dict(secrets)
         self._is_embedded = endpoint.is_embedded
         self._lock = _resolve(packages, client)
+        self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
 
-    def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
-        """Build the request for a trial. `programs` has one program per role, in the same order."""
+    def draft(
+        self, programs: Sequence[Program], params: Mapping[str, Any], filing: Filing | None = None
+    ) -> Draft:
+        """Build a draft of the job. `programs` are in the order of the roles.
+
+        `filing` replaces the filing of the plan.
+        """
         source = self._source
-        draft = Draft(self._request(params), programs=programs)
+        if filing is not None:
+            _check_filing(self._secrets, filing)
+        draft = Draft(self._request(params, filing or self._filing), programs=programs)
         if source is not None:
             draft.snapshot, draft.retake = source.snapshot, source.retake
         first = source or next(iter(self._packaged.values()))
@@ -128,9 +137,11 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
-        payload = pack_call(function, tuple(program.args), dict(program.kwargs), root)
+        call = pack_call(function, program.args, program.kwargs, root, self._large_values)
+        if call.size > LARGE_CALL:
+            warn_of_large_call(program, call.size, root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        return FunctionCall(payload=draft.attach(payload), qualname=qualname)
+        return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
 
     def _python(self, draft: Draft) -> Python:
         """Return the `python` field of the job's specification.
@@ -156,8 +167,7 @@ class Plan:
         ]
         return msgspec.structs.replace(python, extra_paths=tuple(dict.fromkeys(outside)))
 
-    def _request(self, params: Mapping[str, Any]) -> CreateTrial:
-        filing = self._filing
+    def _request(self, params: Mapping[str, Any], filing: Filing) -> CreateTrial:
         return CreateTrial(
             key=filing.key or uuid.uuid4().hex,
             experiment=filing.experiment,
@@ -175,6 +185,11 @@ class Plan:
                 embedded=self._is_embedded and self._outline.capabilities.runs_on_server,
             ),
         )
+
+
+def _check_filing(secrets: Mapping[str, str], filing: Filing) -> None:
+    filed = (filing.recipe.identity, *filing.labels)
+    refuse_recorded_secrets(secrets, filed, "in identity= or labels=, which are")
 
 
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:

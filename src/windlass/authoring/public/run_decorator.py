@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from windlass.authoring.prepare.options import Options
@@ -20,15 +18,11 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
     from windlass.client.resources.trial.outcome import Outcome
     from windlass.client.resources.trial.trial import Trial
-    from windlass.client.terminal.map_progress import MapProgress
     from windlass.client.terminal.view import View
     from windlass.packaging.draft import Draft
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_AHEAD = 1000  # the number of trials that `map` submits before the first value is taken
-_ENDED_EARLY = "the map it belongs to ended early"
 
 
 class Function(Generic[P, R]):
@@ -86,8 +80,10 @@ class Function(Generic[P, R]):
         trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
         the error, and the other trials continue.
         """
-        sets = ((item,) for item in items)
-        return self._map(sets, _length(items), return_exceptions=return_exceptions)
+        if _is_inside_a_trial():
+            calls = ((item,) for item in items)
+            return _local_values(self._function, calls, return_exceptions)
+        return self._sweep(items, lambda item: (item,), return_exceptions)
 
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
@@ -96,16 +92,9 @@ class Function(Generic[P, R]):
 
         For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
         """
-        return self._map(items, _length(items), return_exceptions=return_exceptions)
-
-    def _map(
-        self, items: Iterable[Sequence[Any]], total: int | None, *, return_exceptions: bool
-    ) -> Iterator[R]:
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
-        sweep = _Sweep(self, items, total)
-        sweep.begin()
-        return sweep.values(return_exceptions=return_exceptions)
+        return self._sweep(items, tuple, return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function in this process, without recording a trial."""
@@ -128,6 +117,22 @@ class Function(Generic[P, R]):
         ```
         """
         return self._options.job(self)
+
+    def _sweep(
+        self,
+        items: Iterable[Any],
+        arguments_of: Callable[[Any], tuple[Any, ...]],
+        return_exceptions: bool,
+    ) -> Iterator[R]:
+        from windlass.authoring.prepare.sweep import Sweep
+
+        def draft(plan: Plan, item: Any) -> Draft:
+            args = arguments_of(item)
+            return _draft(plan, self._function, args, {}, self._bind(args, {}))
+
+        sweep = Sweep(self._name, items, self._plan, draft)
+        sweep.begin()
+        return sweep.values(return_exceptions=return_exceptions)
 
     @property
     def _name(self) -> str:
@@ -176,99 +181,6 @@ class Function(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<windlass function {self._name}>"
-
-
-class _Sweep:
-    """The trials of one call of `Function.map`.
-
-    They are submitted before their values are needed.
-    """
-
-    def __init__(
-        self, function: Function[Any, Any], items: Iterable[Sequence[Any]], total: int | None
-    ) -> None:
-        self._function = function
-        self._items = iter(items)
-        self._waiting: deque[Trial[Any]] = deque()
-        self._client: Client | None = None
-        self._plan: Plan | None = None
-        self._total = total
-        self._ids: set[int] = set()
-        self._progress: MapProgress | None = None
-
-    def begin(self) -> None:
-        """Submit the first trials. If one fails, stop the others."""
-        try:
-            self.submit_ahead()
-        except BaseException:  # Ctrl-C also stops all trials
-            self._stop_rest()
-            raise
-
-    def submit_ahead(self) -> None:
-        for item in islice(self._items, _AHEAD - len(self._waiting)):
-            if self._client is None or self._plan is None:
-                self._client, self._plan = self._function._plan()
-            args = tuple(item)
-            bound = self._function._bind(args, {})
-            draft = _draft(self._plan, self._function._function, args, {}, bound)
-            self._waiting.append(self._client.submit(draft))
-            self._ids.add(self._waiting[-1].id)
-
-    def values(self, *, return_exceptions: bool) -> Iterator[Any]:
-        try:
-            while self._waiting:
-                yield self._next_value(return_exceptions)
-                self.submit_ahead()
-        finally:
-            if self._progress is not None:
-                self._progress.close()
-            self._stop_rest()
-
-    def _show_progress(self, client: Client) -> MapProgress:
-        if self._progress is None:
-            from windlass.client.terminal.map_progress import MapProgress
-
-            self._progress = MapProgress(
-                self._function._name,
-                self._ids.__contains__,
-                lambda: len(self._ids) if self._total is None else self._total,
-            )
-            self._progress.start(client.transport, self._waiting[0].record)
-        return self._progress
-
-    def _stop_rest(self) -> None:
-        """Stop the remaining trials, newest first.
-
-        Otherwise, a waiting trial might start when an earlier trial stops.
-        """
-        for trial in reversed(self._waiting):
-            trial.stop(reason=_ENDED_EARLY)
-
-    def _stop_others(self) -> None:
-        while len(self._waiting) > 1:
-            self._waiting[-1].stop(reason=_ENDED_EARLY)
-            self._waiting.pop()
-
-    def _next_value(self, return_exceptions: bool) -> Any:
-        from windlass.client.terminal.watch_trial import watch
-
-        assert self._client is not None  # noqa: S101 -- set by the first submission
-        failure: BaseException
-        try:
-            with _view() as view, self._show_progress(self._client).showing(view):
-                current = self._waiting[0]
-                trial, end = watch(self._client, current, view, before_stop=self._stop_others)
-        except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # internal frames do not help users
-        else:
-            self._waiting.popleft()
-            outcome = trial.outcome(end)
-            if outcome.error is None:
-                return outcome.value
-            if return_exceptions and isinstance(outcome.error, Exception):
-                return outcome.error
-            failure = outcome.error
-        raise failure
 
 
 @overload
@@ -439,10 +351,6 @@ def _draft(
     from windlass.packaging.draft import Call
 
     return plan.draft([Call(function, args, kwargs)], bound)
-
-
-def _length(items: Iterable[Any]) -> int | None:
-    return len(items) if isinstance(items, Sized) else None
 
 
 def _is_method(function: Any) -> bool:

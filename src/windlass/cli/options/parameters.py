@@ -65,7 +65,7 @@ class NumberType(FloatType):
 
 
 class TimeType(FloatType):
-    """The click type of a duration, such as 90 or 10m, which it converts to seconds."""
+    """The click type of a duration, such as 90 or 10m. The value is converted to seconds."""
 
     name = "TIME"
 
@@ -137,7 +137,7 @@ class TrialOrExperimentType(TextType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the ids of recent trials, or after a letter the names of experiments."""
+        """Complete the ids of recent trials. After a letter, complete the names of experiments."""
         if incomplete and not incomplete.isdecimal():
             return complete_experiments(ctx, param, incomplete)
         return TRIAL_ID.shell_complete(ctx, param, incomplete)

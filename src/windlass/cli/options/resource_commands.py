@@ -115,7 +115,7 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
 
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
-    """Add the command `rm` to a group. Its resources must be empty before deletion."""
+    """Add the command `rm` for resources that must be empty before their deletion."""
 
     @group.command(
         name="rm",

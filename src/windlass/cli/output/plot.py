@@ -88,7 +88,7 @@ class _Canvas:
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))
 
     def mark(self) -> None:
-        """Put the letter of each curve at its right end, and at regular intervals before."""
+        """Put the letter of each curve at its right end, and at regular intervals to the left."""
         if not self._marks:
             return
         between = max(_LEAST_BETWEEN, 4 * len(self._curves))

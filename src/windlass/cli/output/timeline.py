@@ -1,4 +1,4 @@
-"""Builds and draws the timeline of a trial, which lists its events in order.
+"""Builds and draws the timeline of a trial. The timeline lists the events in order.
 
 Pure functions convert records to timeline events, and timeline events to lines. Similar events of
 many replicas are merged. Intermediate steps are omitted.

@@ -40,7 +40,7 @@ def insist(ask: Callable[[], T]) -> T:
 
 
 class Stream(ABC, Generic[N]):
-    """An iterator over events from the server, which yields each event when it arrives.
+    """An iterator over events from the server. It yields each event when the event arrives.
 
     If the stream breaks, for example because the server restarts, the iterator opens it again.
     """

@@ -440,7 +440,7 @@ def _not_ours(what: str) -> ServerError:
 
 
 def request_path(*parts: object) -> str:
-    """Return a URL path from its segments, which are quoted.
+    """Quote the segments of a URL path, and join them to a path.
 
     >>> request_path("experiments", "a b/c")
     '/experiments/a%20b%2Fc'

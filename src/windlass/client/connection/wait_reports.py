@@ -1,7 +1,7 @@
-"""Reports of long waits for the server, so that no wait is silent.
+"""Reports long waits for the server, so that no long wait is silent.
 
-A report is a line on stderr. A view that draws a status line shows the report instead, because the
-two would overwrite each other.
+A report is a line on stderr. If a view draws a status line, the view prints the report, because the
+status line and the report would otherwise overwrite each other.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 
-_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds
+_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds of waiting at which a report appears
 
-_screens: list[Callable[[str], object]] = []  # views that are open, the newest last
+_screens: list[Callable[[str], object]] = []  # the print functions of open views, the newest last
 
 
 def report_wait(text: str) -> None:
-    """Report a wait on stderr, or in the newest view."""
+    """Report a wait in the newest open view, or on stderr if no view is open."""
     line = f"windlass: {text}"
     if _screens:
         _screens[-1](line)
@@ -29,23 +29,26 @@ def report_wait(text: str) -> None:
 
 
 def show_in(screen: Callable[[str], object]) -> None:
-    """Show later reports by calling `screen`."""
+    """Print all further reports by calling `screen`, until `stop_showing_in` is called."""
     _screens.append(screen)
 
 
 def stop_showing_in(screen: Callable[[str], object]) -> None:
-    """Undo `show_in`."""
+    """Stop printing reports by calling `screen`."""
     if screen in _screens:
         _screens.remove(screen)
 
 
 def is_screen_open() -> bool:
-    """Return whether a view shows reports at present."""
+    """Return whether a view is open that prints reports."""
     return bool(_screens)
 
 
 def await_answer(connected: socket.socket, describe: Callable[[], str], timeout: float) -> None:
-    """Wait until a server answers, or until almost `timeout`. Report the wait if it is long."""
+    """Wait for the answer of a server, and report a long wait.
+
+    The function returns before `timeout`, even if there is no answer.
+    """
     poll = select.poll()
     poll.register(connected, select.POLLIN)
     began = time.monotonic()
@@ -56,7 +59,10 @@ def await_answer(connected: socket.socket, describe: Callable[[], str], timeout:
 
 
 class AnswerTimer:
-    """Reports a long wait for a connection to a server on another machine, and for its answer."""
+    """Reports a long wait for a server on another machine, during a `with` block.
+
+    The wait includes the connection to the server and its answer.
+    """
 
     def __init__(self, describe: Callable[[], str], timeout: float) -> None:
         self._describe = describe

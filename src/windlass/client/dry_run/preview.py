@@ -95,7 +95,7 @@ def commands_of(draft: Draft) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    r"""Quote a word for a shell, without control characters.
+    r"""Quote a word for a shell. The result contains no control characters.
 
     >>> print(quoted("0.1"), quoted("two words"), quoted("two\nlines"))
     0.1 'two words' $'two\nlines'

@@ -105,7 +105,7 @@ class Checkpoint(Resource[CheckpointRecord]):
     def metrics(self) -> dict[str, float]:
         """The metrics of the trial at the step of the checkpoint.
 
-        A metric without a value at this step has its last earlier value.
+        If a metric has no value at this step, its last earlier value counts.
         """
         return {name: float(value) for name, value in self._record.metrics.items()}
 

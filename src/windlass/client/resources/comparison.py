@@ -153,7 +153,7 @@ def newest_record(trial: Trial[Any]) -> TrialRecord:
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
-    """Raise an error for a trial or experiment of a dry run, which has nothing to compare."""
+    """Raise an error for a trial or experiment of a dry run, because nothing ran."""
     if any(record.id == 0 for record in records):
         from windlass.client.dry_run.client import nothing_ran
 

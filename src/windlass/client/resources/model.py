@@ -279,7 +279,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def step(self) -> int | None:
-        """The step at which the checkpoint was saved, or None."""
+        """The training step at which the checkpoint was saved, or None."""
         return self._record.step
 
     @property

@@ -91,7 +91,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """List the projects.
+        """List the projects of the workspace.
 
         `archived=True` lists archived projects, and `archived=None` lists all.
         """

@@ -109,7 +109,10 @@ class _Attachment:
     # -- typed keys ---------------------------------------------------------------------
 
     def _attend(self, hears: int) -> bool:
-        """Send typed keys until the shell ends. Return True if the user detached before."""
+        """Send typed keys until the shell ends or the user detaches.
+
+        Return True if the user detached.
+        """
         waiting = select.poll()
         waiting.register(self._stdin, select.POLLIN)
         waiting.register(hears, select.POLLIN)

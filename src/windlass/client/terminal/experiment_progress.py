@@ -23,7 +23,7 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """The newest records of an experiment and its trials, which an event stream updates."""
+    """The newest records of an experiment and its trials. An event stream updates the records."""
 
     def __init__(self, experiment: ExperimentRecord) -> None:
         self.experiment = experiment

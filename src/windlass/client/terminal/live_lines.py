@@ -88,7 +88,10 @@ class Live:
             self._out.flush()
 
     def _tick_plain(self) -> None:
-        """Print the first line, without its time, now and then."""
+        """Occasionally print the first line to an output that is not a terminal.
+
+        The elapsed time in the line is omitted.
+        """
         line = next(iter(self._render()), ())
         line = [(text, style) for text, style in line if style != "dim"]
         if self._lines.is_due("".join(text for text, _ in line), time.monotonic()):

@@ -1,4 +1,4 @@
-"""The progress of a `map`: how many of its trials are done, run, or have failed."""
+"""Shows how many trials of a call of `map` are done, run, or have failed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WAITING = (TrialState.QUEUED, TrialState.SUSPENDED)
 
 
 class MapProgress:
-    """Shows "train: 7 of 20 done, 2 running, 1 failed" while a `map` waits.
+    """Shows a text such as "train: 7 of 20 done, 2 running, 1 failed" while a `map` waits.
 
-    A terminal shows it before the status of the trial whose value is next. A file or a pipe gets a
-    line now and then. `is_own` returns whether a trial belongs to the `map`.
+    In a terminal, the text precedes the status of the trial whose value comes next. A file or a
+    pipe gets occasional lines. `is_own` returns whether a trial belongs to the `map`.
     """
 
     def __init__(self, name: str, is_own: Callable[[int], bool], total: Callable[[], int]) -> None:
@@ -42,13 +42,13 @@ class MapProgress:
         self._redraw = Redraw(self._tick, _TICK, "windlass-map")
 
     def start(self, transport: Transport, first: TrialRecord) -> None:
-        """Start with the first trial."""
+        """Start to show the progress. `first` is the first trial of the `map`."""
         self._transport, self._first = transport, first
         self._redraw.start()
 
     @contextlib.contextmanager
     def showing(self, view: View) -> Iterator[None]:
-        """Show the progress in a view."""
+        """Show the progress in a view during the `with` block."""
         if view.is_live and len(self._states) > 1:
             view.overall(self.text())
         self._view = view
@@ -64,7 +64,7 @@ class MapProgress:
             self._following.cut()
 
     def text(self) -> str:
-        """Return the progress as text."""
+        """Return the progress as a line of text."""
         total, counts = self._total(), Counter(self._states.copy().values())
         done = counts[TrialState.SUCCEEDED]
         failed = counts[TrialState.FAILED] + counts[TrialState.STOPPED]
@@ -99,8 +99,8 @@ class MapProgress:
         threading.Thread(target=self._read, name="windlass-map-events", daemon=True).start()
 
     def _read(self) -> None:
-        assert self._following is not None  # noqa: S101 -- it was set just before
-        with contextlib.suppress(WindlassError):  # the wait for the value reports the error
+        assert self._following is not None  # noqa: S101 -- `_follow` has set it
+        with contextlib.suppress(WindlassError):  # the wait for the next value reports the error
             for news in self._following:
                 if isinstance(news, TrialRecord) and self._is_own(news.id):
                     self._states[news.id] = news.state

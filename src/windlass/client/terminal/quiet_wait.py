@@ -1,4 +1,4 @@
-"""Shows what a program waits for that waits for a trial without its output."""
+"""Shows the state of a trial while a program waits for the trial but prints no output of it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from windlass.model.records import TrialRecord
 
 @contextmanager
 def showing_wait() -> Iterator[Callable[[TrialRecord], None]]:
-    """Show the state of a trial until the end of the block, with a function that gets its records.
+    """Show the state of a trial during the `with` block.
 
-    Only the main thread shows it: several waits at once would overwrite each other.
+    Yields a function to call with each new record of the trial.
+
+    Only the main thread shows the state, because several waits would overwrite each other.
     """
     if is_screen_open() or threading.current_thread() is not threading.main_thread():
         yield lambda _: None

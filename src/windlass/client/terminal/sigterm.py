@@ -1,6 +1,6 @@
 """Lets SIGTERM act like Ctrl-C while a program waits for a trial.
 
-Without this, `timeout 300 windlass run ...` would end the command and leave the trial running.
+Otherwise, `timeout 300 windlass run ...` would end the command, but the trial would continue.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SIGTERM = "SIGTERM"
 
 
 class Interruption:
-    """The signal that interrupted a wait."""
+    """Records which signal interrupted a wait."""
 
     reason = CTRL_C
 
     @property
     def again(self) -> str:
-        """The effect of the same signal a second time."""
+        """A text that explains the effect of a second signal."""
         if self.reason == CTRL_C:
             return "Ctrl-C again leaves without waiting"
         return f"a second {self.reason} leaves without waiting"
@@ -32,10 +32,11 @@ class Interruption:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[Interruption]:
-    """Raise KeyboardInterrupt in the block on SIGTERM, then end the program by this signal.
+    """Let SIGTERM raise KeyboardInterrupt in the `with` block, and then end the program.
 
-    A program that handles SIGTERM itself, and a wait in another thread, are left alone. So is a
-    trial that waits for another trial: SIGTERM may suspend it, and says nothing about the other.
+    SIGTERM keeps its usual effect in three cases: the program handles SIGTERM itself, the program
+    waits in another thread, or the program is itself a trial. In the last case, SIGTERM may only
+    mean that this trial is suspended.
     """
     interruption = Interruption()
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -1,4 +1,4 @@
-"""Chooses the moments at which a file or a pipe gets a line about a wait."""
+"""Chooses the times at which a file or a pipe gets a line about a wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ _LONGEST = 60.0  # seconds between two lines of a long wait
 
 
 class SparseLines:
-    """Allows a line after 2 s of waiting, then lines at growing intervals, each with a new text.
+    """Allows a first line after 2 s of waiting, and further lines at growing intervals.
+
+    A line is allowed only if its text is new.
 
     >>> lines = SparseLines()
     >>> [lines.is_due("queued", at) for at in (0.0, 1.0, 2.0, 3.0)]
@@ -23,7 +25,10 @@ class SparseLines:
         self._last = ""
 
     def is_due(self, text: str, now: float) -> bool:
-        """Return whether to print `text` now. An empty text means that nothing is awaited."""
+        """Return whether to print `text` now.
+
+        An empty text means that the program does not wait.
+        """
         if not text:
             self._since = None
             return False

@@ -82,8 +82,8 @@ class View:
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._frame = 0
-        self._awaited = ""  # what the program waits for, for a file or a pipe
-        self._overall = ""  # the state of the whole, of which this run is a part
+        self._awaited = ""  # describes the current wait, for a file or a pipe
+        self._overall = ""  # the state of all trials that the program waits for
         self._lines = SparseLines()
         self._redraw = (
             Redraw(self._tick, _TICK, "windlass-view")
@@ -118,16 +118,19 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Set the status line to a step of this program, which may take long."""
+        """Show the current step of this program in the status line. The step may take long."""
         self.status(text)
         self.wait_for(text)
 
     def wait_for(self, text: str) -> None:
-        """Set what the program waits for. A file or a pipe gets it as a line now and then."""
+        """Set the text that describes the current wait.
+
+        A file or a pipe gets it as occasional lines.
+        """
         self._awaited = " ".join(tame(text, Reach.LINE).split())
 
     def overall(self, text: str) -> None:
-        """Set the text before the status: the state of the whole, of which this is a part."""
+        """Set the text before the status, which describes all trials that the program waits for."""
         self._overall = text
 
     def shows(self, text: str) -> bool:

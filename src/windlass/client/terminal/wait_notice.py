@@ -1,8 +1,8 @@
 """Reports why a trial waits, in addition to the status line.
 
-A file or a pipe has no status line, so a wait is reported as a line now and then. A terminal cuts
-the status line at its width, and the advice is at the end of the text. In a terminal, the whole
-text therefore appears above the status line after a short time.
+A file or a pipe has no status line, so a wait is reported as an occasional line of output. A
+terminal may cut the end of the status line, which often contains advice. In this case, the whole
+text appears above the status line after a short time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from windlass.client.terminal.status_line import status_text
 from windlass.client.terminal.view import View
 from windlass.model.records import TrialRecord, TrialState
 
-_SOON = 1.0  # seconds, on a live terminal that does not show the whole line
+_SOON = 1.0  # seconds before a terminal shows the whole text
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class WaitNotice:
-    """Reports the reason of a long wait, each reason once.
+    """Reports the reason of a long wait. Each reason is reported once.
 
-    With `reports_running`, a running trial is a wait, too: its output is not shown.
+    With `reports_running`, a running trial counts as a wait, too, because its output is not shown.
     """
 
     def __init__(self, view: View, *, reports_running: bool = False) -> None:
@@ -39,7 +39,7 @@ class WaitNotice:
         self._end()
 
     def update(self, trial: TrialRecord) -> None:
-        """Process the newest record of the trial."""
+        """Take the newest record of the trial, and schedule a report if the trial waits."""
         if self._view.is_live:
             self._report_soon(trial)
             return
@@ -50,7 +50,8 @@ class WaitNotice:
     def _report_soon(self, trial: TrialRecord) -> None:
         """Report a message that a live terminal does not show completely.
 
-        Queue positions change often, and restarts are reported elsewhere.
+        Queue positions are not reported, because they change often. Restarts are reported
+        elsewhere.
         """
         is_concerned = not trial.state.is_final and trial.state not in _REPORTED_ELSEWHERE
         message = trial.message if is_concerned else ""

@@ -57,8 +57,8 @@ def watch(
 ) -> tuple[Trial[Any], StreamEnd]:
     """Watch a submitted trial until its end. The output is shown from its first line on.
 
-    Ctrl-C stops the trial. `before_stop` is called before that, so that it can prevent the start of
-    further trials.
+    Ctrl-C stops the trial. Before Windlass stops the trial, it calls `before_stop`, which can
+    prevent the start of other trials.
     """
     view.tell_apart(names_of(trial.record.spec, trial.record.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -67,7 +67,10 @@ def watch(
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without printing its output, and report long waits."""
+    """Wait for the end of a trial, and report long waits.
+
+    The output of the trial is not printed.
+    """
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):

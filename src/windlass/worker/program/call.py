@@ -13,6 +13,7 @@ from windlass.worker.common.atomic_files import remove_if_there, when_there_is_s
 from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.common.own_attempt import moved_dir
+from windlass.worker.program.call_file import open_call
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
     SerializationFault,
@@ -20,6 +21,7 @@ from windlass.worker.program.pickle_values import (
     dumps_exception,
     load_cloudpickle,
 )
+from windlass.worker.startup.windlass_streams import order_streams
 from windlass.worker.supervise.child_process import import_paths
 
 TYPE_CHECKING = False
@@ -39,11 +41,12 @@ def run_call(attempt_dir: str) -> None:
         sys.exit("windlass: the launch file is missing")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
+    order_streams()
     # Read the secrets before user code runs, which may change the environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
-        function, args, kwargs = load_payload(launch["executable"]["payload"])
+        function, args, kwargs = load_payload(launch["executable"]["payload"], launch["blobs"])
         _set_own_file(function, launch)
         if launch["executable"].get("changes"):
             args, kwargs = _changed(function, args, kwargs, launch["executable"]["changes"])
@@ -70,19 +73,24 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(1)
 
 
-def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Read a pickled function, its positional arguments and its keyword arguments from a file."""
-    with open(path, "rb") as file:
-        raw = file.read()
+def load_payload(
+    path: str, blobs: str
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Read a pickled function, its positional arguments and its keyword arguments from a file.
+
+    Large values are blobs of the store `blobs`.
+    """
     payload = None
     try:
-        payload = pickle.loads(raw)  # noqa: S301  # the author's code, in the author's process
+        with open_call(path, blobs) as file:
+            payload = pickle.load(file)  # noqa: S301  # the author's code, in the author's process
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
     if payload is None:  # outside of the handler, so that later errors do not name this error
         load_cloudpickle()
-        payload = pickle.loads(raw)  # noqa: S301  # as above
+        with open_call(path, blobs) as file:
+            payload = pickle.load(file)  # noqa: S301  # as above
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]

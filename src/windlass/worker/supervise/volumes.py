@@ -42,7 +42,7 @@ def _link(cwd: str, path: str, source: str) -> None:
 
 
 def _clear(folder: int, name: str) -> None:
-    """Remove a link that an earlier attempt created, or an empty folder, at the target."""
+    """Remove the link of an earlier attempt from the target path, or an empty folder."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)

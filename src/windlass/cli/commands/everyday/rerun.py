@@ -44,7 +44,7 @@ class RerunCommand(SectionedCommand):
     """A command that records whether `--` precedes its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record whether the arguments contain `--`, which click removes."""
+        """Record whether the arguments contain `--`, because click removes this word."""
         ctx.meta[_DASHES] = "--" in args
         words = list(args)
         try:

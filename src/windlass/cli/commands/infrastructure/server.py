@@ -35,7 +35,7 @@ _PATIENCE = 15  # seconds to wait until a server has stopped
 def command(ctx: click.Context) -> None:
     """Start, stop and inspect the server of this machine.
 
-    The server starts automatically. Trials keep running while it is stopped.
+    The server starts automatically. While the server is stopped, trials keep running.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -73,13 +73,14 @@ def start() -> None:
 def run(listen: str | None, names: tuple[str, ...]) -> None:
     """Run the server in the foreground, for containers and service managers.
 
-    To give other machines access, use --listen and --name. They also need the token in the file
-    'token' of the Windlass home. The log is the file 'server.log' in the same folder.
+    To give other machines access, use --listen and --name. Other machines also need the token in
+    the file 'token' of the Windlass home. The log is the file 'server.log' in the same folder.
     """
     import windlass.cli
 
     home = _own_home()
     home.make()
+    os.environ.setdefault("WINDLASS_SERVER_IDLE", "never")
     if listen:
         os.environ["WINDLASS_LISTEN"] = listen
         os.environ["WINDLASS_NAMES"] = ",".join(names)
@@ -116,7 +117,7 @@ def stop() -> None:
     ),
 )
 def adopt() -> None:
-    """Turn a copy of a Windlass home into an independent home, which continues its trials.
+    """Turn a copy of a Windlass home into an independent home that continues the trials.
 
     Queued trials start. Trials that were running when the home was copied are recorded as lost.
     Their processes belong to the original home and keep running.

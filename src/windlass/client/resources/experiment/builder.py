@@ -1,4 +1,4 @@
-"""Keeps an experiment open while this program adds trials to it.
+"""Keeps an experiment open on the server while this program adds trials.
 
 Generators are user functions that add trials. They run in this program. There is one builder per
 experiment and connection. A `with` block and all generators share its lease, which keeps the
@@ -48,7 +48,7 @@ class Failure(NamedTuple):
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
-    """Return the builder of an experiment, which holds the lease on the experiment.
+    """Return the builder of an experiment. The builder keeps the experiment open with a lease.
 
     The builder keeps the lease until every caller of `hold` has called `release`.
     """
@@ -98,7 +98,7 @@ class ExperimentBuilder:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the lease on the experiment, unless this builder already holds it."""
+        """Take the lease on the experiment, unless this builder already holds the lease."""
         with self._lock:
             if self._holding is None:
                 holding = ExperimentLease(self._transport, self.experiment.id)
@@ -107,7 +107,7 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id by which the server knows the holder of the lease."""
+        """The id that identifies the holder of the lease on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
@@ -163,7 +163,11 @@ class ExperimentBuilder:
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the event loop of its `with` block or of this module."""
+        """Run an async generator.
+
+        Inside an `async with` block, it runs on the event loop of the block. Otherwise, it runs on
+        an event loop of this module.
+        """
         import asyncio
 
         with self._lock:
@@ -263,7 +267,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Build one error for all failed generators. Its cause is the first failure."""
+    """Build one error for all failed generators. The cause of the error is the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures

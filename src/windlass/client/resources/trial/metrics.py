@@ -150,7 +150,7 @@ class Metrics:
     def to_pandas(self) -> Any:
         """Return all points as a pandas data frame with one row per point.
 
-        The columns are the fields of `to_numpy`, and `role` and `name`.
+        The columns are those of `to_numpy`, plus `role` and `name`.
 
         ```python
         loss = trial.metrics("loss").to_pandas()

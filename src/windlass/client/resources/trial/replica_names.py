@@ -1,4 +1,4 @@
-"""Names the replicas of trials that have several replicas."""
+"""Returns the names of the replicas of a trial."""
 
 from __future__ import annotations
 

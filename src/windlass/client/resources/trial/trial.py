@@ -70,8 +70,8 @@ class Trial(TrialProperties, Generic[R]):
     def outcome(self, end: StreamEnd | None = None) -> Outcome:
         """Return the outcome of a finished trial, which is a value or an error.
 
-        `end` is the last event of the stream of the trial. It often contains all data, which saves
-        requests.
+        `end` is the last event of the stream of the trial. This event often contains all data,
+        which saves requests.
         """
         return outcome_of(
             self._record,
@@ -360,8 +360,8 @@ class Trial(TrialProperties, Generic[R]):
     def delete(self) -> None:
         """Delete a finished trial with its logs, metrics, checkpoints and files.
 
-        The trial of a generator is deleted together with its child trials. Files that other trials
-        use stay. `wl.gc()` frees the disk space of all other files.
+        If the trial ran a generator, its child trials are deleted, too. Files that other trials use
+        stay. `wl.gc()` frees the disk space of all other files.
 
         ```python
         for trial in wl.list_trials(state="FAILED"):

@@ -53,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield the log parts of all descendants of a trial as they arrive, until the last one ends."""
+    """Yield the log parts of all descendants of a trial as they arrive, until all have ended."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -119,7 +119,7 @@ class _Family:
             reader.cut()
 
     def _is_new(self, trial: TrialRecord) -> bool:
-        """Return whether a trial is a new descendant."""
+        """Return whether a trial is a descendant whose log is not followed yet."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
         return trial.parent_id in self._family and trial.id not in self._family
