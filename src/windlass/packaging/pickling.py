@@ -5,6 +5,7 @@ The function is pickled by name if a replica can import it, or else by value.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from windlass.model.errors import SerializationError
@@ -31,11 +32,17 @@ _at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked
 
 
 def pack_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    root: Path,
+    *,
+    by_value: list[Any] | None = None,
 ) -> bytes:
     """Pickle a function and its arguments.
 
-    If a part cannot be pickled, the error names this part.
+    If a part cannot be pickled, the error names this part. The functions and classes that are
+    pickled by value are added to `by_value`.
 
     >>> import pickle
     >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
@@ -53,7 +60,7 @@ def pack_call(
     }
     with _modules_by_value(str(root)):
         try:
-            payload: bytes = cloudpickle.dumps(call, protocol=_PROTOCOL)
+            payload = _dumps(call, [] if by_value is None else by_value)
         except Exception as error:  # a user's class may raise anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
     if len(payload) > LARGEST_PAYLOAD:
@@ -63,6 +70,36 @@ def pack_call(
             hint="Pass a path and read the data inside the function, or mount it with volumes=.",
         )
     return payload
+
+
+def _dumps(call: dict[str, Any], by_value: list[Any]) -> bytes:
+    file = io.BytesIO()
+    pickler = _pickler_class()(file, protocol=_PROTOCOL)
+    pickler.dump(call)
+    by_value += pickler.by_value
+    return file.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _pickler_class() -> Any:
+    import cloudpickle
+
+    # cloudpickle has no types.
+    class ListingPickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Lists the functions and classes that are pickled by value."""
+
+        def __init__(self, file: io.BytesIO, protocol: int) -> None:
+            super().__init__(file, protocol=protocol)
+            self.by_value: list[Any] = []
+
+        def reducer_override(self, obj: Any) -> Any:
+            reduced = super().reducer_override(obj)
+            is_code = isinstance(obj, (FunctionType, type)) and obj.__module__ != "builtins"
+            if is_code and reduced is not NotImplemented:
+                self.by_value.append(obj)
+            return reduced
+
+    return ListingPickler
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:

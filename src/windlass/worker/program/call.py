@@ -25,7 +25,7 @@ from windlass.worker.supervise.child_process import import_paths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, BinaryIO
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
@@ -72,20 +72,39 @@ def run_call(attempt_dir: str) -> None:
 
 def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Read a pickled function, its positional arguments and its keyword arguments from a file."""
-    with open(path, "rb") as file:
-        raw = file.read()
     payload = None
-    try:
-        payload = pickle.loads(raw)  # noqa: S301  # the author's code, in the author's process
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "cloudpickle":
-            raise
-    if payload is None:  # outside of the handler, so that later errors do not name this error
-        load_cloudpickle()
-        payload = pickle.loads(raw)  # noqa: S301  # as above
+    with open(path, "rb") as file:
+        try:
+            payload = pickle.load(file)  # noqa: S301  # the author's code, in the author's process
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "cloudpickle":
+                raise
+        if payload is None:  # outside of the handler, so that later errors do not name this error
+            load_cloudpickle()
+            file.seek(0)
+            payload = pickle.load(file)  # noqa: S301  # as above
+        load_source_lines(file)
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]
+
+
+def load_source_lines(file: BinaryIO) -> None:
+    """Read the sources of functions without a file, which follow the call in its file.
+
+    Tracebacks and `inspect.getsource` then find the lines, as they did for the caller.
+    """
+    if not file.peek(1):  # type: ignore[attr-defined]  # a buffered reader
+        return
+    import linecache
+
+    for name, first, block in pickle.load(file)["sources"]:  # noqa: S301  # as above
+        known = linecache.cache.get(name)
+        lines = list(known[2]) if known is not None and len(known) > 1 else []
+        added = block.splitlines(keepends=True)
+        lines += ["\n"] * (first - 1 + len(added) - len(lines))
+        lines[first - 1 : first - 1 + len(added)] = added
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
 
 
 def _changed(
