@@ -1,10 +1,10 @@
-"""A learner and its actors: reinforcement learning whose roles talk over sockets.
+"""Reinforcement learning with a learner and several actors, which communicate over sockets.
 
     python examples/actors.py --actors 3 --updates 40
 
-The actors balance a pole on a cart with the policy they last heard of and send every episode to
-the learner; the learner improves the policy by REINFORCE and answers each episode with it. They
-find it by its address, which every replica has in WINDLASS_HOSTS. Plain Python, no framework.
+Each actor balances a pole on a cart with the newest policy and sends every episode to the learner.
+The learner improves the policy with REINFORCE and answers each episode with the newest policy. The
+actors find the address of the learner in WINDLASS_HOSTS. The program uses no framework. It prints:
 
     learner-0 | actor 0, attempt 1 is here
     learner-0 | actor 1, attempt 1 is here
@@ -16,9 +16,10 @@ find it by its address, which every replica has in WINDLASS_HOSTS. Plain Python,
     learner-0 | update  40  return 166.5
     SUCCEEDED
 
-Actors are services: when the learner is done they are stopped. One that dies is started again,
-connects again, and nobody else minds. The learner leaves a checkpoint now and then: it goes on from
-there if it is the one that dies. `windlass stop --ask` ends it early, and well.
+Actors are services, so Windlass stops them when the learner has finished. If an actor dies,
+Windlass restarts it, and it connects again. The learner and the other actors continue meanwhile.
+The learner saves a checkpoint every ten updates. If the learner dies, it continues from the newest
+checkpoint. `windlass stop --ask` makes the learner finish early and exit normally.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ import windlass as wl
 State = tuple[
     float, float, float, float
 ]  # position and speed of the cart, angle and speed of the pole
-Episode = list[tuple[State, int]]  # observations and actions: 1 pushes to the right
+Episode = list[tuple[State, int]]  # pairs of a state and an action; action 1 pushes to the right
 
-LONGEST = 200  # steps; the return of an episode is its length
+LONGEST = 200  # the maximum steps of an episode; the return of an episode is its length
 BATCH = 10  # episodes per update
-FIRST: dict[str, Any] = {"weights": [0.0] * 4, "update": 0}  # the policy that pushes either way
+FIRST: dict[str, Any] = {"weights": [0.0] * 4, "update": 0}  # the initial policy is random
 
 
 # -- the pole -------------------------------------------------------------------------
 
 
 def push(state: State, action: int) -> State:
-    """The pole a fiftieth of a second later; the equations of Barto, Sutton and Anderson."""
+    """Return the state after 0.02 s, by the equations of Barto, Sutton and Anderson."""
     x, speed, angle, turn = state
     force = 10.0 if action else -10.0
     sin, cos = math.sin(angle), math.cos(angle)
@@ -69,7 +70,7 @@ def chance(weights: list[float], state: State) -> float:
 
 
 def play(weights: list[float], rng: random.Random) -> Episode:
-    """One episode, until the pole falls, the cart leaves the track or it was long enough."""
+    """Play an episode until the pole falls, the cart leaves the track or LONGEST is reached."""
     state: State = tuple(rng.uniform(-0.05, 0.05) for _ in range(4))  # type: ignore[assignment]
     episode: Episode = []
     while len(episode) < LONGEST and abs(state[0]) < 2.4 and abs(state[2]) < 0.21:
@@ -80,7 +81,7 @@ def play(weights: list[float], rng: random.Random) -> Episode:
 
 
 def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
-    """Make a step along the policy gradient, towards actions that were followed by many steps."""
+    """Improve the weights by one policy gradient step, towards actions before many steps."""
     moves = [(s, a, len(e) - t) for e in episodes for t, (s, a) in enumerate(e)]
     mean = sum(left for *_, left in moves) / len(moves)
     gradient = [0.0] * 4
@@ -101,7 +102,7 @@ def learner(updates: int) -> None:
     brought: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Visit(socketserver.StreamRequestHandler):
-        """An actor that is connected: a line of JSON for every line of JSON."""
+        """The connection of an actor. The learner answers each line of JSON with the policy."""
 
         def handle(self) -> None:
             for line in self.rfile:
@@ -109,7 +110,7 @@ def learner(updates: int) -> None:
                 self.wfile.write(json.dumps(policy).encode() + b"\n")
 
     class Server(socketserver.ThreadingTCPServer):
-        allow_reuse_address = True  # windlass keeps the port for us until we bind it so
+        allow_reuse_address = True  # required for a port that Windlass has reserved
         daemon_threads = True
 
     with Server(address_of("learner"), Visit) as server:
@@ -128,7 +129,7 @@ def learner(updates: int) -> None:
 
 
 def collect(brought: queue.Queue[dict[str, Any]], update: int) -> list[Episode]:
-    """A batch of episodes that were played with the newest policy; older ones tell of another."""
+    """Return a batch of episodes of the newest policy. Drop episodes of older policies."""
     episodes: list[Episode] = []
     while len(episodes) < BATCH:
         message = brought.get()
@@ -140,7 +141,7 @@ def collect(brought: queue.Queue[dict[str, Any]], update: int) -> list[Episode]:
 
 
 def actor() -> None:
-    """Play with the newest policy, for as long as anybody wants episodes."""
+    """Play episodes with the newest policy until Windlass stops this process."""
     name = f"actor {os.environ['WINDLASS_INDEX']}, attempt {os.environ['WINDLASS_ATTEMPT']}"
     rng = random.Random(name)
     while True:
@@ -153,12 +154,12 @@ def actor() -> None:
                     episode = play(policy["weights"], rng)
                     answer = ask(lines, {"update": policy["update"], "episode": episode})
         except OSError:
-            pass  # it does not listen yet, or was started again
-        time.sleep(0.1)  # nothing tells when a learner listens again
+            pass  # the learner does not listen yet, or restarts
+        time.sleep(0.1)  # an actor gets no notification when the learner listens again
 
 
 def ask(lines: Any, message: dict[str, Any]) -> str:
-    """The learner's answer; empty if it has left."""
+    """Send a message and return the learner's answer. Return "" if the connection is closed."""
     lines.write(json.dumps(message) + "\n")
     lines.flush()
     return str(lines.readline())
@@ -170,11 +171,11 @@ def address_of(role: str) -> tuple[str, int]:
     return host, int(port)
 
 
-# -- launching them -------------------------------------------------------------------
+# -- the launch script ----------------------------------------------------------------
 
 
 def group(actors: int, updates: int) -> wl.JobGroup:
-    """The whole of it: one job of two roles, which run this very file."""
+    """Return a job with two roles. Both roles run this file."""
     script = wl.PythonScript(__file__)
     return wl.JobGroup(
         learner=wl.Job(script, args={"updates": updates}, executor=wl.Local(cpus=0.5)),

@@ -1,9 +1,10 @@
-"""A framework of ten lines, built on experiments: a tournament of hyper-parameters.
+"""A tournament of hyper-parameters, as an example of a small framework on top of experiments.
 
     python examples/framework.py
 
-Every round trains all candidates side by side, and the better half goes on with twice the budget:
-successive halving. Windlass knows nothing of it; the blocks are there for things like this.
+Every round trains all candidates in parallel, and the better half continues with twice the budget.
+This method is called successive halving. The function `tournament` implements it in ten lines with
+public functions of Windlass. The program prints:
 
     8 candidates, budget 5: {'lr': 0.001, 'momentum': 0.9} leads
     4 candidates, budget 10: {'lr': 0.001, 'momentum': 0.9} leads
@@ -24,7 +25,7 @@ HALF = wl.Local(cpus=0.5)
 
 
 def tournament(train: Callable[..., float], candidates: list[Candidate], budget: int) -> Candidate:
-    """The candidate whose loss stays the least while the budget grows."""
+    """Return the best candidate. Each round keeps the better half and doubles the budget."""
     exp = wl.create_experiment(train.__name__)
     [program] = exp.package([wl.PythonFunction(train)])
     while len(candidates) > 1:
@@ -38,7 +39,7 @@ def tournament(train: Callable[..., float], candidates: list[Candidate], budget:
 
 
 def descend(lr: float, momentum: float, budget: int) -> float:
-    """Gradient descent in a long narrow valley: Rosenbrock's function."""
+    """Minimize Rosenbrock's function by gradient descent, and return the final value."""
     x, y, dx, dy = -1.0, 1.0, 0.0, 0.0
     for _ in range(100 * budget):
         slope_x = -2 * (1 - x) - 400 * x * (y - x * x)

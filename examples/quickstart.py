@@ -1,11 +1,12 @@
-"""Train a small classifier at three learning rates, each as a recorded trial.
+"""Train a small classifier at three learning rates, as three recorded trials of an experiment.
 
-Two interleaved spirals, a network of one hidden layer, plain NumPy.
+The points form two interleaved spirals. The network has one hidden layer and uses only NumPy.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import windlass as wl
 
 
 def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes of points, wound around each other."""
+    """Return points of two classes that form two interleaved spirals."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, points)
     radius = rng.uniform(0.2, 2.5, points)
@@ -24,9 +25,8 @@ def spirals(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x + rng.normal(0, 0.08, x.shape), label
 
 
-@wl.run
 def train(lr: float, epochs: int = 30, hidden: int = 64, batch: int = 32) -> float:
-    """Fit the network by gradient descent; the share of unseen points it gets right."""
+    """Fit the network by gradient descent. Return its accuracy on unseen points."""
     x, y = spirals(4000, seed=0)
     test_x, test_y = spirals(1000, seed=1)
     rng = np.random.default_rng(0)
@@ -45,28 +45,32 @@ def train(lr: float, epochs: int = 30, hidden: int = 64, batch: int = 32) -> flo
             back = np.outer(slope, w2) * (1 - layer**2)
             w2, b2 = w2 - lr * layer.T @ slope, b2 - lr * slope.sum()
             w1, b1 = w1 - lr * x[rows].T @ back, b1 - lr * back.sum(axis=0)
-        if epoch % 6 == 0:
-            right = ((np.tanh(test_x @ w1 + b1) @ w2 + b2 > 0) == test_y).mean()
-            print(f"lr={lr:<5} epoch {epoch:3}  loss {np.mean(losses):.3f}  accuracy {right:.3f}")
-    return float(right)
+        accuracy = float(((np.tanh(test_x @ w1 + b1) @ w2 + b2 > 0) == test_y).mean())
+        wl.report(epoch, loss=float(np.mean(losses)), accuracy=accuracy)
+        if epoch % 10 == 0:
+            print(f"epoch {epoch}  loss {np.mean(losses):.3f}  accuracy {accuracy:.3f}")
+    return accuracy
 
 
 def main() -> None:
-    rates = [0.003, 0.03, 0.3]
-    accuracies = list(train.map(rates))
+    experiment = wl.create_experiment("spirals")
+    [program] = experiment.package([wl.PythonFunction(train)])
+    job = wl.Job(program, executor=wl.Local(cpus=0.5))
+    trials = [experiment.add(job, args={"lr": lr}) for lr in (0.003, 0.03, 0.3)]
+    experiment.wait()
+    print(experiment.table(metrics=["accuracy"], sort_by="-accuracy"))
 
-    print("\nlearning rate   accuracy")
-    for lr, accuracy in zip(rates, accuracies, strict=True):
-        mark = "  <- best" if accuracy == max(accuracies) else ""
-        print(f"{lr:>13}   {accuracy:8.3f}{mark}")
+    beside = str(Path(sys.executable).parent / "windlass")
+    windlass = "windlass" if shutil.which("windlass") == beside else beside
+    numbers = " ".join(str(trial.id) for trial in trials)
+    command = f"metrics {numbers} loss --plot"
+    print(f"\n$ {windlass} {command}", flush=True)
+    subprocess.run([windlass, *command.split()], check=True)
 
-    beside = Path(sys.executable).parent / "windlass"
-    windlass = "windlass" if shutil.which("windlass") else str(beside)
-    trial = max(trial.id for trial in wl.list_trials(experiment="train"))
-    print("\nAll of it is recorded. Look further:")
-    print(f"  {windlass} ls         what ran")
-    print(f"  {windlass} show {trial}     everything about one trial")
-    print(f"  {windlass} logs {trial}     what it printed")
+    print("\nWindlass keeps the code, the arguments, the output and the metrics. Next, try:")
+    print(f"  {windlass} ls")
+    print(f"  {windlass} show {trials[-1].id}")
+    print(f"  {windlass} compare {numbers}")
 
 
 if __name__ == "__main__":

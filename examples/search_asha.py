@@ -1,11 +1,12 @@
-"""A search with ASHA: only the best of twenty-four trainings run to their end.
+"""A search with ASHA, which runs only the best of twenty-four trainings to their end.
 
     python examples/search_asha.py             # needs Optuna: pip install 'windlass[search]'
     python examples/search_asha.py 7           # continues the search of experiment 7
 
-Logistic regression by stochastic gradient descent, in plain Python. Each training reports its loss
-on unseen points. Trainings that are behind at epochs 1, 3 and 9 are asked to stop, and do. You can
-continue the search after Ctrl-C, a crash or a reboot. It prints at the end:
+Each training is a logistic regression by stochastic gradient descent in plain Python, and reports
+its loss on unseen points. The search compares the trainings at epochs 1, 3 and 9, and asks those
+with a high loss to stop. You can continue the search after Ctrl-C, a crash or a reboot. At the end,
+the program prints:
 
     24 trainings: 4 complete, 20 pruned
     135 of 480 epochs were trained
@@ -24,7 +25,7 @@ EPOCHS = 20
 
 
 def points(number: int, seed: int) -> list[tuple[list[float], bool]]:
-    """Points of eight numbers; which of two kinds each is depends on three of them, and on luck."""
+    """Return points with eight coordinates. The class depends on three coordinates and on noise."""
     luck = random.Random(seed)
     made = []
     for _ in range(number):

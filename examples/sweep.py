@@ -1,9 +1,9 @@
-"""A sweep: one experiment, a trial for every combination, and a table of the results.
+"""A sweep runs a trial for every combination of arguments, and prints a table of the results.
 
-    python examples/sweep.py             # --dry-run shows the trials, and runs nothing
+    python examples/sweep.py             # --dry-run shows the trials and starts none
 
-The code is packaged once, so adding a trial takes milliseconds. The table is a data frame if pandas
-or polars is installed:
+All trials belong to one experiment. Windlass packages the code once, so each `exp.add` takes only
+milliseconds. If pandas or polars is installed, the table is a data frame:
 
        id      state   seconds    lr  hidden  accuracy
     0  28  SUCCEEDED  1.154235  1.00      32    0.9690
@@ -25,7 +25,7 @@ import windlass as wl
 
 
 def train(lr: float, hidden: int, epochs: int = 12) -> float:
-    """A network of one hidden layer learns which side of a wave a point is on."""
+    """Train a network to predict whether a point is above a sine wave, and return the accuracy."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, (2000, 2))
     y = x[:, 1] > np.sin(2 * x[:, 0])

@@ -2,7 +2,8 @@
 
     python examples/tf_multiworker.py
 
-Both run the same function, in step; each finds its task and the other in `TF_CONFIG`.
+The chief and the worker run the same function in lockstep. Each process finds its own task and the
+address of the other process in `TF_CONFIG`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import windlass as wl
 
 def train(epochs: int) -> float:
     """Train in every replica; return the loss of the last epoch."""
-    import tensorflow as tf  # here, since submitting needs none of it
+    import tensorflow as tf  # imported here, because `main` does not need TensorFlow
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -28,7 +29,7 @@ def train(epochs: int) -> float:
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(128)
     shares = strategy.experimental_distribute_dataset(batches)
 
-    # Keras 3's own fit() knows nothing of several machines: the loop is written out.
+    # fit() of Keras 3 does not support several machines, so this function has its own loop.
     def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
@@ -63,7 +64,7 @@ def main() -> None:
         chief=job,
         worker=job,
         framework="tensorflow",
-        restart_scope="job",  # in step as they are, none can go on without the others
+        restart_scope="job",  # the replicas run in lockstep, so all must restart together
         experiment="tf_multiworker",
     )
     trial = group.submit()

@@ -1,10 +1,11 @@
-"""Fit a line with TensorFlow's ParameterServerStrategy: a chief, a worker, a parameter server.
+"""Fit a line with TensorFlow's ParameterServerStrategy.
 
     python examples/tf_parameter_server.py
 
-The parameter server holds the variables, the worker computes, the chief says what. A worker that
-dies is started again and goes on. The job has succeeded when the chief has: the others, which
-would serve for ever, are then stopped.
+The job has a chief, a worker and a parameter server. The parameter server holds the variables, the
+worker computes gradients, and the chief distributes the steps. If the worker dies, Windlass
+restarts it and the training continues. The job succeeds when the chief succeeds. Windlass then
+stops the worker and the parameter server, which never end by themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import windlass as wl
 
 def serve() -> None:
     """Serve the requests of the chief, as a worker or parameter server."""
-    import tensorflow as tf  # here, since submitting does not need it
+    import tensorflow as tf  # imported here, because `main` does not need TensorFlow
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
@@ -29,7 +30,7 @@ def serve() -> None:
 
 
 def lead(epochs: int) -> dict[str, float]:
-    """Run all epochs, as the chief; return the fitted values."""
+    """Run all epochs as the chief, and return the fitted values."""
     import tensorflow as tf
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -55,7 +56,7 @@ def lead(epochs: int) -> dict[str, float]:
 
 
 def train_epoch(coordinator: Any, one_step: Any, steps: int = 20) -> float:
-    """Distribute the steps of an epoch to the workers; return the mean loss."""
+    """Distribute the steps of an epoch to the workers, and return the mean loss."""
     asked = [coordinator.schedule(one_step) for _ in range(steps)]
     coordinator.join()
     return sum(float(each.fetch()) for each in asked) / steps

@@ -1,4 +1,4 @@
-"""Train a small classifier with PyTorch's DistributedDataParallel, in two processes or more.
+"""Train a small classifier with PyTorch's DistributedDataParallel in two or more processes.
 
     windlass run --replicas 2 --framework torch examples/torch_ddp.py --epochs 10
 
@@ -7,8 +7,9 @@ or, in Python,
     script = wl.PythonScript("examples/torch_ddp.py")
     wl.Job(script, args={"epochs": 10}, replicas=2, framework="torch").submit()
 
-Each process finds its rank and the others in its environment. Every epoch leaves a checkpoint:
-if a process dies, all are started again and go on from the newest one.
+Each process reads its rank, and the address of the first process, from environment variables. The
+program saves a checkpoint after every epoch. If a process dies, Windlass restarts all processes,
+and they continue from the newest checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import windlass as wl
 
 
 def spirals(points: int = 2048) -> TensorDataset:
-    """Two classes of points, wound around each other; the same ones in every process."""
+    """Return points of two classes that form two spirals, the same points in every process."""
     rng = torch.Generator().manual_seed(0)
     label = torch.randint(0, 2, (points,), generator=rng)
     radius = 0.2 + 2.3 * torch.rand(points, generator=rng)
@@ -37,8 +38,8 @@ def spirals(points: int = 2048) -> TensorDataset:
 def train_epoch(
     model: nn.Module, optimizer: torch.optim.Optimizer, batches: DataLoader, epoch: int
 ) -> float:
-    """One pass over this process's share of the data; the mean loss over all processes."""
-    batches.sampler.set_epoch(epoch)  # another order, the same for all
+    """Train on this process's share of the data, and return the mean loss over all processes."""
+    batches.sampler.set_epoch(epoch)  # a new order for each epoch, the same in all processes
     total = torch.zeros(1)
     for x, label in batches:
         loss = nn.functional.binary_cross_entropy_with_logits(model(x).squeeze(1), label)
@@ -58,7 +59,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    dist.init_process_group("gloo")  # finds the others by its environment
+    dist.init_process_group("gloo")  # reads the address of rank 0 from the environment
     rank, world_size = dist.get_rank(), dist.get_world_size()
 
     model = nn.Sequential(

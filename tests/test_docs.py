@@ -62,6 +62,7 @@ NOT_RUN = {
     ("coming-from-trackers.md", "import wandb"),
     ("coming-from-trackers.md", "import determined as det"),
     ("coming-from.md", "$ python app.py --multirun lr=0.01,0.1 hydra/launcher=joblib"),
+    ("running-functions.md", "UserWarning: The closure variable 'data' of train is 320 MB."),
     ("kubernetes.md", "$ make dist"),
     ("kubernetes.md", "$ pip install '/path/to/the/checkout[kubernetes]'"),
     ("kubernetes.md", "import platform"),

@@ -16,6 +16,10 @@ def greet(name: str) -> str:
     return name.upper()
 
 
+def measure(data: bytes, numbers: list[int]) -> tuple[int, int]:
+    return len(data), sum(numbers)
+
+
 def fail() -> None:
     raise ValueError("not today")
 

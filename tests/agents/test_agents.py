@@ -43,6 +43,15 @@ def test_a_function_runs_remotely_and_its_value_comes_back(elsewhere: RemoteSite
     assert agent.ending()["exit_code"] == 0
 
 
+@pytest.mark.finding("U13")
+def test_large_arguments_reach_a_remote_attempt(elsewhere: RemoteSite) -> None:
+    numbers = list(range(200_000))
+    agent = elsewhere.run(finished(programs.measure, bytes(9_000_000), numbers))
+    assert agent.wait() == 0, agent.log()
+    value = pickle.loads((agent.folder / paths.RESULT).read_bytes())
+    assert value == (9_000_000, sum(numbers))
+
+
 @pytest.fixture(scope="module")
 def greeted(module_home: Path) -> wl.Trial[object]:
     """A finished trial, for tests that need any finished trial."""

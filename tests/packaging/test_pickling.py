@@ -17,6 +17,7 @@ from trees import write
 
 from windlass.model.errors import SerializationError
 from windlass.packaging import pickling
+from windlass.packaging.large_values import PackedCall
 from windlass.packaging.pickling import pack_call
 
 MODULE = """
@@ -69,12 +70,12 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("module_elsewhere", None)
 
 
-def function_of(payload: bytes) -> Any:
-    return pickle.loads(payload)["function"]
+def function_of(call: PackedCall) -> Any:
+    return pickle.loads(call.payload)["function"]
 
 
 def test_a_function_of_the_tree_is_pickled_by_name(inside: Any, tree: Path) -> None:
-    payload = pack_call(inside.add, (1,), {"b": 2}, tree)
+    payload = pack_call(inside.add, (1,), {"b": 2}, tree).payload
     assert pickle.loads(payload) == {
         "version": 1,
         "function": ("ref", "module_in_the_tree", "add"),
@@ -104,7 +105,7 @@ def test_installed_functions_are_pickled_by_name(tree: Path) -> None:
 
 
 def test_a_module_outside_the_tree_is_included(outside: Any, tree: Path) -> None:
-    payload = pack_call(outside.add, (1,), {}, tree)
+    payload = pack_call(outside.add, (1,), {}, tree).payload
     assert cloudpickle.list_registry_pickle_by_value() == set()
     program = (
         "import pickle, sys; call = pickle.loads(sys.stdin.buffer.read());"
@@ -125,7 +126,7 @@ def test_a_function_of_main_is_pickled_with_its_classes(tmp_path: Path) -> None:
             "def train(config): return config.lr * factor\n"
             "factor = 10\n"
             "if __name__ == '__main__':\n"
-            "    sys.stdout.buffer.write(pack_call(train, (Config(),), {}, Path.cwd()))\n"
+            "    sys.stdout.buffer.write(pack_call(train, (Config(),), {}, Path.cwd()).payload)\n"
         },
     )
     command = [sys.executable, str(tmp_path / "script.py")]

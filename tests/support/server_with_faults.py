@@ -9,6 +9,8 @@ rig that WINDLASS_RIG names, or with several rigs, separated by semicolons:
   added to the transaction, and after the commit
 - `die-writing:N` dies at the N-th write to the database: before the transaction begins, and after
   the commit, before any notification
+- `die-submitting:N` dies at the N-th step of storing small blobs of new trials: before and after
+  private files, rows of blobs, their commit, and the files that the rows become
 - `die-in-cluster:N` dies at the N-th write to a cluster: before and after each
 - `die-after:METHOD:KIND` dies after the cluster has answered the first such request
 - `hold:METHOD:KIND:FOLDER` writes `held` to a folder before the first such request, waits for `go`,
@@ -107,6 +109,26 @@ def _die_writing(step: int) -> None:
     rig = Rig(step)
     around = rig.around(SqliteDatabase._write_group)
     SqliteDatabase._write_group = around  # type: ignore[method-assign]
+
+
+def _die_submitting(step: int) -> None:
+    from windlass.server.db.sqlite import SqliteDatabase
+    from windlass.server.stores.blobs import unwritten
+    from windlass.server.stores.blobs.files import FileBlobStore
+    from windlass.server.stores.private_files import PrivateFiles
+
+    unwritten._QUIET = 0.05  # write the files while the test runs
+    rig = Rig(step)
+    steps: list[tuple[Any, str]] = [
+        (PrivateFiles, "keep"),
+        (unwritten.UnwrittenBlobs, "insert"),
+        (unwritten.UnwrittenBlobs, "inserted"),
+        (FileBlobStore, "write_out"),
+        (FileBlobStore, "forget_unwritten"),
+        (SqliteDatabase, "_write_group"),
+    ]
+    for owner, name in steps:
+        setattr(owner, name, rig.around(getattr(owner, name)))
 
 
 def die_in_cluster(step: int, *aside: str) -> None:
@@ -224,6 +246,7 @@ def _rig(kind: str, what: str) -> None:
         "die": lambda: _die_at(int(what)),
         "die-counting": lambda: _die_counting(int(what)),
         "die-writing": lambda: _die_writing(int(what)),
+        "die-submitting": lambda: _die_submitting(int(what)),
         "die-in-cluster": lambda: die_in_cluster(int(what), "/selfsubject"),
         "die-after": lambda: _at_request(what, after=_die),
         "hold": lambda: hold(*what.rsplit(":", 1)),

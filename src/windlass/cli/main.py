@@ -1,4 +1,4 @@
-"""The entry point of the `windlass` command, which prints errors and sets the exit code.
+"""The entry point of the `windlass` command. It prints errors and sets the exit code.
 
 The exit code is 0 for success, 1 for a failure, 2 for an invalid command line, and 130 after
 Ctrl-C. `windlass run` ends with the exit code of the program.
@@ -95,7 +95,7 @@ def _prepare() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # the stream was closed before the start
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open to the end
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open until the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     # Python puts the folder of the `windlass` script first. This folder has no code of the user.

@@ -1,8 +1,8 @@
-"""`wl.Client`, whose methods send all requests to one server.
+"""Defines `wl.Client`, whose methods send all requests to one server.
 
 Each method calls a function in `resources`. The functions of the module `windlass`, such as
-`wl.get_trial`, are the methods of a default client (windlass/api.py). They share the docstrings, so
-the examples call the functions.
+`wl.get_trial`, are the methods of a default client (windlass/api.py). Functions and methods share
+the docstrings, so the examples call the functions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Client:
     client = wl.Client("http://lab:8000", token="...")
     ```
 
-    The functions of the module, such as `wl.get_trial`, are methods of a default client.
+    The functions of the module `windlass`, such as `wl.get_trial`, are methods of a default client.
     """
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
@@ -823,10 +823,18 @@ class Client:
 
     def submit(self, draft: Draft) -> Trial[Any]:
         """Submit a prepared trial, and return the trial at once."""
-        from windlass.client.connection.submit import submit  # with all of packaging
+        from windlass.client.connection.submit import submit  # imports all of `packaging`
         from windlass.client.resources.trial.trial import Trial
 
         return Trial(self.transport, submit(self.transport, draft))
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
+        """Send drafts of one plan in one request, which creates all of their trials or none."""
+        from windlass.client.connection.submit import submit_all
+        from windlass.client.resources.trial.trial import Trial
+
+        records = submit_all(self.transport, drafts)
+        return [Trial(self.transport, record) for record in records]
 
     def server_info(self) -> ServerInfo:
         """Return the version, the home, the total capacity and the free capacity of the server.

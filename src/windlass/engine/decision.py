@@ -22,5 +22,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """True if the runtime has nothing to do."""
+        """True if the decision contains no action for the runtime."""
         return not self.create and not self.delete

@@ -2,8 +2,13 @@
 
 This package may import `model` and `home`. Functions import the official client, which the extra
 `kubernetes` installs. If the client is missing, an error names the extra. Responses are plain JSON.
-If the cluster refuses a request, the error is a `wl.KubernetesError`. Of the folders, `errors`
-imports no other folder, `api` imports `errors`, `capacity` imports `api`, `permissions` imports
-`api` and `errors`, and `diagnosis` imports `api` and `capacity`. All folders may import the modules
-of this folder except `check_cluster`.
+If the cluster refuses a request, the error is a `wl.KubernetesError`.
+
+The folders may import the modules of this folder except `check_cluster`, and these folders:
+
+- `errors`: no other folder
+- `api`: `errors`
+- `capacity`: `api`
+- `permissions`: `api` and `errors`
+- `diagnosis`: `api` and `capacity`
 """

@@ -166,7 +166,7 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
 def _is_node_silent(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Whether Kubernetes marked a pod as not ready because its node does not respond.
 
-    If a container is not ready, the node marks the container as well.
+    In that case, the condition `Ready` is false although `ContainersReady` is true.
     """
     if (pod.get("spec") or {}).get("readinessGates"):
         return False  # other controllers may have marked the pod

@@ -92,6 +92,22 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kind: TrialKind = TrialKind.JOB
 
 
+MOST_TRIALS = 1000  # trials in one request
+
+
+class CreateTrials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Request several trials, of which either all or none are created.
+
+    The private data, the provenance and the attachments belong to every trial of the list, whose
+    entries have none of their own.
+    """
+
+    trials: Annotated[tuple[CreateTrial, ...], msgspec.Meta(min_length=1, max_length=MOST_TRIALS)]
+    provenance: Provenance = Provenance()
+    attachments: dict[Digest, bytes] = {}
+    private: Private = msgspec.field(default_factory=Private)
+
+
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Request a new experiment. A repeated request with the same key creates no second one."""
 

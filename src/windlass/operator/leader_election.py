@@ -275,7 +275,7 @@ class LeaderElection:
         try:
             self._write({**self._lease, "spec": spec})
         except WindlassError as error:
-            _log.info("the lease %s is left to run out: %s", self._name, error)
+            _log.info("the lease %s was not released and will expire: %s", self._name, error)
 
 
 def _micro_time(now: float) -> str:

@@ -30,7 +30,7 @@ def first_problem(signs: Iterable[PartHealth]) -> str:
     >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=12.0)])
     ''
     >>> first_problem([PartHealth(part="the watch of pods", has_died=False, silence=400.0)])
-    'the watch of pods has given no sign for 400 seconds'
+    'the watch of pods has been silent for 400 seconds'
     >>> first_problem([PartHealth(part="the loop", has_died=True)])
     'the loop has died'
     """
@@ -38,5 +38,5 @@ def first_problem(signs: Iterable[PartHealth]) -> str:
         if sign.has_died:
             return f"{sign.part} has died"
         if sign.silence > LONGEST_INACTIVITY:
-            return f"{sign.part} has given no sign for {sign.silence:.0f} seconds"
+            return f"{sign.part} has been silent for {sign.silence:.0f} seconds"
     return ""

@@ -92,7 +92,7 @@ class Operator:
                 # the pods.
                 self.pods.cache.start()
             if self.pods.cache.wait_synced(stop):
-                _log.info("jobs in sight: %d", len(self.jobs.cache.items()))
+                _log.info("watching %d jobs", len(self.jobs.cache.items()))
                 if self._election is not None:
                     self._election.start()
                 else:
@@ -149,7 +149,7 @@ class Operator:
         if error is None:
             if self._reported and all(watcher.trouble is None for watcher in self._watchers()):
                 self._reported.clear()
-                _log.info("all is seen again")
+                _log.info("all watches work again")
             return
         if str(error) not in self._reported:
             self._reported.add(str(error))
@@ -164,8 +164,10 @@ class Operator:
         for watcher in self._watchers():
             part = f"the watch of {_watched(watcher)}"
             yield PartHealth(part=part, has_died=watcher.has_died, silence=watcher.silence)
-        yield PartHealth(part="the loop that looks at jobs", has_died=self._controller.has_died)
-        yield PartHealth(part="the thread that begins it", has_died=self._has_failed_to_start())
+        yield PartHealth(part="the reconcile loop", has_died=self._controller.has_died)
+        yield PartHealth(
+            part="the thread that starts the controller", has_died=self._has_failed_to_start()
+        )
         yield PartHealth(part="the thread that posts events", has_died=self._recorder.has_died)
         yield PartHealth(
             part="the thread that reads events of pods", has_died=self.pods.events.has_died
@@ -189,9 +191,9 @@ class Operator:
         for watcher in self._watchers():
             what = _watched(watcher)
             if watcher.trouble is not None:
-                return 503, f"cannot see {what}: {watcher.trouble}\n"
+                return 503, f"cannot watch {what}: {watcher.trouble}\n"
             if not watcher.synced.is_set():
-                return 503, f"has not seen all {what} yet\n"
+                return 503, f"has not listed all {what} yet\n"
         return 200, "leading\n" if self._is_leader() else "standing by\n"
 
     def _metrics(self) -> tuple[int, str]:

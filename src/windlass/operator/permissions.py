@@ -26,7 +26,11 @@ OF_JOBS: tuple[PermissionRule, ...] = (
                 "reading jobs, storing their annotations, deleting expired jobs",
             ),
             ("/status", ("update",), "updating the status of jobs"),
-            ("/finalizers", ("update",), "owning pods, where the cluster asks that of owners"),
+            (
+                "/finalizers",
+                ("update",),
+                "owning pods, if the cluster checks the permissions of owners",
+            ),
         )
         for kind in JOB_KINDS
     ),
@@ -40,7 +44,7 @@ OF_JOBS: tuple[PermissionRule, ...] = (
 
 HELPFUL: tuple[PermissionRule, ...] = (
     PermissionRule(
-        resource="events", verbs=("list",), why="telling why volumes of pods cannot be mounted"
+        resource="events", verbs=("list",), why="reporting why volumes of pods cannot be mounted"
     ),
 )
 """Optional in every namespace. Without them, some causes of waiting pods are not reported."""
@@ -50,7 +54,7 @@ OF_LEASE: tuple[PermissionRule, ...] = (
         resource="leases",
         group="coordination.k8s.io",
         verbs=("get", "create", "update"),
-        why="agreeing on which of several instances acts",
+        why="electing one of several instances as the leader",
     ),
 )
 """Required in the namespace of the lease."""
@@ -60,7 +64,7 @@ OF_DEFINITIONS = PermissionRule(
     resource="customresourcedefinitions",
     group="apiextensions.k8s.io",
     verbs=("get", "create", "update"),
-    why="bringing the definitions of jobs, and updating them",
+    why="installing and updating the definitions of jobs",
 )
 """Required in the whole cluster by the account that installs, not by the operator."""
 

@@ -115,7 +115,7 @@ class OperatorCollector(Collector):
         yield summary
         yield GaugeMetricFamily(
             "windlass_operator_leader",
-            "1 if this instance is the one that acts, else 0.",
+            "1 if this instance is the leader, else 0.",
             int(self._is_leader()),
         )
 

@@ -12,6 +12,7 @@ import msgspec
 from windlass.model.job import ProcessCall, ShellCall
 from windlass.model.requests import CreateTrial
 from windlass.packaging.function_sources import FunctionSource
+from windlass.packaging.large_values import PackedCall
 from windlass.packaging.snapshot import Snapshot
 
 SHORTEST_SECRET = 4  # shorter secrets are not masked, because they would occur everywhere
@@ -35,6 +36,7 @@ class Draft:
     request: CreateTrial
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
+    large: dict[str, tuple[str, ...]] = field(default_factory=dict)  # large values, by payload
     retake: Callable[[], Snapshot] | None = None
     programs: Sequence[Program] = ()  # the unpackaged programs of the roles, in order
     sources: list[FunctionSource] = field(default_factory=list)  # functions without a file
@@ -43,6 +45,14 @@ class Draft:
         """Add a blob to upload, and return its digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
+        return digest
+
+    def attach_call(self, call: PackedCall) -> str:
+        """Add a call with its large values and return the digest of the payload."""
+        digest = self.attach(call.payload)
+        if call.large:
+            self.blobs.update(call.large)
+            self.large[digest] = tuple(call.large)
         return digest
 
 

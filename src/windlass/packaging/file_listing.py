@@ -172,8 +172,8 @@ class _Walk:
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
         """Leave out a virtual environment.
 
-        Git may still report its files as new, unless its `.gitignore` file ignores them. The
-        listing records this.
+        The method also records whether git may report the files of the environment as new, which
+        depends on the environment's own `.gitignore` file.
         """
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False

@@ -19,8 +19,8 @@ from typing import NamedTuple
 RECORDED = ".windlass-code"
 ALWAYS_IGNORED = frozenset(
     (
-        RECORDED, ".git", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache",
-        ".hypothesis", ".ipynb_checkpoints", ".DS_Store",
+        RECORDED, ".git", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache",
+        ".pytest_cache", ".hypothesis", ".ipynb_checkpoints", ".DS_Store",
     )
 )  # fmt: skip
 ALWAYS_IGNORED_ENDINGS = (".pyc", ".egg-info")

@@ -102,7 +102,7 @@ def _resolve(value: Any) -> Any:
 
 
 def _field_names(kind: type) -> list[str]:
-    """Return the fields of a dataclass, or of a class of attrs, Pydantic, msgspec or NamedTuple."""
+    """Return the names of the fields of a dataclass, or of a class of a similar library."""
     # The class itself has these attributes. Importing dataclasses would be slow.
     if hasattr(kind, "__dataclass_fields__"):
         return list(kind.__dataclass_fields__)

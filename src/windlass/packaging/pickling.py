@@ -5,7 +5,6 @@ The function is pickled by name if a replica can import it, or else by value.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 
 from windlass.model.errors import SerializationError
 from windlass.model.text.quantities import format_size
+from windlass.packaging.large_values import ByteCounter, LargeValues, PackedCall, PickleFile
 from windlass.packaging.params import describe_params
 from windlass.packaging.project_root import is_installed
 from windlass.worker.program.unpicklable_part import find_unpicklable, function_parts, refusal
@@ -36,16 +36,19 @@ def pack_call(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     root: Path,
-    *,
-    by_value: list[Any] | None = None,
-) -> bytes:
-    """Pickle a function and its arguments.
+    known: LargeValues | None = None,
+    describe: Callable[[Sequence[Any]], bytes] = lambda _: b"",
+) -> PackedCall:
+    """Pickle a function and its arguments; raise SerializationError naming the part that fails.
 
-    If a part cannot be pickled, the error names this part. The functions and classes that are
-    pickled by value are added to `by_value`.
+    `describe` gets the functions and classes that are pickled by value. Its result, a pickle or
+    b"", follows the pickle of the call.
+
+    Large values, such as arrays, are blobs of their own: calls with the same value share its blob.
+    `known` has the values of earlier calls, which are not hashed again.
 
     >>> import pickle
-    >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")))["args"]
+    >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")).payload)["args"]
     ('a', 'b')
     """
     import cloudpickle
@@ -58,26 +61,55 @@ def pack_call(
         "args": tuple(args),
         "kwargs": dict(kwargs),
     }
+    file = PickleFile(known if known is not None else LargeValues())
     with _modules_by_value(str(root)):
         try:
-            payload = _dumps(call, [] if by_value is None else by_value)
+            by_value = _dump(call, file)
         except Exception as error:  # a user's class may raise anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
-    if len(payload) > LARGEST_PAYLOAD:
+    file.write(describe(by_value))
+    packed = file.finish()
+    if packed.size > LARGEST_PAYLOAD:
         raise SerializationError(
-            f"The call of {_name(fn)} is {format_size(len(payload))}; at most "
+            f"The call of {_name(fn)} is {format_size(packed.size)}; at most "
             f"{format_size(LARGEST_PAYLOAD)} can be sent.",
             hint="Pass a path and read the data inside the function, or mount it with volumes=.",
         )
-    return payload
+    return packed
 
 
-def _dumps(call: dict[str, Any], by_value: list[Any]) -> bytes:
-    file = io.BytesIO()
+def find_large_parts(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path, limit: int
+) -> list[tuple[str, int]]:
+    """Return the arguments and variables of a call above `limit` bytes, with their sizes."""
+    import cloudpickle
+
+    name = getattr(fn, "__name__", type(fn).__name__)
+    values = [
+        (f"the argument {key!r} of {name}", value)
+        for key, value in _bound(fn, args, kwargs).items()
+    ]
+    if _reference(fn, str(root)) is None and hasattr(fn, "__code__"):
+        values += function_parts(fn, name)
+    parts: list[tuple[str, int]] = []
+    with _modules_by_value(str(root)):
+        for what, value in values:
+            counter = ByteCounter()
+            try:
+                cloudpickle.Pickler(counter, protocol=_PROTOCOL).dump(value)
+            except Exception:  # noqa: BLE001, S112 -- the whole call was packed: this is no failure
+                continue
+            if counter.size > limit:
+                parts.append((what, counter.size))
+    return parts
+
+
+def _dump(call: dict[str, Any], file: PickleFile) -> list[Any]:
+    """Pickle a call. Return the functions and classes that were pickled by value."""
     pickler = _pickler_class()(file, protocol=_PROTOCOL)
     pickler.dump(call)
-    by_value += pickler.by_value
-    return file.getvalue()
+    by_value: list[Any] = pickler.by_value
+    return by_value
 
 
 @lru_cache(maxsize=1)
@@ -88,7 +120,7 @@ def _pickler_class() -> Any:
     class ListingPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Lists the functions and classes that are pickled by value."""
 
-        def __init__(self, file: io.BytesIO, protocol: int) -> None:
+        def __init__(self, file: PickleFile, protocol: int) -> None:
             super().__init__(file, protocol=protocol)
             self.by_value: list[Any] = []
 

@@ -18,6 +18,7 @@ from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.live_lines import Live
+from windlass.client.terminal.sigterm import sigterm_interrupts
 from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
@@ -51,7 +52,7 @@ class Driver:
         self._progress = ProgressTable(self._policy, concurrent)
         self._following = ExperimentEvents(self._transport, experiment.id, metric=settings.metric)
         self._experiment = experiment
-        self._adding: tuple[int, dict[str, Any]] | None = None  # the unconfirmed new trial
+        self._adding: list[tuple[int, dict[str, Any]]] = []  # trials that may or may not exist
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
@@ -61,7 +62,7 @@ class Driver:
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
         try:
-            with Live(self._progress.lines) as live:
+            with sigterm_interrupts(), Live(self._progress.lines) as live:
                 try:
                     self._recall(live)
                     self._go_on(live)
@@ -111,11 +112,13 @@ class Driver:
     def _fill(self) -> None:
         """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
-        while policy.to_begin and len(policy.running) < self._concurrent:
-            self._adding = len(policy.tried), policy.propose()
-            added = self._launcher.add(*self._adding)
-            policy.begun(added.record, time.monotonic())
-            self._adding = None
+        while count := min(policy.to_begin, self._concurrent - len(policy.running)):
+            if count < 0:
+                return
+            self._adding = list(enumerate(policy.propose_several(count), len(policy.tried)))
+            for trial in self._launcher.add(self._adding):
+                policy.begun(trial.record, time.monotonic())
+            self._adding = []
 
     def _follow(self, live: Live) -> None:
         """Wait for events, and carry out the orders that follow from them."""
@@ -194,8 +197,8 @@ class Driver:
         server has not confirmed a new trial yet, the request is repeated first. A repeated request
         never creates a second trial.
         """
-        if self._adding is not None:
-            self._launcher.add(*self._adding)
+        if self._adding:
+            self._launcher.add(self._adding)
         states = [state.value for state in TrialState if not state.is_final]
         trials = list_trials(self._transport, experiment=self._experiment.id, state=states)
         return [trial for trial in trials if self._policy.is_mine(trial.record)]

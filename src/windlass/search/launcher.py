@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.authoring.checks.job import check_job, refuse_unsupported
-from windlass.authoring.prepare.add_to_experiment import AddOptions, add_job, as_job
+from windlass.authoring.prepare.add_to_experiment import AddOptions, add_jobs, as_job
 from windlass.authoring.prepare.overrides import replace_fields, with_arguments
 from windlass.authoring.prepare.package_code import package
 from windlass.authoring.public.jobs import Job, JobGroup
@@ -79,24 +79,29 @@ class Launcher:
         }
         self._job = replace_fields(self._job, roles=roles)
 
-    def add(self, number: int, params: Mapping[str, Any]) -> Trial[Any]:
-        """Add the trial with this number.
+    def add(self, proposals: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Trial[Any]]:
+        """Add the trials with these numbers and parameters, in one request.
 
-        If this trial already exists, possibly with other parameters, it is returned instead.
+        For a number that has a trial, return the existing trial, whatever its parameters are.
         """
-        wish = AddOptions(
-            args=self._arguments(params),
-            identity=identity(self._name, number),
-            search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
-        )
-        trial = add_job(self._client, self._experiment, self._job, wish)
-        if trial.record.recipe.search is None:  # otherwise the search would wait forever
-            raise Conflict(
-                f"exp.search: trial {trial.id} ({trial.name}) does not belong to the search "
-                f"{shown(self._name)}, but has the identity {shown(wish.identity)} of its trials.",
-                hint='Use another name for the search: exp.search(..., name="...")',
+        wishes = [
+            AddOptions(
+                args=self._arguments(params),
+                identity=identity(self._name, number),
+                search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
             )
-        return trial
+            for number, params in proposals
+        ]
+        trials = add_jobs(self._client, self._experiment, self._job, wishes)
+        for trial, wish in zip(trials, wishes, strict=True):
+            if trial.record.recipe.search is None:  # otherwise the search would wait forever
+                raise Conflict(
+                    f"exp.search: trial {trial.id} ({trial.name}) does not belong to the search "
+                    f"{shown(self._name)}, but has the identity {shown(wish.identity)} of its "
+                    "trials.",
+                    hint='Use another name for the search: exp.search(..., name="...")',
+                )
+        return trials
 
     def _arguments(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self._job, Job):

@@ -133,6 +133,10 @@ class SearchPolicy:
         """Return the parameters of the next trial."""
         return self.study.propose()
 
+    def propose_several(self, count: int) -> list[dict[str, Any]]:
+        """Return the parameters of the next trials."""
+        return self.study.propose_several(count)
+
     def take_orders(self, now: float) -> list[Order]:
         """Return the new orders to stop trials. The method returns each order only once."""
         for tried in self.running:

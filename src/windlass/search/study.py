@@ -48,10 +48,10 @@ class Study:
             )
         self._trials: list[optuna.Trial] = []  # ordered by number
         self._params: list[dict[str, Any]] = []
-        self._next_steps: list[int] = []  # by trial, the next step to pass to Optuna
-        self._proposed: tuple[optuna.Trial, dict[str, Any]] | None = None
-        self._again: list[dict[str, Any]] = []  # parameters of interrupted trials, to try again
-        self._repeats = 0  # the number of trials that tried such parameters again
+        self._next_steps: list[int] = []  # the step of each trial's next evaluation
+        self._proposed: list[tuple[optuna.Trial, dict[str, Any]]] = []  # of the next trials
+        self._again: list[dict[str, Any]] = []  # parameters of interrupted trials, to be repeated
+        self._repeats = 0  # number of trials that repeated an interrupted one
 
     def __len__(self) -> int:
         """Return the number of trials that have been started."""
@@ -62,25 +62,27 @@ class Study:
 
         Until `begin` starts that trial, further calls return the same parameters.
         """
-        if self._proposed is None:
-            self._proposed = self._ask(self._due())
-        return self._proposed[1]
+        return self.propose_several(1)[0]
+
+    def propose_several(self, count: int) -> list[dict[str, Any]]:
+        """Return the parameters of the next trials; the same until these trials start."""
+        while len(self._proposed) < count:
+            self._proposed.append(self._ask(self._due(len(self._proposed))))
+        return [params for _, params in self._proposed[:count]]
 
     def begin(self, params: Mapping[str, Any]) -> int:
         """Start the next trial, and return its number.
 
         The parameters may differ from the proposed parameters.
         """
-        proposed = self.propose()
-        assert self._proposed is not None  # noqa: S101 -- `propose` has set it
-        trial = self._proposed[0]
+        self.propose()
+        trial, proposed = self._proposed.pop(0)
         if _text(params) in map(_text, self._again):
             self._again = [other for other in self._again if _text(other) != _text(params)]
             self._repeats += 1
         if _text(params) != _text(proposed):
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
             trial, proposed = self._ask(dict(params))
-        self._proposed = None
         self._trials.append(trial)
         self._params.append(proposed)
         self._next_steps.append(self._settings.min_steps)
@@ -137,12 +139,16 @@ class Study:
         optuna_trials = self._study.get_trials(deepcopy=False)
         return [optuna_trials[trial.number] for trial in self._trials]
 
-    def _due(self) -> dict[str, Any] | None:
-        """Return parameters that must be tried next, or None if Optuna may choose."""
-        if self._again:
-            return self._again[0]
+    def _due(self, ahead: int) -> dict[str, Any] | None:
+        """Return parameters to try regardless of Optuna's choice, if any.
+
+        `ahead` is the number of proposed trials that start before.
+        """
+        again = list({_text(params): params for params in self._again}.values())
+        if ahead < len(again):
+            return again[ahead]
         if self._settings.method == "grid":
-            return self._settings.grid(len(self._trials) - self._repeats)
+            return self._settings.grid(len(self._trials) + ahead - len(again) - self._repeats)
         return None
 
     def _ask(self, params: dict[str, Any] | None) -> tuple[optuna.Trial, dict[str, Any]]:

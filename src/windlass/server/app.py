@@ -66,6 +66,7 @@ class _App:
         self._routes = Routes([*_described_routes(), describing])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._services.note_activity()
         try:
             route, blanks = self._routes.find(scope["method"], scope["path"])
             if not route.is_read:
@@ -75,7 +76,10 @@ class _App:
             answer = await route.answer(request, self._services, blanks, query)
         except Exception as error:  # noqa: BLE001 -- the client gets every error as a response
             answer = answer_to(error, self._services.home.path)
-        await send_answer(answer, receive, send, self._large_sends)
+        try:
+            await send_answer(answer, receive, send, self._large_sends)
+        finally:
+            self._services.note_activity()
 
     async def _describe_api(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 from windlass.controller.admission import AdmissionQueue
@@ -19,6 +20,7 @@ from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
 from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.blobs.unwritten import UnwrittenBlobs
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
 from windlass.server.stores.home_identity import HomeIdentity
@@ -48,6 +50,7 @@ class Services:
     models: ModelStore
     templates: TemplateStore
     blobs: BlobStore
+    unwritten: UnwrittenBlobs
     garbage: Garbage
     logs: LogStore
     log_pages: SharedLogPages
@@ -72,6 +75,16 @@ class Services:
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
     # Tasks that go on after their requests.
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    last_activity: float = field(default_factory=time.monotonic)
+
+    def note_activity(self) -> None:
+        """Note that a client or a trial needed the server just now. Thread-safe."""
+        self.last_activity = time.monotonic()
+
+    def has_work(self) -> bool:
+        """Return whether a trial of this home runs, waits for capacity or is being stopped."""
+        return self.identity.original is None and self.trials.has_unsettled()
 
     def refuse_in_copy(self) -> None:
         """Raise Conflict if the home is a copy, because its trials belong to the original home."""

@@ -37,6 +37,7 @@ from windlass.runtimes.local.warm_launchers import Launchers
 from windlass.server.app import create_app
 from windlass.server.db.base import Database
 from windlass.server.db.sqlite import SqliteDatabase
+from windlass.server.idle_exit import exit_when_idle, read_limit, start_successor
 from windlass.server.log_file import open_log
 from windlass.server.operations.controller_store import ControllerStore
 from windlass.server.operations.dependents import Dependents
@@ -48,6 +49,7 @@ from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.files import FileBlobStore
 from windlass.server.stores.blobs.garbage import Garbage
+from windlass.server.stores.blobs.unwritten import UnwrittenBlobs
 from windlass.server.stores.checkpoints.store import CheckpointReader, CheckpointStore
 from windlass.server.stores.experiments import ExperimentStore
 from windlass.server.stores.home_identity import HomeIdentity, identify, own_token
@@ -167,6 +169,7 @@ async def _serve(
     database = SqliteDatabase(home.database)
     hub = Hub(asyncio.get_running_loop())
     families = Dependents(asyncio.get_running_loop())
+    idle_limit = read_limit()
     services = _assemble(home, identity, database, hub, families, launchers)
     port = listener.getsockname()[1]
     services.url = listening.own_url(port)
@@ -196,6 +199,17 @@ async def _serve(
     # report is lost in between.
     catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
     watching = [asyncio.create_task(_leave_when_homeless(server, home, services, own_socket, lock))]
+    has_been_idle = False
+
+    def leave() -> None:
+        nonlocal has_been_idle
+        has_been_idle = True
+        _log.info("nobody has needed this server for %g seconds: exiting", idle_limit)
+        server.handle_exit(signal.SIGTERM, None)
+
+    if idle_limit is not None:
+        idling = exit_when_idle(services, open_connections, idle_limit, leave)
+        watching.append(asyncio.create_task(idling))
     if not identity.is_copy:
         watching.append(asyncio.create_task(families.look_after(services)))
     try:
@@ -211,7 +225,11 @@ async def _serve(
         services.runtime.close()
         services.metric_reader.close()
         services.checkpoint_reader.close()
+        await asyncio.to_thread(services.unwritten.close)
+        needs_successor = has_been_idle and services.has_work()
         database.close()
+        if needs_successor:
+            start_successor()
         _log.info("stopped; running trials continue")
 
 
@@ -276,6 +294,7 @@ def _assemble(
     def changed(trial: TrialRecord) -> None:
         hub.publish(experiment_topic(trial.experiment_id), trial.id)
         families.changed(trial)
+        services.note_activity()
 
     trials = TrialStore(database, on_change=changed)
     leases = ExperimentLeases(asyncio.get_running_loop())
@@ -286,11 +305,16 @@ def _assemble(
     if not identity.is_copy:
         blobs.sweep()
         private.sweep(set(trials.unfinished()))
+    unwritten = UnwrittenBlobs(database, blobs)
     capacity = read_capacity()
     token = own_token(home)
 
     local = LocalRuntime(
-        home.path, identity.id, has_devices=bool(capacity.devices), launchers=launchers
+        home.path,
+        identity.id,
+        has_devices=bool(capacity.devices),
+        launchers=launchers,
+        write_blob=blobs.write_out,
     )
     context = ServerContext(
         home=home,
@@ -330,6 +354,7 @@ def _assemble(
         models=ModelStore(database),
         templates=TemplateStore(database),
         blobs=blobs,
+        unwritten=unwritten,
         garbage=Garbage(home.path / "trials", blobs, database),
         logs=logs,
         log_pages=SharedLogPages(logs),

@@ -261,11 +261,37 @@ def test_a_map_closed_early_stops_its_unfinished_trials(home: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("wrong", [("a", "b", "c", "d"), None], ids=repr)
-def test_an_invalid_item_of_a_starmap_is_refused_and_its_started_trials_are_stopped(
-    home: Path, tmp_path: Path, wrong: Any
+def test_an_invalid_item_of_a_starmap_is_refused_before_any_trial_starts(
+    home: Path, wrong: Any
 ) -> None:
     before = newest()
     with pytest.raises(TypeError):
-        step.starmap([("begun", str(tmp_path / "never")), wrong, ("never sent",)])
+        step.starmap([("never sent",), wrong, ("never sent",)])
+    assert newest() == before
+
+
+def test_an_invalid_item_of_a_generator_stops_the_trials_of_its_earlier_items(
+    home: Path, tmp_path: Path
+) -> None:
+    before = newest()
+    with pytest.raises(TypeError):
+        step.starmap(item for item in (("begun", str(tmp_path / "never")), None))
     assert newest() == before + 1
     assert wl.get_trial(before + 1).wait(timeout=PATIENCE).state == "STOPPED"
+
+
+def test_a_generator_may_wait_for_the_trials_of_its_earlier_items(home: Path) -> None:
+    first = newest() + 1
+
+    def items() -> Iterator[int]:
+        yield 1
+        yield double.__wrapped__(wl.get_trial(first).result(timeout=PATIENCE))
+
+    assert list(double.map(items())) == [2, 8]
+
+
+def test_the_trials_of_a_map_are_submitted_together(home: Path) -> None:
+    before = newest()
+    assert list(divide.starmap(zip((2, 4), (1, 2), strict=True))) == [2.0, 2.0]
+    assert list(double.map(range(3))) == [0, 2, 4]
+    assert newest() == before + 5

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
 import windlass as wl
-from harness import PATIENCE, Project, eventually
+from harness import BIN, PATIENCE, Project, eventually
 from pseudo_terminal import PREAMBLE, SPINNER, WAITING, Launch, SlowIndex, stopped_by_ctrl_c
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -121,3 +122,38 @@ list(train.map(range(3)))
     assert [trial.wait(PATIENCE).state for trial in trials] == ["STOPPED"] * 3
     assert [trial.started is None for trial in trials] == [True, True, False]
     assert "watching.py" not in "".join(terminal.lines), "our frames tell users nothing"
+
+
+@pytest.mark.finding("U12")
+@pytest.mark.parametrize("program", ["function", "command", "map"])
+def test_sigterm_to_a_waiting_program_stops_its_trials(
+    home: Path, project: Project, program: str
+) -> None:
+    call = "list(train.map(range(2)))" if program == "map" else "train(0)"
+    project.write(
+        "train.py",
+        PREAMBLE
+        + f"""
+@wl.run(cpus=0.1)
+def train(number):
+    print("begins", flush=True)
+    wait_for("never")
+
+if __name__ == "__main__":
+    {call}
+""",
+    )
+    words = ["train.py"]
+    if program == "command":
+        words = [BIN / "windlass", "run", "--", "sh", "-c", "echo begins; exec sleep 1000"]
+    waiting = project.start(*words)
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "begins\n"
+    waiting.terminate()
+    _, errors = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == -signal.SIGTERM
+    trials = list(wl.list_trials(sort_by="-id", limit=2 if program == "map" else 1))
+    assert {trial.wait(PATIENCE).state for trial in trials} == {"STOPPED"}
+    first = trials[-1]
+    assert f"Stopping trial {first.id}; a second SIGTERM leaves without waiting." in errors
+    assert f"Trial {first.id} ({first.name}) was stopped: SIGTERM." in errors

@@ -341,7 +341,7 @@ def test_should_stop_reports_a_stop_of_an_external_trial(started: Any) -> None:
     trial = named("runs")
     trial.stop(grace=0).wait(PATIENCE)
     assert trial.state == "STOPPED"
-    assert trial.attempts[-1].message.startswith("it did not stop when asked")
+    assert trial.attempts[-1].message.startswith("it did not stop on request")
     assert deaf.poll() is None, "its process is not ours to kill"
 
 

@@ -67,10 +67,10 @@ def test_an_operator_is_not_ready_before_it_has_read_all_lists(
             assert process.ask("/healthz") == (200, "ok\n")  # it waits, and is healthy
             proxy.go_on()
             eventually(lambda: process.ask("/readyz") == (200, "leading\n"), "it is ready")
-            # Without a connection it is healthy, and reports the kinds that it cannot see.
+            # Without a connection it is healthy, and reports the kinds that it cannot watch.
             proxy.hold()
             proxy.cut()
-            eventually(lambda: "cannot see" in process.ask("/readyz")[1], "it says so")
+            eventually(lambda: "cannot watch" in process.ask("/readyz")[1], "it says so")
             assert process.ask("/healthz") == (200, "ok\n")
             proxy.go_on()
             eventually(lambda: process.ask("/readyz") == (200, "leading\n"), "it is ready again")
@@ -83,7 +83,7 @@ def test_a_watch_without_news_for_far_too_long_is_unhealthy(cluster: Cluster, jo
         process.ahead += LONGEST_INACTIVITY + 60
         status, response = process.ask("/healthz")
         assert status == 503
-        assert f"in namespace {jobs.namespace} has given no sign for 3" in response
+        assert f"in namespace {jobs.namespace} has been silent for 3" in response
         for cache in (process.operator.jobs.cache, process.operator.pods.cache):
             for watcher in cache.watchers:
                 watcher.cut()  # they start again, and receive news
@@ -116,7 +116,7 @@ def test_a_dead_worker_is_unhealthy(cluster: Cluster, jobs: Jobs) -> None:
         process.wait_leading()
         assert process.ask("/healthz") == (200, "ok\n")
         jobs.create("TFJob", "train", Worker=jobs.role(1, "pass"))
-        wanted = (503, "the loop that looks at jobs has died\n")
+        wanted = (503, "the reconcile loop has died\n")
         eventually(lambda: process.ask("/healthz") == wanted, "it says so")
 
 

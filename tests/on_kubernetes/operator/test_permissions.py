@@ -310,6 +310,6 @@ def test_a_revoked_permission_is_reported_once_until_it_is_granted_again(
             eventually(lambda: missed in process.output, "it is reported")
             eventually(lambda: process.ask("/readyz")[0] == 503, "it does not see all")
             api.patch_namespaced_role("operator", namespace.name, {"rules": role_rules(OF_JOBS)})
-            eventually(lambda: "all is seen again" in process.output, "it has it back")
+            eventually(lambda: "all watches work again" in process.output, "it has it back")
             lines = [line for line in process.lines if missed in line]
             assert len(lines) == 1, process.output

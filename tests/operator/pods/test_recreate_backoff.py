@@ -78,8 +78,8 @@ def test_the_pause_doubles_and_each_is_reported_once(events: type[Events]) -> No
     messages = [event["message"] for event in events.taken]
     assert [event["reason"] for event in events.taken] == ["PodKeepsVanishing"] * 5
     assert messages[1] == (
-        "the pod train-worker-0 was made 3 times and is gone each time: something in the cluster "
-        "deletes it. It is made again after a pause"
+        "the pod train-worker-0 was created 3 times and deleted each time: something in the "
+        "cluster deletes it. It is created again after a pause"
     )
 
 

@@ -65,7 +65,10 @@ async def made(services: Services) -> str:
     """Create a trial and return its uid."""
     spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
     trial = CreateTrial(key=uuid.uuid4().hex, experiment="e", spec=spec)
-    record = await services.trials.create(
-        trial, before=lambda: None, begin=lambda _job: (JobStatus(), ()), then=lambda: None
+    [record] = await services.trials.create(
+        [trial],
+        before=lambda _connection, _new: None,
+        begin=lambda _job: (JobStatus(), ()),
+        then=lambda _new: None,
     )
     return record.uid

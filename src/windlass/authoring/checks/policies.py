@@ -12,7 +12,9 @@ E = TypeVar("E", bound=Enum)
 
 
 def read_policy(kind: type[E], value: Any) -> E:
-    """Convert a string, or a member of the enum `kind`, to a member of `kind`.
+    """Convert the name of a policy to a member of the enum `kind`.
+
+    A member of the enum is returned unchanged.
 
     >>> from windlass.model.job import RestartPolicy
     >>> read_policy(RestartPolicy, "ExitCode")

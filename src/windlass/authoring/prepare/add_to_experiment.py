@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +18,7 @@ from windlass.authoring.checks.options import (
     find_text_flaw,
 )
 from windlass.authoring.prepare.draft import Filing
-from windlass.authoring.prepare.job_spec import prepare_job
+from windlass.authoring.prepare.job_spec import PreparedJob, prepare_job
 from windlass.authoring.prepare.overrides import replace_fields, with_arguments, with_env
 from windlass.authoring.public.executables import Executable
 from windlass.authoring.public.jobs import Job, JobGroup
@@ -29,12 +29,15 @@ from windlass.model.errors import InvalidArgument, shown
 from windlass.model.records import Recipe, SearchSuggestion
 
 if TYPE_CHECKING:
+    from windlass.authoring.prepare.draft import Plan
     from windlass.client.client import Client
     from windlass.client.resources.experiment.experiment import Experiment
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.records import ExperimentRecord
+    from windlass.packaging.draft import Draft
 
 _LONGEST_IDENTITY = 1000
+_BATCH = 500  # trials in one request
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,30 @@ class AddOptions:
     parent_id: int | None = None
     inherited: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the parent trial
     search: SearchSuggestion | None = None
+
+
+def add_options(
+    shared: AddOptions, args: Iterable[Any], identities: Iterable[str] | None
+) -> list[AddOptions]:
+    """Return the options of each trial of `exp.add_many`, with the shared options."""
+    if isinstance(args, (str, bytes, Mapping)):
+        raise InvalidArgument(
+            f"exp.add_many: args has to be a list with the arguments of each trial, not "
+            f"{shown(args)}.",
+            hint='Write: exp.add_many(job, [{"lr": 0.1}, {"lr": 0.01}])',
+        )
+    each_args = list(args)
+    each_identity = [None] * len(each_args) if identities is None else list(identities)
+    if len(each_identity) != len(each_args):
+        raise InvalidArgument(
+            f"exp.add_many: args has {len(each_args)} entries and identities has "
+            f"{len(each_identity)}.",
+            hint="Write one identity for each entry of args.",
+        )
+    return [
+        replace(shared, args=args, identity=identity)
+        for args, identity in zip(each_args, each_identity, strict=True)
+    ]
 
 
 def add(experiment: Experiment, client: Client, what: Any, options: AddOptions) -> Trial[Any]:
@@ -73,15 +100,7 @@ def add_job(
     client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
 ) -> Trial[Any]:
     """Submit a job, a group or a `wl.run` function as a trial of an experiment."""
-    job = _with_name(as_job(what), options, experiment)
-    problems = check_add_options(options)
-    job, override_problems = with_arguments(job, options.args)
-    problems += override_problems
-    job, override_problems = with_env(job, options.env)
-    problems += override_problems
-    if problems:
-        raise InvalidArgument.of([text for _, text in problems], where="exp.add")
-    draft = prepare_job(job, lambda: client).draft(client, _filing(experiment, options))
+    draft = _prepare(client, experiment, what, options).draft(client, _filing(experiment, options))
     if options.inherited:
         params = {**options.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)
@@ -93,6 +112,53 @@ def add_job(
     if options.identity is not None and options.search is None:
         _warn_of_other_arguments(trial, draft.request.params, options.identity)
     return trial
+
+
+def add_jobs(
+    client: Client, experiment: ExperimentRecord, what: Any, options: Sequence[AddOptions]
+) -> list[Trial[Any]]:
+    """Create the trials of one job with several arguments, in few requests."""
+    plan: Plan | None = None
+    prepared: PreparedJob | None = None
+    drafts: list[Draft] = []
+    for number, each in enumerate(options):
+        try:
+            prepared = _prepare(client, experiment, what, each, prepared)
+        except InvalidArgument as error:
+            if len(options) > 1:
+                error.message = f"args[{number}]: {error.message}"
+            raise
+        filing = prepared.filing(_filing(experiment, each))
+        if plan is None:
+            plan = prepared.plan(client, filing)
+        drafts.append(plan.draft(prepared.programs, prepared.params, filing))
+    if experiment.priority and not drafts[0].request.spec.capabilities.has_priority:
+        _warn_of_priority(experiment)
+    trials: list[Trial[Any]] = []
+    for start in range(0, len(drafts), _BATCH):
+        trials += client.submit_all(drafts[start : start + _BATCH])
+    for trial, draft, each in zip(trials, drafts, options, strict=True):
+        if each.identity is not None and each.search is None:
+            _warn_of_other_arguments(trial, draft.request.params, each.identity)
+    return trials
+
+
+def _prepare(
+    client: Client,
+    experiment: ExperimentRecord,
+    what: Any,
+    options: AddOptions,
+    similar: PreparedJob | None = None,
+) -> PreparedJob:
+    job = _with_name(as_job(what), options, experiment)
+    problems = check_add_options(options)
+    job, override_problems = with_arguments(job, options.args)
+    problems += override_problems
+    job, override_problems = with_env(job, options.env)
+    problems += override_problems
+    if problems:
+        raise InvalidArgument.of([text for _, text in problems], where="exp.add")
+    return prepare_job(job, lambda: client, similar=similar)
 
 
 def _warn_of_priority(experiment: ExperimentRecord) -> None:

@@ -18,6 +18,7 @@ from windlass.authoring.prepare.call_site import (
     own_environment,
 )
 from windlass.authoring.prepare.code_source import Source, cache_of
+from windlass.authoring.prepare.large_call import LARGE_CALL, warn_of_large_call
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
 from windlass.model.job import (
     Code,
@@ -32,6 +33,7 @@ from windlass.model.records import Recipe, TrialKind
 from windlass.model.requests import CreateTrial, Private
 from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
 from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
+from windlass.packaging.large_values import LargeValues
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
 
@@ -86,8 +88,7 @@ class Plan:
         refuse_recorded_secrets(
             secrets, (name, filing.experiment), "in name= or experiment=, which are"
         )
-        filed = (filing.recipe.identity, *filing.labels)
-        refuse_recorded_secrets(secrets, filed, "in identity= or labels=, which are")
+        _check_filing(secrets, filing)
         self._outline = outline
         self._packaged = packaged
         self._name = name
@@ -95,16 +96,24 @@ class Plan:
         self._secrets = dict(secrets)
         self._is_embedded = endpoint.is_embedded
         self._lock = _resolve(packages, client)
+        self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
         # The values are kept, so that no other value gets the same id.
         self._last_sources: (
             tuple[tuple[int, ...], Sequence[Any], tuple[FunctionSource, ...]] | None
         ) = None
 
-    def draft(self, programs: Sequence[Program], params: Mapping[str, Any]) -> Draft:
-        """Build the request for a trial. `programs` has one program per role, in the same order."""
+    def draft(
+        self, programs: Sequence[Program], params: Mapping[str, Any], filing: Filing | None = None
+    ) -> Draft:
+        """Build a draft of the job. `programs` are in the order of the roles.
+
+        `filing` replaces the filing of the plan.
+        """
         source = self._source
-        draft = Draft(self._request(params), programs=programs)
+        if filing is not None:
+            _check_filing(self._secrets, filing)
+        draft = Draft(self._request(params, filing or self._filing), programs=programs)
         first = source or next(iter(self._packaged.values()))
         code = first.code
         executables = [
@@ -148,16 +157,18 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
-        by_value: list[Any] = []
-        payload = pack_call(
-            function, tuple(program.args), dict(program.kwargs), root, by_value=by_value
-        )
-        sources = self._sources_of(by_value, whose)
-        if whose is self._source:
-            draft.sources += sources
-        payload += dump_lines(sources)
+
+        def describe(by_value: Sequence[Any]) -> bytes:
+            sources = self._sources_of(by_value, whose)
+            if whose is self._source:
+                draft.sources += sources
+            return dump_lines(sources)
+
+        call = pack_call(function, program.args, program.kwargs, root, self._large_values, describe)
+        if call.size > LARGE_CALL:
+            warn_of_large_call(program, call.size, root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        return FunctionCall(payload=draft.attach(payload), qualname=qualname)
+        return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
 
     def _sources_of(
         self, values: Sequence[Any], whose: Source | Packaged
@@ -196,8 +207,7 @@ class Plan:
         ]
         return msgspec.structs.replace(python, extra_paths=tuple(dict.fromkeys(outside)))
 
-    def _request(self, params: Mapping[str, Any]) -> CreateTrial:
-        filing = self._filing
+    def _request(self, params: Mapping[str, Any], filing: Filing) -> CreateTrial:
         return CreateTrial(
             key=filing.key or uuid.uuid4().hex,
             experiment=filing.experiment,
@@ -220,6 +230,11 @@ class Plan:
 def _retake(source: Source, sources: Sequence[FunctionSource]) -> Snapshot:
     source.retake()
     return source.snapshot_with(sources)
+
+
+def _check_filing(secrets: Mapping[str, str], filing: Filing) -> None:
+    filed = (filing.recipe.identity, *filing.labels)
+    refuse_recorded_secrets(secrets, filed, "in identity= or labels=, which are")
 
 
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:

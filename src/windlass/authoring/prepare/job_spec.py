@@ -88,27 +88,40 @@ class PreparedJob:
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
         """Package the code, and build the request that `client.submit` sends."""
+        filing = self.filing(filing)
+        return self.plan(client, filing).draft(self.programs, self.params)
+
+    def filing(self, filing: Filing | None = None) -> Filing:
+        """Return the filing of the trial with the recipe and the labels of the job."""
         where = filing or Filing(experiment=self.experiment)
         recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
         labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
-        plan = Plan(
+        return replace(where, recipe=recipe, labels=labels)
+
+    def plan(self, client: Client, filing: Filing) -> Plan:
+        """Package the code. Jobs that differ only in their arguments share a plan."""
+        return Plan(
             client,
             self.outline,
             self.call_site,
             name=self.name,
-            filing=replace(where, recipe=recipe, labels=labels),
+            filing=filing,
             secrets=self.secrets,
             packages=self.packages,
             packaged=self.packaged,
         )
-        return plan.draft(self.programs, self.params)
 
 
-def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> PreparedJob:
+def prepare_job(
+    job: JobBase,
+    client: Callable[[], Client] | None = None,
+    *,
+    similar: PreparedJob | None = None,
+) -> PreparedJob:
     """Check a job or a group and prepare it for submission.
 
-    `client` connects to the server, which stores the job's template. By default this is the default
-    client. Without a template, nothing calls `client`.
+    `client` reads the job's template, if it has one. The default client is used otherwise.
+    `similar` is the same job with other arguments, which has the same call site.
     """
     template = ""
     labels: tuple[str, ...] = ()
@@ -125,7 +138,10 @@ def prepare_job(job: JobBase, client: Callable[[], Client] | None = None) -> Pre
     what = {name: role.executable for name, role in roles.items()}
     packaged = {name: item for name, item in what.items() if isinstance(item, Packaged)}
     others = [item for item in what.values() if not isinstance(item, Packaged)]
-    call_site = find_call_site(others) if others else None
+    if similar is not None:
+        call_site = similar.call_site
+    else:
+        call_site = find_call_site(others) if others else None
     programs = [
         build_program(role.executable, role.args or (), call_site) for role in roles.values()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -46,7 +46,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
             # Raise pickling errors now rather than when the first job is submitted.
             values = by_value.setdefault(_tree_of(call_site.root), [])
             function = plain_function(executable.function)
-            pack_call(function, (), {}, call_site.root.path, by_value=values)
+            pack_call(function, (), {}, call_site.root.path, describe=_collector(values))
     sources: dict[Root, _Sent] = {}
     packages = []
     for executable, call_site in zip(executables, call_sites, strict=True):
@@ -83,6 +83,14 @@ def _tree_of(root: Root) -> Root:
     The script is part of the result only if the snapshot depends on the script.
     """
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
+
+
+def _collector(values: list[Any]) -> Callable[[Sequence[Any]], bytes]:
+    def collect(by_value: Sequence[Any]) -> bytes:
+        values.extend(by_value)
+        return b""
+
+    return collect
 
 
 class _Sent(NamedTuple):

@@ -87,10 +87,10 @@ class JobBase:
         try:
             ready = prepare_job(self)
             with View() as view:
-                view.status(f"{ready.name}: looking for the server")
+                view.stage(f"{ready.name}: looking for the server")
                 client = default_client()
                 _ = client.transport.endpoint
-                view.status(f"{ready.name}: packaging")
+                view.stage(f"{ready.name}: packaging")
                 trial, end = run_and_watch(client, ready.draft(client), view)
             failure = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
         except (WindlassError, KeyboardInterrupt) as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from windlass.authoring.prepare.options import Options
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_AHEAD = 1000  # the number of trials that `map` submits before the first value is taken
-_ENDED_EARLY = "the map it belongs to ended early"
 
 
 class Function(Generic[P, R]):
@@ -80,12 +75,15 @@ class Function(Generic[P, R]):
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
         """Run one trial per item, and yield the values in the order of the items.
 
-        All trials are submitted now, and as many run at the same time as there is capacity. The
-        iterator waits for each value. If a trial fails, the iterator raises the error of the trial,
-        and stops all unfinished trials. With `return_exceptions=True`, the iterator yields the
-        error, and the other trials continue.
+        All trials are submitted now. As many trials run at the same time as there is capacity for.
+        The iterator waits for each value. If a trial fails, the iterator raises the error of this
+        trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
+        the error, and the other trials continue.
         """
-        return self.starmap(((item,) for item in items), return_exceptions=return_exceptions)
+        if _is_inside_a_trial():
+            calls = ((item,) for item in items)
+            return _local_values(self._function, calls, return_exceptions)
+        return self._sweep(items, lambda item: (item,), return_exceptions)
 
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
@@ -96,9 +94,7 @@ class Function(Generic[P, R]):
         """
         if _is_inside_a_trial():
             return _local_values(self._function, items, return_exceptions)
-        sweep = _Sweep(self, items)
-        sweep.begin()
-        return sweep.values(return_exceptions=return_exceptions)
+        return self._sweep(items, tuple, return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function in this process, without recording a trial."""
@@ -122,6 +118,22 @@ class Function(Generic[P, R]):
         """
         return self._options.job(self)
 
+    def _sweep(
+        self,
+        items: Iterable[Any],
+        arguments_of: Callable[[Any], tuple[Any, ...]],
+        return_exceptions: bool,
+    ) -> Iterator[R]:
+        from windlass.authoring.prepare.sweep import Sweep
+
+        def draft(plan: Plan, item: Any) -> Draft:
+            args = arguments_of(item)
+            return _draft(plan, self._function, args, {}, self._bind(args, {}))
+
+        sweep = Sweep(self._name, items, self._plan, draft)
+        sweep.begin()
+        return sweep.values(return_exceptions=return_exceptions)
+
     @property
     def _name(self) -> str:
         return name_of(self._function)
@@ -139,7 +151,7 @@ class Function(Generic[P, R]):
         try:
             with _view() as view:
                 client, plan = self._plan(view)
-                view.status(f"{self._name}: sending")
+                view.stage(f"{self._name}: sending")
                 draft = _draft(plan, self._function, args, kwargs, bound)
                 trial, end = run_and_watch(client, draft, view)
         except (WindlassError, KeyboardInterrupt) as error:
@@ -155,11 +167,11 @@ class Function(Generic[P, R]):
         from windlass.client.client import default_client
 
         if view is not None:
-            view.status(f"{self._name}: looking for the server")
+            view.stage(f"{self._name}: looking for the server")
         client = client or default_client()
         _ = client.transport.endpoint
         if view is not None:
-            view.status(f"{self._name}: packaging")
+            view.stage(f"{self._name}: packaging")
         call_site = read_call_site(self._function)
         return client, build_plan(client, self._options, self._name, call_site)
 
@@ -169,79 +181,6 @@ class Function(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<windlass function {self._name}>"
-
-
-class _Sweep:
-    """The trials of one call of `Function.map`.
-
-    They are submitted before their values are needed.
-    """
-
-    def __init__(self, function: Function[Any, Any], items: Iterable[Sequence[Any]]) -> None:
-        self._function = function
-        self._items = iter(items)
-        self._waiting: deque[Trial[Any]] = deque()
-        self._client: Client | None = None
-        self._plan: Plan | None = None
-
-    def begin(self) -> None:
-        """Submit the first trials. If one fails, stop the others."""
-        try:
-            self.submit_ahead()
-        except BaseException:  # Ctrl-C also stops all trials
-            self._stop_rest()
-            raise
-
-    def submit_ahead(self) -> None:
-        for item in islice(self._items, _AHEAD - len(self._waiting)):
-            if self._client is None or self._plan is None:
-                self._client, self._plan = self._function._plan()
-            args = tuple(item)
-            bound = self._function._bind(args, {})
-            draft = _draft(self._plan, self._function._function, args, {}, bound)
-            self._waiting.append(self._client.submit(draft))
-
-    def values(self, *, return_exceptions: bool) -> Iterator[Any]:
-        try:
-            while self._waiting:
-                yield self._next_value(return_exceptions)
-                self.submit_ahead()
-        finally:
-            self._stop_rest()
-
-    def _stop_rest(self) -> None:
-        """Stop the remaining trials, newest first.
-
-        Otherwise, a waiting trial might start when an earlier trial stops.
-        """
-        for trial in reversed(self._waiting):
-            trial.stop(reason=_ENDED_EARLY)
-
-    def _stop_others(self) -> None:
-        while len(self._waiting) > 1:
-            self._waiting[-1].stop(reason=_ENDED_EARLY)
-            self._waiting.pop()
-
-    def _next_value(self, return_exceptions: bool) -> Any:
-        from windlass.client.terminal.watch_trial import watch
-
-        assert self._client is not None  # noqa: S101 -- set by the first submission
-        failure: BaseException
-        try:
-            with _view() as view:
-                current = self._waiting[0]
-                trial, end = watch(self._client, current, view, before_stop=self._stop_others)
-        except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # internal frames do not help users
-        else:
-            self._waiting.popleft()
-            outcome = trial.outcome(end)
-            if outcome.error is None:
-                return outcome.value
-            if return_exceptions and isinstance(outcome.error, Exception):
-                return outcome.error
-            failure = outcome.error
-        raise failure
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Changes several trials one after another. After a failed change, the next trial follows."""
+"""Changes several trials one after another, even if the change of one trial fails."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def help_all_option(function: F) -> F:
 
 
 def examples(*lines: str) -> str:
-    r"""Return the examples at the end of the help of a command, which click must not wrap.
+    r"""Return example command lines for the end of the help. Click must not wrap these lines.
 
     >>> print(examples("windlass ls", "windlass ls -e rates").replace("\b", "").strip())
     Examples:

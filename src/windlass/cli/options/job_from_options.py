@@ -81,7 +81,7 @@ def compose_job(
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to the labels of the job, which may come from a template."""
+    """Add labels to a job. The job may already have labels from a template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 

@@ -1,4 +1,4 @@
-"""Detects options of Windlass that follow the name of a script, which gets them as arguments."""
+"""Detects options of Windlass that follow the name of a script, and so go to the script."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class NumberType(FloatType):
 
 
 class TimeType(FloatType):
-    """The click type of a duration, such as 90 or 10m, which it converts to seconds."""
+    """The click type of a duration, such as 90 or 10m. The value is converted to seconds."""
 
     name = "TIME"
 
@@ -137,7 +137,7 @@ class TrialOrExperimentType(TextType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the ids of recent trials, or after a letter the names of experiments."""
+        """Complete the ids of recent trials. After a letter, complete the names of experiments."""
         if incomplete and not incomplete.isdecimal():
             return complete_experiments(ctx, param, incomplete)
         return TRIAL_ID.shell_complete(ctx, param, incomplete)
@@ -206,7 +206,7 @@ def complete_role_names(
 def complete_trials_and_metrics(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete recent trials, and the metrics of trials that are named earlier on the line."""
+    """Complete recent trials, and metrics of the trials that are named earlier on the line."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -318,7 +318,7 @@ def folder_argument(function: F) -> F:
 
 
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
-    """Return the download folder from `--to`, from the hidden argument, or the default folder."""
+    """Return the folder that `--to` or the hidden argument names, or else the default folder."""
     if folder is not None and place is not None:
         raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default

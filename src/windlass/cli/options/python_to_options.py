@@ -74,7 +74,7 @@ def as_options(text: str) -> str:
 
 @contextmanager
 def errors_as_options() -> Iterator[None]:
-    """Replace Python arguments by command-line options in the errors that the block raises."""
+    """Replace Python arguments by command-line options in errors that the `with` block raises."""
     try:
         yield
     except WindlassError as error:

@@ -23,7 +23,7 @@ def archived_option(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """Add `--yes`, the option of every command that deletes."""
+    """Add `--yes`, which skips the confirmation of a deletion."""
     return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 
@@ -115,7 +115,7 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
 
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
-    """Add the command `rm` to a group. Its resources must be empty before deletion."""
+    """Add the command `rm` for resources that must be empty before their deletion."""
 
     @group.command(
         name="rm",

@@ -24,7 +24,7 @@ _PATIENCE = 5.0  # seconds; a healthy server responds in milliseconds
 
 
 class ServerProbe(NamedTuple):
-    """The state of a server, from its server file, its process and its response."""
+    """The state of a server, read from its server file, its process and its response."""
 
     home: Home
     described: dict[str, Any] | None  # None without a server file

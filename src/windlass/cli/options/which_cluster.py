@@ -83,7 +83,7 @@ def find_namespace_and_account(
 def preview_manifests(
     home: Home, context: str | None, request: ShowManifests
 ) -> tuple[list[Any], ClusterCheckResult]:
-    """Build the Kubernetes objects of a job without creating them."""
+    """Build the manifests of the Kubernetes objects for a job. No object is created."""
     endpoint = _server_endpoint(home, context)
     if endpoint is not None:
         path = "/kubernetes/manifests"

@@ -1,4 +1,4 @@
-"""The page of `windlass show --experiment`."""
+"""Prints the page of `windlass show --experiment`, which describes an experiment."""
 
 from __future__ import annotations
 

@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.records import TrialRecord
 
-_MOST = 40  # trials in the tree
+_MOST = 40  # the most trials in the tree
 
 
 class Branch(NamedTuple):
-    """One trial in the tree, with the tree lines before its name, and its changes."""
+    """One trial in the tree.
+
+    `lines` are the characters before its name. `changes` describes how it differs from its origin.
+    """
 
     lines: str
     record: TrialRecord
@@ -102,7 +105,7 @@ def _beginning(record: TrialRecord) -> str:
 
 
 def _first(trial: Trial[Any]) -> Trial[Any]:
-    """Return the first origin of a trial, or the farthest origin within the limit."""
+    """Return the first trial in a chain of reruns, or the farthest trial within a limit."""
     from windlass.model.errors import NotFound
 
     seen = {trial.id}

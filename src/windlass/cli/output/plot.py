@@ -60,9 +60,9 @@ def draw(
 
 
 class _Canvas:
-    """A grid of character cells, each with several dots.
+    """A drawing area of character cells. Each cell consists of one or several dots.
 
-    Each cell stores the number of the last curve that was drawn in it.
+    The number of the curve that was last drawn in a cell determines the colour of the cell.
     """
 
     def __init__(self, width: int, height: int, *, plain: bool, marks: str) -> None:
@@ -88,7 +88,7 @@ class _Canvas:
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))
 
     def mark(self) -> None:
-        """Put the letter of each curve at its right end, and at regular intervals before."""
+        """Put the letter of each curve at its right end, and at regular intervals to the left."""
         if not self._marks:
             return
         between = max(_LEAST_BETWEEN, 4 * len(self._curves))

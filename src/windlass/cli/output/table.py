@@ -22,7 +22,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A text in a table with a style, which is a colour, `dim` or `bold`."""
+    """A text in a table, with a style. The style is a colour, `dim` or `bold`."""
 
     text: str
     style: str = ""

@@ -41,7 +41,7 @@ def print_message(text: str) -> None:
 
 @contextmanager
 def warnings_as_messages() -> Iterator[None]:
-    """Print Python warnings that occur in the block as messages.
+    """Print Python warnings that occur in the `with` block as messages.
 
     For example, the server warns about unknown names in a query.
     """
@@ -64,7 +64,7 @@ def print_error(text: str) -> None:
 
 
 def format_ago(moment: float, now: float) -> str:
-    """Format the approximate time since a moment.
+    """Format the approximate time that has passed since a point in time.
 
     >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
     ['just now', '3s ago', '3m ago', '2h ago']
@@ -76,7 +76,7 @@ def format_ago(moment: float, now: float) -> str:
 
 
 def format_moment(moment: float) -> str:
-    """Format a moment in local time."""
+    """Format a point in time as local time."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

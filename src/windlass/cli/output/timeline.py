@@ -1,4 +1,4 @@
-"""Builds and draws the timeline of a trial, which lists its events in order.
+"""Builds and draws the timeline of a trial. The timeline lists the events in order.
 
 Pure functions convert records to timeline events, and timeline events to lines. Similar events of
 many replicas are merged. Intermediate steps are omitted.
@@ -216,7 +216,7 @@ class _History:
             yield _HistoryEntry(attempt.ended, 3, mark, describe_end(attempt), who)
 
     def _is_covered_by_trial_end(self, key: _Key, attempt: Attempt) -> bool:
-        """Return whether the last entry of the trial already reports the end of an attempt."""
+        """Return whether the final entry of the history also describes the end of this attempt."""
         record = self._record
         if not record.state.is_final:
             return False
@@ -361,7 +361,10 @@ def spell_names(replicas: Iterable[tuple[str, int]]) -> str:
 
 
 def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last position of each sequence of consecutive indexes of a role."""
+    """Find replicas of the same role with consecutive indexes.
+
+    Yields the first and last position of each such sequence in the list.
+    """
     start = 0
     for position in range(1, len(ordered) + 1):
         before = ordered[position - 1]

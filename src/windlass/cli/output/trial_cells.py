@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def short_params(params: Mapping[str, Any]) -> str:
-    """Format parameters on one line.
+    """Format the parameters of a trial on one line.
 
     >>> short_params({"lr": 0.1, "shuffle": True, "data": "a b"})
     "lr=0.1 shuffle=True data='a b'"

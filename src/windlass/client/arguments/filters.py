@@ -20,9 +20,9 @@ class Filters(TypedDict, total=False):
     The value None matches everything.
     """
 
-    workspace: Any  # the object, its id or its name; likewise the next two
-    project: Any
-    experiment: Any
+    workspace: Any  # the workspace, its id or its name
+    project: Any  # the project, its id or its name
+    experiment: Any  # the experiment, its id or its name
     state: str | Sequence[str] | None
     name: str | None
     called: str  # the name of an experiment, with its project or without

@@ -1,1 +1,1 @@
-"""The connection to a server, which is found or started, and receives requests over HTTP."""
+"""Finds or starts the server, and sends requests to it over HTTP."""

@@ -40,7 +40,7 @@ def insist(ask: Callable[[], T]) -> T:
 
 
 class Stream(ABC, Generic[N]):
-    """An iterator over events from the server, which yields each event when it arrives.
+    """An iterator over events from the server. It yields each event when the event arrives.
 
     If the stream breaks, for example because the server restarts, the iterator opens it again.
     """
@@ -109,7 +109,7 @@ class Stream(ABC, Generic[N]):
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
-        """Close the stream at the deadline, if that comes before the end of the block."""
+        """Close the stream at the deadline, unless the `with` block ends before."""
         if self._deadline is None:
             yield
             return

@@ -27,6 +27,8 @@ class ExperimentEvents(Stream[ExperimentNews]):
     If `metric` is set, the iterator also yields the reported values of this metric. It yields each
     value once, even if the server restarts, and all values of a trial before the end of that trial.
 
+    With `created_after`, it leaves out the trials that were created earlier and do not change.
+
     ```python
     for news in ExperimentEvents(transport, experiment.id, metric="loss"):
         if isinstance(news, TrialRecord) and news.state.is_final:
@@ -40,16 +42,17 @@ class ExperimentEvents(Stream[ExperimentNews]):
         experiment_id: int,
         *,
         metric: str | None = None,
+        created_after: float | None = None,
         timeout: float | None = None,
     ) -> None:
         super().__init__(transport, timeout=timeout)
         self._experiment_id = experiment_id
-        self._metric = metric
+        self._query = {"metric": metric, "created_after": created_after}
         self._received: dict[tuple[int, str, int, int], int] = {}
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
         path = request_path("experiments", self._experiment_id, "stream")
-        return self._transport.stream("GET", path, query={"metric": self._metric})
+        return self._transport.stream("GET", path, query=self._query)
 
     def _decode(self, event: StreamEvent) -> ExperimentNews | None:
         if event.name == "experiment":

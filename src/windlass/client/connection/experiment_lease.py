@@ -17,8 +17,9 @@ from windlass.model.records import ExperimentRecord
 class ExperimentLease(Stream[str]):
     """Holds the lease on an experiment until `release` is called or the process ends.
 
-    A thread keeps a stream to the server open. If the stream breaks, the thread reconnects. The
-    server keeps the lease for a short time after the connection breaks.
+    The lease keeps the experiment open on the server. A thread keeps a stream to the server open.
+    If the stream breaks, the thread reconnects. The server keeps the lease for a short time after
+    the connection breaks.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:

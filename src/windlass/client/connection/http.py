@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-_STREAM_TIMEOUT = 45.0  # seconds; the server pings a stream every 10 s
+_STREAM_TIMEOUT = 25.0  # seconds; the server pings a stream every 10 s
 
 
 class Connection(http.client.HTTPConnection):

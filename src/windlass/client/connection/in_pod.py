@@ -1,4 +1,4 @@
-"""Restrictions for trials in pods, which cannot reach the server and create no other trials."""
+"""Restrictions for trials in pods, which usually cannot reach the server."""
 
 from __future__ import annotations
 

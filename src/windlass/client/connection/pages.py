@@ -37,7 +37,7 @@ def check_limit(limit: Any) -> None:
 
 
 class Listing(Iterator[T], Generic[T]):
-    """An iterator over a list on the server, which requests each page when it is needed.
+    """An iterator over a list on the server. It requests each page when the page is needed.
 
     ```python
     for trial in wl.list_trials():
@@ -103,7 +103,10 @@ class Listing(Iterator[T], Generic[T]):
         return "<an iterator; list(...) collects all items>"
 
     def _next_size(self) -> int | None:
-        """Return the size of the next page, or None at the end."""
+        """Return the number of items to request for the next page.
+
+        Returns None at the end of the list.
+        """
         if self._is_over or (self._left is not None and self._left <= 0):
             return None
         return _PAGE if self._left is None else min(self._left, _PAGE)

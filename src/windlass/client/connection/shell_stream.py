@@ -119,7 +119,7 @@ class ShellInput:
         return answer.taken
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal."""
+        """Resize the terminal of the shell."""
         for name, size in (("rows", rows), ("columns", columns)):
             if isinstance(size, bool) or not isinstance(size, int):
                 raise InvalidArgument(f"{name}={shown(size)}: write a whole number.")
@@ -143,7 +143,7 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start to send the queued input. Call this method once the shell runs."""
+        """Start sending the queued input. Call this method once the shell runs."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()
@@ -155,7 +155,7 @@ class InputThread:
             self._changed.notify()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal."""
+        """Resize the terminal of the shell."""
         with self._changed:
             self._size = (rows, columns)
             self._changed.notify()

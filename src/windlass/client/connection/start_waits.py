@@ -6,20 +6,23 @@ import contextlib
 import fcntl
 import os
 import select
-import sys
 import threading
 import time
 from pathlib import Path
 
+from windlass.client.connection.wait_reports import report_wait
 from windlass.model.errors import ServerError
 from windlass.worker.common.lock_holder import describe_process, find_holder
 
-NOTICE = 10.0  # seconds until the user gets a notice
+NOTICE = 2.0  # seconds until the user gets a notice
 PATIENCE = 60.0  # seconds until the wait fails
 
 
 def take_start_lock(path: Path) -> int:
-    """Lock the file that only the client that starts a server may lock. Return its descriptor."""
+    """Lock the file that protects the start of a server, and return its file descriptor.
+
+    Only the client that holds this lock may start the server.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +46,7 @@ def read_start_report(reader: int, server: int, log: Path) -> bytes:
                 return report
             report += piece
         elif limit == NOTICE:
-            _report(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
+            report_wait(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
             limit = PATIENCE
         else:
             raise ServerError(
@@ -75,7 +78,7 @@ def _wait_for_lock(fd: int, path: Path) -> None:
         if locked.wait(NOTICE):
             return
         holder = describe_process(find_holder(path))
-        _report(f"Waiting for {holder}, which holds {path} while it starts the server.")
+        report_wait(f"Waiting for {holder}, which holds {path} while it starts the server.")
         if locked.wait(PATIENCE - NOTICE):
             return
         raise _too_long(path)
@@ -95,9 +98,3 @@ def _too_long(path: Path) -> ServerError:
         f"{path}, the lock of its start.",
         hint=f"If that process does not continue, end it: {how}\nCheck the setup: windlass doctor",
     )
-
-
-def _report(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"windlass: {text}\n")
-        sys.stderr.flush()

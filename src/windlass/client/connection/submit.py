@@ -1,8 +1,8 @@
-"""Submits a prepared trial, and uploads the blobs that the server lacks in one request."""
+"""Submits a prepared trial. If the server lacks blobs, one upload sends all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -10,12 +10,14 @@ import msgspec
 from windlass.client.connection.transport import MissingBlobs, Transport
 from windlass.model.errors import ServerError, ServerUnreachable, SnapshotError
 from windlass.model.job import FunctionCall
-from windlass.model.records import TrialRecord
+from windlass.model.records import Provenance, TrialRecord
 from windlass.model.requests import (
     INLINE_LIMIT,
     MANIFEST_FLAG,
     BlobsAnswer,
     CreateTrial,
+    CreateTrials,
+    Private,
     SnapshotAnswer,
 )
 from windlass.packaging.draft import Draft
@@ -23,9 +25,13 @@ from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
 T = TypeVar("T")
 
+_TRIES = 4
+_MOST_QUERIED = 100  # digests in one request
+_NO_PROVENANCE = Provenance()
+
 
 def submit(transport: Transport, draft: Draft) -> TrialRecord:
-    """Create the trial that a draft describes, and return its record."""
+    """Submit a prepared trial, and return the record of the created trial."""
     return send(
         transport,
         draft,
@@ -40,17 +46,38 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
     """
     request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
     taken = draft.snapshot
-    for _ in range(4):
+    for _ in range(_TRIES):
         try:
             return ask(request)
         except MissingBlobs as lacking:
             request = _supply(transport, draft, request, set(lacking.missing))
-    if draft.snapshot is not None and draft.snapshot is not taken:
-        raise _restless(draft.snapshot)
-    raise ServerError(
-        "The server repeatedly requests blobs that were already sent.",
-        hint="See: windlass server logs",
+    raise _failed(draft, taken)
+
+
+def submit_all(transport: Transport, drafts: Sequence[Draft]) -> list[TrialRecord]:
+    """Create the trials of drafts of one plan, all or none, in one request and one transaction."""
+    first = drafts[0]
+    attachments = {digest: data for draft in drafts for digest, data in _inline(draft).items()}
+    bare = Private()
+    request = CreateTrials(
+        trials=tuple(
+            msgspec.structs.replace(draft.request, private=bare, provenance=_NO_PROVENANCE)
+            for draft in drafts
+        ),
+        private=first.request.private,
+        provenance=first.request.provenance,
+        attachments=attachments,
     )
+    taken = first.snapshot
+    for _ in range(_TRIES):
+        try:
+            return transport.ask("POST", "/trials/batch", list[TrialRecord], body=request)
+        except MissingBlobs as lacking:
+            snapshot = _upload_missing(transport, drafts, set(lacking.missing))
+        if snapshot is not None:
+            trials = tuple(_with_tree(trial, snapshot) for trial in request.trials)
+            request = msgspec.structs.replace(request, trials=trials)
+    raise _failed(first, taken)
 
 
 def upload(
@@ -60,7 +87,7 @@ def upload(
     retake: Callable[[], Snapshot],
 ) -> None:
     """Upload a snapshot and some blobs. Contents that the server already has are not sent."""
-    for _ in range(4):
+    for _ in range(_TRIES):
         wanted = ",".join((snapshot.tree, *blobs))
         query = {"digests": wanted, "tree": snapshot.tree}
         answer = transport.ask("GET", "/blobs", BlobsAnswer, query=query)
@@ -73,6 +100,16 @@ def upload(
     raise _restless(snapshot)
 
 
+def _failed(draft: Draft, taken: Snapshot | None) -> Exception:
+    """Return the error after the last try. `taken` is the snapshot at the first try."""
+    if draft.snapshot is not None and draft.snapshot is not taken:
+        return _restless(draft.snapshot)
+    return ServerError(
+        "The server repeatedly requests blobs that were already sent.",
+        hint="See: windlass server logs",
+    )
+
+
 def _restless(snapshot: Snapshot) -> SnapshotError:
     return SnapshotError(
         f"{snapshot.root} keeps changing while it is uploaded.",
@@ -81,7 +118,7 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """Return the pickled function calls of a draft, which the request itself contains.
+    """Return the pickled function calls of a prepared trial. The request itself contains them.
 
     They are small, and the server rarely has them already.
     """
@@ -94,52 +131,90 @@ def _inline(draft: Draft) -> dict[str, bytes]:
     return {
         digest: data
         for digest, data in draft.blobs.items()
-        if digest in wanted and len(data) <= INLINE_LIMIT
+        if digest in wanted and digest not in draft.large and len(data) <= INLINE_LIMIT
     }
 
 
 def _supply(
     transport: Transport, draft: Draft, request: CreateTrial, lacking: set[str]
 ) -> CreateTrial:
-    tree = draft.snapshot.tree if draft.snapshot else ""
-    if not lacking <= {tree, *draft.blobs}:
+    if (snapshot := _upload_missing(transport, [draft], lacking)) is not None:
+        return _with_tree(request, snapshot)
+    return request
+
+
+def _upload_missing(
+    transport: Transport, drafts: Sequence[Draft], lacking: set[str]
+) -> Snapshot | None:
+    """Upload missing blobs of drafts that share a snapshot. Return the snapshot if it changed."""
+    first = drafts[0]
+    blobs = {digest: data for draft in drafts for digest, data in draft.blobs.items()}
+    large = {digest: names for draft in drafts for digest, names in draft.large.items()}
+    tree = first.snapshot.tree if first.snapshot else ""
+    if not lacking <= {tree, *blobs}:
         raise SnapshotError(
             "The server no longer has the packaged code.",
             hint="Package it again: exp.package([...])",
         )
     try:
-        _send_missing(transport, draft.snapshot, draft.blobs, lacking)
+        _send_missing(transport, first.snapshot, blobs, lacking, large)
     except SnapshotChanged:
-        if draft.retake is None:
+        if first.retake is None:
             raise
-        draft.snapshot = draft.retake()
-        code = msgspec.structs.replace(request.spec.code, tree=draft.snapshot.tree)
-        return msgspec.structs.replace(
-            request, spec=msgspec.structs.replace(request.spec, code=code)
-        )
-    return request
+        snapshot = first.retake()
+        for draft in drafts:
+            draft.snapshot = snapshot
+        return snapshot
+    return None
+
+
+def _with_tree(request: CreateTrial, snapshot: Snapshot) -> CreateTrial:
+    code = msgspec.structs.replace(request.spec.code, tree=snapshot.tree)
+    return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, code=code))
 
 
 def _send_missing(
-    transport: Transport, snapshot: Snapshot | None, blobs: dict[str, bytes], lacking: set[str]
+    transport: Transport,
+    snapshot: Snapshot | None,
+    blobs: Mapping[str, bytes],
+    lacking: set[str],
+    large: Mapping[str, Sequence[str]] = {},
 ) -> None:
-    """Upload the missing blobs, and the missing files of a snapshot."""
-    others = [(digest, blobs[digest]) for digest in lacking if digest in blobs]
+    """Upload the missing blobs, and the missing files of a tree.
+
+    `large` has the large values of calls by payload. A payload comes after its values, as the list
+    of the files of a tree comes after the files.
+    """
+    calls = lacking & large.keys()
+    values = dict.fromkeys(digest for call in calls for digest in large[call])
+    others = [digest for digest in lacking if digest in blobs and digest not in calls]
+    others += _missing_of(transport, [digest for digest in values if digest not in lacking])
     files: tuple[str, ...] = ()
     if snapshot is not None and snapshot.tree in lacking:
         body = snapshot.manifest
         files = transport.ask("POST", "/snapshots", SnapshotAnswer, body=body).missing
 
     def packed() -> Iterator[tuple[str, bytes, bool]]:
-        for digest, data in others:
-            yield digest, data, False
+        for digest in others:
+            yield digest, blobs[digest], False
+        for digest in calls:
+            yield digest, blobs[digest], True
         if snapshot is not None and files:
             for digest, data in snapshot.iter_blobs(files):
                 yield digest, data, False
             yield snapshot.tree, snapshot.manifest, True
 
-    if others or files:
+    if others or calls or files:
         _upload(transport, packed)
+
+
+def _missing_of(transport: Transport, digests: Sequence[str]) -> list[str]:
+    """Return the blobs that the server lacks."""
+    missing: list[str] = []
+    for start in range(0, len(digests), _MOST_QUERIED):
+        query = {"digests": ",".join(digests[start : start + _MOST_QUERIED])}
+        missing += transport.ask("GET", "/blobs", BlobsAnswer, query=query).missing
+    return missing
 
 
 def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes, bool]]]) -> None:

@@ -25,6 +25,7 @@ from windlass.client.connection.http import (
     LocalConnection,
     SecureConnection,
 )
+from windlass.client.connection.wait_reports import AnswerTimer, await_answer
 from windlass.home import Home
 from windlass.model.errors import (
     BY_CODE,
@@ -80,7 +81,10 @@ class Transport:
 
     @property
     def named(self) -> tuple[str | None, str | None]:
-        """The address and token of a named server, or (None, None) for the embedded server."""
+        """The address and token of the server that the user named.
+
+        For the embedded server, both are None.
+        """
         return (self._named.url, self._named.token) if self._named else (None, None)
 
     @property
@@ -248,6 +252,19 @@ class Transport:
         content: bytes | Iterable[bytes] | None,
         headers: dict[str, str],
     ) -> tuple[Connection, http.client.HTTPResponse]:
+        endpoint = self.endpoint
+        if endpoint.is_embedded:
+            return self._exchange(target, method, content, headers)
+        with AnswerTimer(lambda: f"the server at {endpoint.url}", self._timeout):
+            return self._exchange(target, method, content, headers)
+
+    def _exchange(
+        self,
+        target: str,
+        method: str,
+        content: bytes | Iterable[bytes] | None,
+        headers: dict[str, str],
+    ) -> tuple[Connection, http.client.HTTPResponse]:
         connection = self._take()
         try:
             connection.buffers = isinstance(content, bytes)
@@ -263,6 +280,8 @@ class Transport:
                 },
             )
             connection.send_held()
+            if self.endpoint.is_embedded and connection.sock is not None:
+                await_answer(connection.sock, self._describe_process, self._timeout)
             response = connection.getresponse()
         except BaseException:  # as in `download`
             connection.close()
@@ -336,6 +355,10 @@ class Transport:
             hint="Find the cause: windlass doctor. Its log: windlass server logs",
         )
 
+    def _describe_process(self) -> str:
+        described = None if self._home is None else describe_server(self._home)
+        return f"the server (process {(described or {}).get('pid')})" if described else "the server"
+
     def _silent(self) -> ServerUnreachable:
         """Build the error for a server that did not answer within the timeout."""
         limit = f"within {self._timeout:g} seconds"
@@ -406,7 +429,7 @@ def _not_ours(what: str) -> ServerError:
 
 
 def request_path(*parts: object) -> str:
-    """Return a URL path from its segments, which are quoted.
+    """Quote the segments of a URL path, and join them to a path.
 
     >>> request_path("experiments", "a b/c")
     '/experiments/a%20b%2Fc'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -61,10 +61,10 @@ class DryTransport(Transport):
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Fetch a template from the server. Other requests are not sent.
+        """Answer a request without submitting anything.
 
-        The list of blobs that the server lacks is always empty, so nothing is uploaded. All other
-        requests raise `wl.Unsupported`.
+        Templates are fetched from the server. The list of blobs that the server lacks is always
+        empty, so nothing is uploaded. All other requests raise `wl.Unsupported`.
         """
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, learned(answer))
@@ -73,7 +73,7 @@ class DryTransport(Transport):
         return super().ask(method, path, answer, body=body, query=query)
 
     def _template(self, path: str, answer: type[T]) -> T:
-        """Fetch a template from the selected server, which must be running."""
+        """Fetch a template from the selected server. This server must be running."""
         endpoint = self.endpoint
         if not endpoint.url:
             raise ServerError(
@@ -108,6 +108,10 @@ class DryClient(Client):
             trial.show(self._shown)
             self.trials[key] = self._shown = trial
         return self.trials[key]
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
+        """Print what would run for each draft."""
+        return [self.submit(draft) for draft in drafts]
 
     def preview(self, draft: Draft) -> DryTrial[Any]:
         """Return a trial that can show what would run, without printing anything."""

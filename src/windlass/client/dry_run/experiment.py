@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -61,6 +61,10 @@ class DryExperiment(Experiment):
         if is_generator(what):
             return self._build(what, wish)
         return add_job(self._dry_client, self._record, what, wish)
+
+    def _add_many(self, what: Any, options: Sequence[AddOptions]) -> list[Trial[Any]]:
+        """Print the added trials."""
+        return [self._add(what, wish) for wish in options]
 
     def _build(self, generator: Callable[..., Any], wish: AddOptions) -> Trial[Any]:
         from windlass.authoring.prepare.generators import build_request, check_generator

@@ -35,7 +35,7 @@ Lines = Iterator[tuple[str, str]]
 
 _LARGE = 10_000_000  # bytes; for larger code, the preview lists the largest files
 _LARGEST = 3
-_WIDTH = 11  # of the labels
+_WIDTH = 11  # the width of the labels
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -95,7 +95,7 @@ def commands_of(draft: Draft) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    r"""Quote a word for a shell, without control characters.
+    r"""Quote a word for a shell. The result contains no control characters.
 
     >>> print(quoted("0.1"), quoted("two words"), quoted("two\nlines"))
     0.1 'two words' $'two\nlines'

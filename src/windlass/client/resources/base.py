@@ -137,7 +137,7 @@ def list_resources(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[ResourceT]:
-    """List the matching resources. The result fetches one page at a time."""
+    """List the matching resources. Pages are fetched on demand."""
     query = {**filter_query(**filters), "sort": sort_by}
     records = walk(transport, f"/{resource_type._collection}", page, query, limit)
     return records.map(lambda record: resource_type(transport, record))

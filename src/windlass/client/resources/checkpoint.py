@@ -1,4 +1,4 @@
-"""`wl.Checkpoint`, and functions that fetch checkpoints."""
+"""Defines `wl.Checkpoint`, and functions that fetch checkpoints."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Checkpoint(Resource[CheckpointRecord]):
     def metrics(self) -> dict[str, float]:
         """The metrics of the trial at the step of the checkpoint.
 
-        A metric without a value at this step has its last earlier value.
+        If a metric has no value at this step, its last earlier value counts.
         """
         return {name: float(value) for name, value in self._record.metrics.items()}
 
@@ -220,7 +220,7 @@ def list_checkpoints(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[Checkpoint]:
-    """List the checkpoints of one trial or of all trials. The result fetches one page at a time."""
+    """List the checkpoints of one trial or of all trials. Pages are fetched on demand."""
     if sort_by in ("", "-"):
         raise InvalidArgument(f"{shown(sort_by)} is not a name to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}

@@ -1,4 +1,4 @@
-"""`wl.CommandRun`, a command that `wl.run_command` runs."""
+"""Defines `wl.CommandRun`, a command that `wl.run_command` runs."""
 
 from __future__ import annotations
 

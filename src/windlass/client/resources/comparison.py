@@ -109,7 +109,7 @@ def compare(
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
-    """Return a table of an experiment's trials, except trials that only run a generator."""
+    """Return a table of an experiment's trials, except trials that only add other trials."""
     from windlass.comparison.data_frame import to_data_frame
     from windlass.comparison.tables import build_table
 
@@ -118,7 +118,10 @@ def experiment_table(
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
-    """Return the trials of an experiment, oldest first, except trials that only run a generator."""
+    """Return the trials of an experiment, oldest first.
+
+    Trials that only add other trials are omitted.
+    """
     from windlass.comparison.experiments import ordinary
 
     refuse_dry(experiment.record)
@@ -150,7 +153,7 @@ def newest_record(trial: Trial[Any]) -> TrialRecord:
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
-    """Raise an error for a trial or experiment of a dry run, which has nothing to compare."""
+    """Raise an error for a trial or experiment of a dry run, because nothing ran."""
     if any(record.id == 0 for record in records):
         from windlass.client.dry_run.client import nothing_ran
 

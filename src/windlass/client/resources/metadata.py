@@ -111,7 +111,7 @@ class Described(Labelled[DescribedT]):
         return self._change(name=check_name("name", name))
 
     def set_description(self, text: str) -> Self:
-        """Replace the description.
+        """Replace the description of the resource.
 
         ```python
         wl.get_experiment("train").set_description("How much the learning rate matters.")
@@ -120,7 +120,7 @@ class Described(Labelled[DescribedT]):
         return self._change(description=check_text("description", text))
 
     def set_notes(self, text: str) -> Self:
-        """Replace the notes.
+        """Replace the notes about the resource.
 
         ```python
         experiment = wl.get_experiment("train")

@@ -1,4 +1,4 @@
-"""`wl.Model` and `wl.ModelVersion`, the entries of the model registry."""
+"""Defines `wl.Model` and `wl.ModelVersion`, the entries of the model registry."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def project(self) -> str:
-        """The project of the model."""
+        """The name of the project that contains the model."""
         return self._record.project
 
     @property
@@ -74,7 +74,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def versions(self) -> int:
-        """The number of versions."""
+        """The number of versions that the model has."""
         return self._record.versions
 
     @property
@@ -152,7 +152,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return ModelVersion(self._transport, record)
 
     def get_version(self, which: int | str = LATEST) -> ModelVersion:
-        """Return a version by its number or alias; `"latest"` is the newest.
+        """Return a version by its number or alias. `"latest"` means the newest version.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -279,7 +279,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def step(self) -> int | None:
-        """The step at which the checkpoint was saved, or None."""
+        """The training step at which the checkpoint was saved, or None."""
         return self._record.step
 
     @property
@@ -368,7 +368,7 @@ def get_model(transport: Transport, id_or_name: int | str) -> Model:
 def list_models(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Model]:
-    """List the matching models. The result fetches one page at a time."""
+    """List the matching models. Pages are fetched on demand."""
     return list_resources(transport, Model, ModelPage, sort_by=sort_by, limit=limit, **filters)
 
 

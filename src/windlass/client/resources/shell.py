@@ -1,4 +1,4 @@
-"""`wl.Shell`, an interactive session that continues while no client is attached."""
+"""Defines `wl.Shell`, an interactive session that continues while no client is attached."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def open_shell(
     *,
     has_terminal: bool,
 ) -> Shell:
-    """Submit a shell. If it has a terminal, the size is that of this program's terminal."""
+    """Submit a shell. Its terminal has the same size as the terminal of this program."""
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.client.terminal.attach_shell import size_here
 

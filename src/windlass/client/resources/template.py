@@ -1,4 +1,4 @@
-"""`wl.Template`, a named set of job fields."""
+"""Defines `wl.Template`, a named set of job fields."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Template(Resource[TemplateRecord]):
 def create_template(
     transport: Transport, name: str, description: str, fields: dict[str, Any]
 ) -> Template:
-    """Create a template."""
+    """Create a template, which is a named set of job fields."""
     from windlass.authoring.public.templates import check_fields
     from windlass.client.resources.model import own_name
 
@@ -112,7 +112,7 @@ def get_template(transport: Transport, id_or_name: int | str) -> Template:
 def list_templates(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Template]:
-    """List the matching templates. The result fetches one page at a time."""
+    """List the matching templates. Pages are fetched on demand."""
     return list_resources(
         transport, Template, TemplatePage, sort_by=sort_by, limit=limit, **filters
     )

@@ -1,4 +1,4 @@
-"""`wl.Workspace` and `wl.Project`, which group experiments and models."""
+"""Defines `wl.Workspace` and `wl.Project`, which group experiments and models."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """List the projects.
+        """List the projects of the workspace.
 
         `archived=True` lists archived projects, and `archived=None` lists all.
         """
@@ -141,12 +141,12 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def experiment_count(self) -> int:
-        """The number of experiments, including archived experiments."""
+        """The number of experiments in the project, including archived experiments."""
         return self._record.experiments
 
     @property
     def model_count(self) -> int:
-        """The number of models, including archived models."""
+        """The number of models in the project, including archived models."""
         return self._record.models
 
     def set_name(self, name: str) -> Self:
@@ -195,7 +195,7 @@ class Project(Archivable[ProjectRecord]):
 def create_workspace(
     transport: Transport, name: str, description: str, *, exist_ok: bool
 ) -> Workspace:
-    """Create a workspace."""
+    """Create a workspace, which is a named set of projects."""
     names.check(names.proper_flaw(name, "workspace"))
     request = CreateWorkspace(
         key=uuid.uuid4().hex,  # makes a repeated request harmless
@@ -215,7 +215,7 @@ def get_workspace(transport: Transport, id_or_name: int | str) -> Workspace:
 def list_workspaces(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Workspace]:
-    """List the matching workspaces. The result fetches one page at a time."""
+    """List the matching workspaces. Pages are fetched on demand."""
     return list_resources(
         transport, Workspace, WorkspacePage, sort_by=sort_by, limit=limit, **filters
     )
@@ -229,5 +229,5 @@ def get_project(transport: Transport, id_or_name: int | str) -> Project:
 def list_projects(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Project]:
-    """List the matching projects. The result fetches one page at a time."""
+    """List the matching projects. Pages are fetched on demand."""
     return list_resources(transport, Project, ProjectPage, sort_by=sort_by, limit=limit, **filters)

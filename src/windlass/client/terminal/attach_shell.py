@@ -109,7 +109,10 @@ class _Attachment:
     # -- typed keys ---------------------------------------------------------------------
 
     def _attend(self, hears: int) -> bool:
-        """Send typed keys until the shell ends. Return True if the user detached before."""
+        """Send typed keys until the shell ends or the user detaches.
+
+        Return True if the user detached.
+        """
         waiting = select.poll()
         waiting.register(self._stdin, select.POLLIN)
         waiting.register(hears, select.POLLIN)
@@ -254,7 +257,7 @@ class _Attachment:
 
     @contextlib.contextmanager
     def _raw(self) -> Iterator[None]:
-        """Put the terminal into raw mode during the block, so that each key is read at once.
+        """Put the terminal into raw mode during the `with` block, so that each key is read at once.
 
         Afterwards, restore the settings of the terminal.
         """
@@ -294,14 +297,14 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """Stop to wait for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
+        """Stop waiting for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 
 
 @contextlib.contextmanager
 def _signals(tells: int) -> Iterator[None]:
-    """Write the number of each signal that arrives during the block to a pipe."""
+    """Write the number of each signal that arrives during the `with` block to a pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals
         return

@@ -23,7 +23,7 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """The newest records of an experiment and its trials, which an event stream updates."""
+    """The newest records of an experiment and its trials. An event stream updates the records."""
 
     def __init__(self, experiment: ExperimentRecord) -> None:
         self.experiment = experiment
@@ -38,7 +38,10 @@ class Progress:
 
     @property
     def ordinary(self) -> list[TrialRecord]:
-        """All trials except auxiliary trials."""
+        """All trials except auxiliary trials.
+
+        Auxiliary trials, such as dashboards, do not count for the success of an experiment.
+        """
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property
@@ -49,7 +52,7 @@ class Progress:
             for name, number in self.experiment.states.items()
         )
         ordinary = self.ordinary
-        # A trial may end between the list of active trials and the count of trials.
+        # The server lists active trials before it counts states. A trial may end in between.
         all_ended = all(trial.state.is_final for trial in ordinary)
         return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 

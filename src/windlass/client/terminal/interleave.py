@@ -48,7 +48,7 @@ class Lanes:
         self._width = max(map(len, names), default=0)
 
     def prefix(self, name: str, *, coloured: bool = False) -> str:
-        """Return the prefix of a line, which is the padded name of the replica.
+        """Return the prefix of the lines of a replica, which contains its padded name.
 
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '

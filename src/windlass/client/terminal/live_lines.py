@@ -1,6 +1,6 @@
 """Draws lines at the bottom of a terminal, and redraws them when their text changes.
 
-If the output is not a terminal, only the final lines are printed.
+A file or a pipe gets the first line now and then, and the final lines.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
@@ -21,6 +22,7 @@ from windlass.client.terminal.screen import (
     terminal_size,
     write,
 )
+from windlass.client.terminal.sparse_lines import SparseLines
 
 _TICK = 0.2
 _STYLES = {
@@ -61,10 +63,12 @@ class Live:
         self._is_coloured = self.is_live and may_colour(self._out)
         self._drawn: list[str] = []
         self._lock = threading.Lock()
-        self._redraw = Redraw(self._tick, _TICK, "windlass-live")
+        self._lines = SparseLines()
+        draw = self._tick if self.is_live else self._tick_plain
+        self._redraw = Redraw(draw, _TICK, "windlass-live")
 
     def __enter__(self) -> Live:
-        if self.is_live:
+        if self._out is not None:
             self._redraw.start()
         return self
 
@@ -82,6 +86,16 @@ class Live:
             for line in lines:
                 write(self._out, self._painted(line, None) + "\n")
             self._out.flush()
+
+    def _tick_plain(self) -> None:
+        """Occasionally print the first line to an output that is not a terminal.
+
+        The elapsed time in the line is omitted.
+        """
+        line = next(iter(self._render()), ())
+        line = [(text, style) for text, style in line if style != "dim"]
+        if self._lines.is_due("".join(text for text, _ in line), time.monotonic()):
+            self.say(line)
 
     def _tick(self) -> None:
         columns, rows = terminal_size(self._out)
@@ -126,7 +140,8 @@ class Live:
 def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
     """Shorten the name in a line that is too long.
 
-    The name is shortened much for important text, but only a little for dim text, which is cut.
+    To make space for other text, the name becomes as short as necessary. To make space for dim
+    text, the name is shortened only a little.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
     >>> _giving_way(line, 36, "…")[1]

@@ -29,9 +29,9 @@ class Reach(Enum):
 
 
 def tame(text: str, reach: Reach = Reach.LINES) -> str:
-    r"""Make escape sequences harmless, except colours and redrawn lines.
+    r"""Replace escape sequences by visible text, except sequences for colours and redrawn lines.
 
-    Forbidden escape sequences become visible text.
+    `reach` is the area of the terminal in which cursor movements may take effect.
 
     >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
     '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'

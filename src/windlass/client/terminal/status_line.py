@@ -16,7 +16,7 @@ _WORDS = {
 }
 
 
-_LONGEST_NAME = 30  # in a line that is cut where the terminal ends
+_LONGEST_NAME = 30  # characters; a longer name would hide the state
 
 
 def status_text(trial: TrialRecord) -> str:

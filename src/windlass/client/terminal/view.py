@@ -18,6 +18,7 @@ from itertools import groupby
 from operator import add, attrgetter
 from typing import TYPE_CHECKING, TextIO
 
+from windlass.client.connection.wait_reports import show_in, stop_showing_in
 from windlass.client.terminal.sanitize import RESET, Reach, leaves_colour, tame
 from windlass.client.terminal.screen import (
     Redraw,
@@ -30,6 +31,7 @@ from windlass.client.terminal.screen import (
     terminal_size,
     write,
 )
+from windlass.client.terminal.sparse_lines import SparseLines
 from windlass.model.logs import LogPart
 from windlass.model.text.quantities import format_duration
 
@@ -42,6 +44,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # seconds before a status line appears
 _TICK = 0.1
+_TICK_PLAIN = 0.5
 _CLOCK = 12  # terminal cells for the spinner and the time: "⠋ ", " 59m 59s"
 _PAUSE = 0.3  # seconds before an unfinished line of one of several replicas is shown
 
@@ -79,14 +82,22 @@ class View:
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._frame = 0
-        self._redraw = Redraw(self._tick, _TICK, "windlass-view")
+        self._awaited = ""  # describes the current wait, for a file or a pipe
+        self._overall = ""  # the state of all trials that the program waits for
+        self._lines = SparseLines()
+        self._redraw = (
+            Redraw(self._tick, _TICK, "windlass-view")
+            if self.is_live
+            else Redraw(self._tick_plain, _TICK_PLAIN, "windlass-view")
+        )
 
     def __enter__(self) -> View:
-        if self.is_live:
-            self._redraw.start()
+        self._redraw.start()
+        show_in(self.say)
         return self
 
     def __exit__(self, *_: object) -> None:
+        stop_showing_in(self.say)
         self._redraw.stop()
         self.end_lines()
         with self._lock:
@@ -105,6 +116,22 @@ class View:
             if text != self._text:
                 self._text = text
                 self._since = time.monotonic()
+
+    def stage(self, text: str) -> None:
+        """Show the current step of this program in the status line. The step may take long."""
+        self.status(text)
+        self.wait_for(text)
+
+    def wait_for(self, text: str) -> None:
+        """Set the text that describes the current wait.
+
+        A file or a pipe gets it as occasional lines.
+        """
+        self._awaited = " ".join(tame(text, Reach.LINE).split())
+
+    def overall(self, text: str) -> None:
+        """Set the text before the status, which describes all trials that the program waits for."""
+        self._overall = text
 
     def shows(self, text: str) -> bool:
         """Return whether a status text and the elapsed time fit into the status line."""
@@ -163,7 +190,7 @@ class View:
                 self._print(self._lanes, self._lanes.rest())
 
     def flush(self) -> None:
-        """Flush the streams."""
+        """Flush stdout and stderr."""
         with self._lock:
             self._out.flush()
             self._err.flush()
@@ -218,6 +245,11 @@ class View:
             self._open_line.flush()
             self._open_line = None
 
+    def _tick_plain(self) -> None:
+        text = self._awaited
+        if self._lines.is_due(text, time.monotonic()):
+            self.say(text)
+
     def _tick(self) -> None:
         self._frame += 1
         with self._lock:
@@ -234,7 +266,8 @@ class View:
         passed = int(time.monotonic() - self._since)
         clock = "" if self._progress is None else f" {self._progress:.0%}"
         clock += f" {format_duration(passed)}" if passed else ""
-        line = f"{self._frames[frame % len(self._frames)]} {self._text}"
+        text = f"{self._overall}; {self._text}" if self._overall else self._text
+        line = f"{self._frames[frame % len(self._frames)]} {text}"
         width = terminal_size()[0] - 4 - len(clock)
         line = fit(encodable(self._err, line), width, self._ellipsis) + clock
         mark = f"\x1b[36m{line[0]}\x1b[0m" if self._is_coloured else line[0]

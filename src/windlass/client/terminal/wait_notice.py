@@ -1,8 +1,8 @@
-"""Reports why a trial waits, if the status line does not show the reason.
+"""Reports why a trial waits, in addition to the status line.
 
-A file or a pipe has no status line, so a long wait is reported as a line of output. A terminal may
-cut the end of the status line, which often contains advice. In this case, the whole text appears
-above the status line after a short time.
+A file or a pipe has no status line, so a wait is reported as an occasional line of output. A
+terminal may cut the end of the status line, which often contains advice. In this case, the whole
+text appears above the status line after a short time.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from windlass.client.terminal.status_line import status_text
 from windlass.client.terminal.view import View
 from windlass.model.records import TrialRecord, TrialState
 
-_LONG = 10.0  # seconds before a wait is reported
-_TROUBLED = 3.0  # the same for a starting trial, which may have a permanent problem
-_SOON = 1.0  # the same in a terminal that does not show the whole status line
-_WAITING = (TrialState.QUEUED, TrialState.STARTING, TrialState.STOPPING)
+_SOON = 1.0  # seconds before a terminal shows the whole text
 _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class WaitNotice:
-    """Reports the reason of a long wait. Each reason is reported once."""
+    """Reports the reason of a long wait. Each reason is reported once.
 
-    def __init__(self, view: View, patience: float | None = None) -> None:
+    With `reports_running`, a running trial counts as a wait, too, because its output is not shown.
+    """
+
+    def __init__(self, view: View, *, reports_running: bool = False) -> None:
         self._view = view
-        self._patience = patience
+        self._reports_running = reports_running
         self._message = ""
         self._reported: set[str] = set()
         self._timer: threading.Timer | None = None
@@ -35,11 +35,26 @@ class WaitNotice:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._view.wait_for("")
         self._end()
 
     def update(self, trial: TrialRecord) -> None:
-        """Process the newest record of the trial."""
-        message = trial.message if self._is_concerned(trial.state) else ""
+        """Take the newest record of the trial, and schedule a report if the trial waits."""
+        if self._view.is_live:
+            self._report_soon(trial)
+            return
+        waits = trial.state is not TrialState.RUNNING or self._reports_running
+        is_wait = waits and not trial.state.is_final
+        self._view.wait_for(_as_sentence(status_text(trial)) if is_wait else "")
+
+    def _report_soon(self, trial: TrialRecord) -> None:
+        """Report a message that a live terminal does not show completely.
+
+        Queue positions are not reported, because they change often. Restarts are reported
+        elsewhere.
+        """
+        is_concerned = not trial.state.is_final and trial.state not in _REPORTED_ELSEWHERE
+        message = trial.message if is_concerned else ""
         if message.rpartition(": ")[2] == trial.state.value.lower():
             message = ""  # the message only repeats the state
         if message == self._message:
@@ -48,26 +63,18 @@ class WaitNotice:
         self._message = message
         text = status_text(trial)
         if message and message not in self._reported and not self._view.shows(text):
-            self._timer = threading.Timer(self._wait(trial), self._report, [message, text])
+            self._timer = threading.Timer(_SOON, self._report, [message, text])
             self._timer.daemon = True
             self._timer.start()
 
-    def _wait(self, trial: TrialRecord) -> float:
-        if self._patience is not None:
-            return self._patience
-        if self._view.is_live:
-            return _SOON
-        return _TROUBLED if trial.state is TrialState.STARTING else _LONG
-
-    def _is_concerned(self, state: TrialState) -> bool:
-        if self._view.is_live:  # queue positions change often, and restarts are reported elsewhere
-            return not state.is_final and state not in _REPORTED_ELSEWHERE
-        return state in _WAITING
-
     def _report(self, message: str, text: str) -> None:
         self._reported.add(message)
-        (self._view.note if self._view.is_live else self._view.say)(f"T{tame(text)[1:]}")
+        self._view.note(_as_sentence(text))
 
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _as_sentence(text: str) -> str:
+    return f"T{tame(text)[1:]}"

@@ -7,6 +7,7 @@ from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.experiment_progress import Progress, failure_reason, what_it_raised
 from windlass.client.terminal.live_lines import Live
+from windlass.client.terminal.sigterm import sigterm_interrupts
 from windlass.model.errors import ExperimentFailed, WindlassError
 from windlass.model.records import ExperimentRecord, TrialRecord
 from windlass.model.text.display import clean
@@ -29,7 +30,7 @@ class ExperimentWait:
 
     def run(self) -> Progress:
         """Wait until all trials except auxiliary trials have ended, and return their records."""
-        with Live(self.progress.table) as live:
+        with sigterm_interrupts(), Live(self.progress.table) as live:
             try:
                 for news in self._following:
                     self.progress.learn(news)

@@ -13,6 +13,7 @@ from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
 from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
+from windlass.client.terminal.sigterm import Interruption, sigterm_interrupts
 from windlass.client.terminal.status_line import share_of, status_text
 from windlass.client.terminal.view import View
 from windlass.client.terminal.wait_notice import WaitNotice
@@ -38,12 +39,13 @@ def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any],
         return following, events, next(events)
 
     view.tell_apart(names_of(draft.request.spec))
-    try:
-        following, events, first = send(client.transport, draft, begin)
-    except KeyboardInterrupt:
-        _stop_unseen(client, draft.request.key)
-        raise
-    return _watch(client, following, view, events, first)
+    with sigterm_interrupts() as interruption:
+        try:
+            following, events, first = send(client.transport, draft, begin)
+        except KeyboardInterrupt:
+            _stop_unseen(client, draft.request.key, interruption.reason)
+            raise
+        return _watch(client, following, view, events, first, interruption)
 
 
 def watch(
@@ -55,16 +57,20 @@ def watch(
 ) -> tuple[Trial[Any], StreamEnd]:
     """Watch a submitted trial until its end. The output is shown from its first line on.
 
-    Ctrl-C stops the trial. `before_stop` is called before that, so that it can prevent the start of
-    further trials.
+    Ctrl-C stops the trial. Before Windlass stops the trial, it calls `before_stop`, which can
+    prevent the start of other trials.
     """
     view.tell_apart(names_of(trial.record.spec, trial.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
-    return _watch(client, following, view, iter(following), None, before_stop)
+    with sigterm_interrupts() as interruption:
+        return _watch(client, following, view, iter(following), None, interruption, before_stop)
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial without printing its output, and report long waits."""
+    """Wait for the end of a trial, and report long waits.
+
+    The output of the trial is not printed.
+    """
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
             if isinstance(news, StreamEnd):
@@ -81,6 +87,7 @@ def _watch(
     view: View,
     events: Iterator[News],
     first: News | None,
+    interruption: Interruption,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
     with WaitNotice(view) as standstill:
@@ -88,7 +95,7 @@ def _watch(
         try:
             end = watcher.follow(events, first)
         except KeyboardInterrupt:
-            end = watcher.stop_and_follow(before_stop)
+            end = watcher.stop_and_follow(before_stop, interruption)
             view.say(f"Trial {end.trial.id} ({end.trial.name}) {how_it_ended(end.trial)}.")
             raise KeyboardInterrupt from None
     return Trial(client.transport, end.trial), end
@@ -115,21 +122,23 @@ class _Watcher:
                 return end
         raise AssertionError("a stream that was not cut ends with its end")
 
-    def stop_and_follow(self, before_stop: Callable[[], None]) -> StreamEnd:
+    def stop_and_follow(
+        self, before_stop: Callable[[], None], interruption: Interruption
+    ) -> StreamEnd:
         trial_id = self._following.trial_id
         try:
             before_stop()
-            self._ask_to_stop()
-            self._view.say(f"Stopping trial {trial_id}; Ctrl-C again leaves without waiting.")
+            self._ask_to_stop(interruption.reason)
+            self._view.say(f"Stopping trial {trial_id}; {interruption.again}.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
             self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
             raise KeyboardInterrupt from None
 
-    def _ask_to_stop(self) -> None:
+    def _ask_to_stop(self, reason: str) -> None:
         """Send the stop request, even if the user presses Ctrl-C again meanwhile."""
         path = request_path("trials", self._following.trial_id, "stop")
-        body = StopTrial(reason="Ctrl-C")
+        body = StopTrial(reason=reason)
         try:
             self._client.transport.ask("POST", path, TrialRecord, body=body)
         except KeyboardInterrupt:
@@ -142,7 +151,9 @@ class _Watcher:
             self._show_changes(news)
             self._view.status(status_text(news), share_of(news))
             self._announce_wait(news)
-            if not self._has_announced_wait:
+            if self._has_announced_wait:
+                self._view.wait_for("")
+            else:
                 self._standstill.update(news)
         elif isinstance(news, LogPage):
             for part in news.items:
@@ -207,8 +218,8 @@ class _Watcher:
             self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
 
 
-def _stop_unseen(client: Client, key: str) -> None:
+def _stop_unseen(client: Client, key: str, reason: str) -> None:
     """Stop a trial that may have been submitted although Ctrl-C interrupted the request."""
     page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
     for record in page.items:
-        Trial(client.transport, record).stop(reason="Ctrl-C")
+        Trial(client.transport, record).stop(reason=reason)

@@ -61,7 +61,7 @@ class Connection:
     api: Any = field(repr=False)
     server: str  # the address of the API
     namespace: str  # the default namespace
-    account: str  # the account; "" if it is not known without a request
+    account: str  # the account, as far as it is known without a request
     source: str  # a description of where this configuration is from, for messages
     home: Home = field(repr=False)
     stamp: Stamp | None = field(repr=False, default=None)

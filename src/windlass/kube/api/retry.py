@@ -18,7 +18,7 @@ _skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", defaul
 
 @contextmanager
 def without_busy_retries() -> Iterator[None]:
-    """Within this context, do not repeat requests of this thread because the API server is busy."""
+    """Within this context, requests of this thread are not repeated if the API server is busy."""
     token = _skips_busy_retries.set(True)
     try:
         yield

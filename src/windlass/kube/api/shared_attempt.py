@@ -28,9 +28,9 @@ class SharedAttempt(Generic[T]):
         self._under_way: tuple[Future[T], float] | None = None
 
     def result(self) -> T:
-        """Return the result of the running attempt, or start an attempt.
+        """Return the result of the running attempt. If no attempt runs, start an attempt.
 
-        Raise the attempt's error.
+        Raises the error of the attempt.
         """
         return self._joined()[0].result()
 

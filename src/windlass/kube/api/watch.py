@@ -228,8 +228,8 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._note_activity()
         if not self._cannot_parse:
-            # only now, because a watch that continues from a version sends no list that would show
-            # success
+            # Clear the error here and not after a list, because a watch that continues from a
+            # version needs no list.
             self._recovered()
         self._on_open()
         response = opened.response

@@ -337,7 +337,7 @@ def _counts(counts: Sequence[int]) -> str:
 
 
 def _terms(nodes: Sequence[Node]) -> tuple[dict[str, Any], ...]:
-    """Return selector terms that match exactly these nodes by the labels with their GPU model."""
+    """Return node selector terms that match the GPU model labels of exactly these nodes."""
     values: dict[str, set[str]] = {}
     for node in nodes:
         label = next(

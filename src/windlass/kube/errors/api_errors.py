@@ -212,9 +212,10 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 
 
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
-    """Parse the `Status` object of the API.
+    """Return the `Status` object in a response body.
 
-    Other data, such as a page of a proxy, becomes its message.
+    If the body is something else, such as a page of a proxy, the result contains only its text as
+    `message`.
     """
     try:
         parsed = json.loads(data or b"")

@@ -200,7 +200,7 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
 
 
 def _depth(value: object, most: int = _DEEPEST_PATCH + 1) -> int:
-    """Return how deeply a value is nested, counting at most `most` levels."""
+    """Return how deeply a value is nested, or `most` if it is nested more deeply."""
     if most == 0 or not isinstance(value, (dict, list, tuple)):
         return 0
     inner = value.values() if isinstance(value, dict) else value

@@ -101,7 +101,7 @@ def without_questions(data: bytes) -> bytes:
 
 
 def replay(kept: bytes, most: int) -> bytes:
-    """Return the end of the stored output, for a new client to show roughly the current screen.
+    """Return the end of a shell's output, which shows a new client roughly the current screen.
 
     The result starts at the beginning of a line, or where a program opened the alternate screen. It
     first sets the modes that were on at that position.

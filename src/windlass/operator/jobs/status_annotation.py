@@ -38,7 +38,7 @@ def stored_status(obj: Object) -> JobStatus | None:
         memory = msgspec.json.decode(text, type=learned(_Memory))
         _check_times(memory.status)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        _log.warning("%s: its memory cannot be read: %s", obj["metadata"]["name"], error)
+        _log.warning("%s: its stored status cannot be read: %s", obj["metadata"]["name"], error)
         return None
     return memory.status if memory.uid == uid_of(obj) else None
 

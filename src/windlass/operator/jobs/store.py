@@ -164,7 +164,7 @@ class JobObjectStore:
             status = stored_status(resource)
             return status is None or not status.settled or self._is_unfinished(resource, status)
         except Exception:  # noqa: BLE001 -- one bad object must not affect the others
-            _log.exception("%s/%s cannot be understood", *location_of(resource))
+            _log.exception("the object %s/%s cannot be read", *location_of(resource))
             return False
 
     def find(self, uid: str) -> Object | None:

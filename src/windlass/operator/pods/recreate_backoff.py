@@ -59,11 +59,11 @@ class RecreateBackoff:
         if job is not None and before.reported < before.times:
             before.reported = before.times
             message = (
-                f"the pod {name} was made {before.times} times and is gone each time: something "
+                f"the pod {name} was created {before.times} times and deleted each time: something "
             )
-            message += "in the cluster deletes it. It is made again after a pause"
+            message += "in the cluster deletes it. It is created again after a pause"
             self._recorder.record(job, "PodKeepsVanishing", message, kind=EventKind.WARNING)
-        raise NotYet(f"the pod {name} keeps vanishing", is_notified=False)
+        raise NotYet(f"the pod {name} is deleted again and again", is_notified=False)
 
     def forget(self, uid: str) -> None:
         """Discard the data about a job."""

@@ -43,7 +43,7 @@ def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, s
 
 
 def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
-    """Return variables whose meaning the PyTorchJob API defines in its own way.
+    """Return the variables that the PyTorchJob API defines differently from Windlass.
 
     There, the world size is the number of nodes times the number of processes per node.
     """

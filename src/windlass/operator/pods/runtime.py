@@ -103,7 +103,7 @@ class PodRuntime:
         existing = self.cache.at(PODS, made_from.namespace, name)
         if existing is not None and self._is_in_the_way(existing, made_from, replica):
             raise NameHeld(
-                f"the pod {name} is still there", is_notified=_is_end_observed(existing, made_from)
+                f"the pod {name} still exists", is_notified=_is_end_observed(existing, made_from)
             )
         service = self.cache.at(SERVICES, made_from.namespace, name)
         try:
@@ -255,7 +255,7 @@ class PodRuntime:
         except KubernetesError as error:
             if error.status != _NOT_FOUND:
                 raise
-            what = f"the {kind.name.lower()} {name} was still there"
+            what = f"the {kind.name.lower()} {name} still existed"
             raise NameHeld(
                 what, is_notified=False
             ) from None  # the watch may already have reported its deletion
@@ -264,7 +264,7 @@ class PodRuntime:
         if matches and controller_of(existing) is None:
             adopted = self._ownership.adopt(kind, existing, made_from)
             if adopted is None:
-                raise NameHeld(f"the {kind.name.lower()} {name} was still there")
+                raise NameHeld(f"the {kind.name.lower()} {name} still existed")
             existing = adopted
         if not _is_owned_by(existing, made_from.job.uid):
             if "deletionTimestamp" in existing["metadata"]:
@@ -276,7 +276,7 @@ class PodRuntime:
             raise _not_ours(kind, existing)
         self.cache.of(kind, namespace).observe(existing)
         if kind is PODS and replica_of(labels_of(existing)) != replica:
-            raise NameHeld(f"the pod {name} is of another attempt")
+            raise NameHeld(f"the pod {name} belongs to another attempt")
 
     def _attempts(self, job_uid: str) -> Iterable[tuple[ReplicaId, Sequence[Object]]]:
         """Return the attempts of a job with their pods.
@@ -335,7 +335,7 @@ class PodRuntime:
             except WindlassError as error:
                 if not _is_refusal(error):
                     raise
-                unserved.add(f"making the service {name} failed: {error}")
+                unserved.add(f"creating the service {name} failed: {error}")
         self._report_unserved(uid, frozenset(unserved))
 
     def _report_unserved(self, uid: str, unserved: frozenset[str]) -> None:

@@ -1,4 +1,4 @@
-"""A queue of actions in a cluster. A few threads run each action, and repeat it until it succeeds.
+"""A queue of actions in a cluster, which a few threads run and repeat until they succeed.
 
 The controller never waits for a cluster, because a cluster that does not answer must not delay jobs
 on other backends.

@@ -227,7 +227,7 @@ class Attempt(AttemptFiles):
         order = read_json(self._file(paths.STOP))
         if order is None or time.time() < self._stop_requested_at() + _grace_of(order):
             return None
-        self.record_end("Stopped", "it did not stop when asked, and is no longer recorded")
+        self.record_end("Stopped", "it did not stop on request, and is no longer recorded")
         return self._ended()
 
     def _stop_requested_at(self) -> float:

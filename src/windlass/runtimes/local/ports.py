@@ -120,7 +120,7 @@ class _Port:
         except OSError as error:
             # The process has no free file descriptor. The job keeps its port, and the next `hold`
             # tries again.
-            _log.warning("port %s could not be held: %s", self.number, error)
+            _log.warning("port %s could not be reserved: %s", self.number, error)
 
     def close(self) -> None:
         if self._socket is not None:

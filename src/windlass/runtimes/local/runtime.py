@@ -47,11 +47,14 @@ class LocalRuntime:
         *,
         has_devices: bool = False,
         launchers: Launchers | None = None,
+        write_blob: Callable[[str], None] = lambda _digest: None,
         start_patience: float = _START_PATIENCE,
     ) -> None:
+        """Set up the runtime. `write_blob` writes the file of a blob that has none yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
+        self._write_blob = write_blob
         self.nudges = NudgeListener(self._home)
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
@@ -59,7 +62,7 @@ class LocalRuntime:
         ] = {}  # by job uid and path; each attempt caches its exit record
         self._supervisors: dict[Path, _Started] = {}  # started by this process
         self._start_patience = start_patience
-        self._failing_since: dict[Path, float] = {}  # attempts that cannot start
+        self._failing_since: dict[Path, float] = {}  # when each start first failed
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
@@ -211,9 +214,10 @@ class LocalRuntime:
             self._supervisors.clear()
 
     def _is_hopeless(self, path: Path, error: OSError) -> bool:
-        """Return whether an attempt could not start for so long that it has failed.
+        """Return whether the start of an attempt failed for so long that the attempt has failed.
 
-        An environment that is being installed again exists after some seconds.
+        The first failures do not count, because a user may just be installing the environment
+        again.
         """
         if may_pass(error):
             return False
@@ -228,6 +232,9 @@ class LocalRuntime:
 
         Fork it from a warm launcher, or start a new process.
         """
+        executable = launch["executable"]
+        for path in filter(None, (executable.get("payload"), executable.get("changes"))):
+            self._write_blob(os.path.basename(path))
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         if pid is None:
             started = _Started(_spawn(supervisor_command(launch["python"]), attempt.path))

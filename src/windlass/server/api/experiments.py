@@ -148,18 +148,22 @@ async def let_go_experiment(
 
 
 async def stream_experiment(
-    services: Services, experiment_id: int, metric: MaybeText = None
+    services: Services,
+    experiment_id: int,
+    metric: MaybeText = None,
+    created_after: Annotated[float, Meta(ge=-1e12, le=1e12)] | None = None,
 ) -> Answer:
     """Stream an experiment's record, the records of its trials, and every later change.
 
     The stream does not end by itself. With `metric`, it also contains all values of this metric
-    that the trials report, starting with the first value.
+    that the trials report, starting with the first value. With `created_after`, trials that were
+    created earlier follow only when they change.
     """
     record = await services.experiments.by_id(experiment_id)
     if not all(TrialState(state).is_final for state in record.states):
         services.refuse_in_copy()  # no server changes the trials of a copied home
     return Answer(
-        follow_experiment(services, experiment_id, metric),
+        follow_experiment(services, experiment_id, metric, created_after),
         media_type=EVENTS,
         headers={"Cache-Control": "no-store"},
     )

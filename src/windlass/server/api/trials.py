@@ -18,6 +18,7 @@ from windlass.model.requests import (
     Built,
     ChangeTrial,
     CreateTrial,
+    CreateTrials,
     Deleted,
     ScaleTrial,
     StopTrial,
@@ -30,7 +31,7 @@ from windlass.server.operations.delete import delete_trial
 from windlass.server.operations.describe import describe, enrich, enrich_page
 from windlass.server.operations.generators import built
 from windlass.server.operations.stop import ask_to_stop, stop
-from windlass.server.operations.submit import submit
+from windlass.server.operations.submit import submit, submit_all
 from windlass.server.operations.trial_stream import stream_answer
 from windlass.server.services import Services
 from windlass.server.stores.logs.cursors import LONGEST_CURSOR
@@ -64,6 +65,11 @@ async def create_trial(
     if EVENTS in request.header(b"accept"):
         return stream_answer(services, record.id, logs=logs, cursor=cursor)
     return enrich(services, record)
+
+
+async def create_trials(services: Services, data: CreateTrials) -> list[TrialRecord]:
+    """Create several trials, all or none, and return their records in the order of the request."""
+    return [enrich(services, record) for record in await submit_all(services, data)]
 
 
 async def list_trials(
@@ -268,6 +274,7 @@ _TRIAL = f"{_TRIALS}/{{trial_id:int}}"
 routes = [
     Route("DELETE", f"{API}/trials/{{trial_id:int}}", remove_trial),
     Route("POST", _TRIALS, create_trial, status=201, largest_body=_LARGEST_TRIAL),
+    Route("POST", f"{_TRIALS}/batch", create_trials, status=201, largest_body=_LARGEST_TRIAL),
     Route("GET", _TRIALS, list_trials),
     Route("GET", _TRIAL, get_trial),
     Route("PATCH", _TRIAL, change_trial),

@@ -24,7 +24,7 @@ _REST = 4.0  # the pause is this many times as long as the round before it
 
 
 async def follow_experiment(
-    services: Services, experiment_id: int, metric: str | None
+    services: Services, experiment_id: int, metric: str | None, created_after: float | None
 ) -> AsyncGenerator[bytes, None]:
     """Yield server-sent events as long as the client reads. The stream does not end by itself."""
     topic = experiment_topic(experiment_id)
@@ -33,7 +33,10 @@ async def follow_experiment(
     try:
         experiment = await _experiment(services, experiment_id)
         yield experiment
-        async for message in _all_trials(services, experiment_id, metric, offsets):
+        selection = TrialQuery(
+            scope=Scope(experiment_id=experiment_id), created_after=created_after, limit=_PAGE
+        )
+        async for message in _all_trials(services, selection, metric, offsets):
             yield message
         yield experiment
         while not services.hub.is_closing:
@@ -65,12 +68,11 @@ async def _experiment(services: Services, experiment_id: int) -> bytes:
 
 
 async def _all_trials(
-    services: Services, experiment_id: int, metric: str | None, offsets: CurvePositions
+    services: Services, selection: TrialQuery, metric: str | None, offsets: CurvePositions
 ) -> AsyncIterator[bytes]:
     cursor: str | None = None
     while True:
-        query = TrialQuery(scope=Scope(experiment_id=experiment_id), cursor=cursor, limit=_PAGE)
-        page = await services.trials.page(query)
+        page = await services.trials.page(msgspec.structs.replace(selection, cursor=cursor))
         for record in enrich_page(services, page).items:
             async for message in _points(services, record, metric, offsets):
                 yield message

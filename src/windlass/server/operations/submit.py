@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.engine.fits_machine import check_fits
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, WindlassError, shown
 from windlass.model.job import (
     Assignment,
     ExternalCall,
@@ -22,16 +22,24 @@ from windlass.model.job import (
     ShellCall,
 )
 from windlass.model.records import NO_EXPERIMENT, TrialKind, TrialRecord
-from windlass.model.requests import LARGEST_PARAM, LARGEST_PARAMS, CreateTrial
+from windlass.model.requests import (
+    LARGEST_PARAM,
+    LARGEST_PARAMS,
+    CreateTrial,
+    CreateTrials,
+    Private,
+)
 from windlass.model.status import ReplicaId
 from windlass.model.text.quantities import format_size
+from windlass.server.db.base import Connection
 from windlass.server.db.errors import DatabaseUnavailable
 from windlass.server.errors import MissingBlobs
 from windlass.server.operations.generators import first_status
 from windlass.server.services import Services
+from windlass.server.stores.blobs.unwritten import check_digest
 
-# A login program (kubectl credential plugin) that hangs blocks at most two threads.
-_AT_ONCE = asyncio.Semaphore(2)
+_ANY_CALL = FunctionCall(payload="0" * 64)
+_AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads of the server
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
@@ -39,36 +47,70 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
     _check_params(request.params)
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
-    key, controller = request.key, services.controller
-    is_taken_in = False
-    # Validate the job with the cluster here. This may take long, and the thread that stores trials
-    # must not wait.
-    is_here = request.spec.capabilities.runs_on_server
-    elsewhere = [] if is_here else await _problems_elsewhere(services, request)
-
-    def take_in() -> None:
-        nonlocal is_taken_in
-        _check(services, request, elsewhere)
-        _take_blobs(services, request)
-        is_taken_in = True
-
-    try:
-        record = await services.trials.create(
-            request,
-            before=take_in,
-            begin=controller.prepare,
-            then=lambda: controller.confirm(key),
-        )
-    except Exception:  # the client gets every error
-        if is_taken_in:  # the trial is not stored, so release its capacity and delete its secrets
-            controller.abandon(key)
-            # Otherwise the next server start deletes the secrets.
-            with contextlib.suppress(DatabaseUnavailable):
-                await services.trials.unless_stored(key, lambda: services.private.erase(key))
-        raise
+    batch = _Batch([request], request.attachments, request.private)
+    [record] = await _create(services, batch)
     if record.kind is TrialKind.EXTERNAL and not record.state.is_final:
         await _make_place(services, record)
     return record
+
+
+async def submit_all(services: Services, data: CreateTrials) -> list[TrialRecord]:
+    """Create all trials of a request or none. For a known key, return the existing trial."""
+    for number, request in enumerate(data.trials, 1):
+        with _naming(number, len(data.trials)):
+            _check_params(request.params)
+            if request.kind in (TrialKind.EXTERNAL, TrialKind.SHELL):
+                raise InvalidArgument(f"The kind {request.kind.value!r} needs its own request.")
+            if request.attachments or request.private != Private():
+                raise InvalidArgument(
+                    "Attachments and private data belong to the whole list of trials."
+                )
+    requests = [
+        msgspec.structs.replace(request, provenance=data.provenance) for request in data.trials
+    ]
+    return await _create(services, _Batch(requests, data.attachments, data.private))
+
+
+class _Batch(NamedTuple):
+    """Requests of trials with the same private data."""
+
+    requests: Sequence[CreateTrial]
+    attachments: Mapping[str, bytes]
+    private: Private
+
+
+async def _create(services: Services, batch: _Batch) -> list[TrialRecord]:
+    """Create the trials of a batch in one transaction."""
+    controller = services.controller
+    accepted: list[str] = []
+    rows: dict[str, bytes] = {}
+    # Ask the cluster here: its answer may take long, and the thread that stores trials must not
+    # wait.
+    elsewhere = await _problems_elsewhere(services, batch.requests)
+
+    def take_in(connection: Connection, new: Sequence[CreateTrial]) -> None:
+        _check_all(services, new, batch.private, elsewhere)
+        accepted.extend(request.key for request in new)
+        rows.update(_take_blobs(services, new, batch.attachments))
+        services.unwritten.insert(connection, rows)
+        services.private.keep([request.key for request in new], batch.private)
+
+    def confirm(new: Sequence[CreateTrial]) -> None:
+        services.unwritten.inserted(rows)
+        for request in new:
+            controller.confirm(request.key)
+
+    try:
+        return await services.trials.create(
+            batch.requests, before=take_in, begin=controller.prepare, then=confirm
+        )
+    except Exception:  # the client gets every error
+        for key in accepted:  # but not stored: release its capacity and delete its secrets
+            controller.abandon(key)
+        if accepted:
+            with contextlib.suppress(DatabaseUnavailable):  # else deleted at the next start
+                await services.trials.unless_stored(accepted, services.private.erase)
+        raise
 
 
 async def _make_place(services: Services, record: TrialRecord) -> None:
@@ -87,45 +129,92 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
         if len(request.spec.roles) > 1 or request.spec.roles[0].replicas != 1:
             raise InvalidArgument("The trial of a generator cannot have replicas.")
 
-    return await services.trials.create(
-        request,
-        before=check,
+    [record] = await services.trials.create(
+        [request],
+        before=lambda _connection, _new: check(),
         begin=lambda _job: first_status(time.time()),
-        then=lambda: None,
+        then=lambda _new: None,
     )
+    return record
 
 
-async def _problems_elsewhere(services: Services, request: CreateTrial) -> list[str]:
-    """Return the problems that a remote runtime has with a job.
+async def _problems_elsewhere(
+    services: Services, requests: Sequence[CreateTrial]
+) -> dict[bytes, list[str]]:
+    """Return the objections of remote runtimes, by the outline of the job.
 
-    Skip this check for a stored trial.
+    Trials that are stored are not checked again.
     """
-    if await services.trials.by_uid([request.key]):
-        return []
-    async with _AT_ONCE:
-        return await asyncio.to_thread(services.runtime.validate, request.spec)
+    remote = [request for request in requests if not request.spec.capabilities.runs_on_server]
+    if not remote:
+        return {}
+    stored = await services.trials.by_uid([request.key for request in remote])
+    specs = {_outline(r.spec): r.spec for r in remote if r.key not in stored}
+    problems = {}
+    for outline, spec in specs.items():
+        async with _AT_ONCE:
+            problems[outline] = await asyncio.to_thread(services.runtime.validate, spec)
+    return problems
 
 
-def _check(services: Services, request: CreateTrial, elsewhere: list[str]) -> None:
-    spec = request.spec
+def _outline(spec: JobSpec) -> bytes:
+    """Return a job without the calls of its functions, in which the trials of a batch differ."""
+    roles = tuple(
+        msgspec.structs.replace(role, executable=_ANY_CALL)
+        if isinstance(role.executable, FunctionCall)
+        else role
+        for role in spec.roles
+    )
+    return msgspec.json.encode(msgspec.structs.replace(spec, roles=roles))
+
+
+@contextlib.contextmanager
+def _naming(number: int, count: int) -> Iterator[None]:
+    """Add the number of the trial in its list to an error."""
+    try:
+        yield
+    except WindlassError as error:
+        if count > 1:
+            error.message = f"Trial {number} of {count}: {error.message}"
+        raise
+
+
+def _check_all(
+    services: Services,
+    requests: Sequence[CreateTrial],
+    private: Private,
+    elsewhere: Mapping[bytes, list[str]],
+) -> None:
+    if any("\0" in value for value in private.environ.values()):
+        raise InvalidArgument.of(["an environment variable contains a NUL character"])
+    checked: set[bytes] = set()
+    for number, request in enumerate(requests, 1):
+        with _naming(number, len(requests)):
+            problems = _kind_problems(request)
+            outline = _outline(request.spec) if len(requests) > 1 or elsewhere else b""
+            if outline not in checked:
+                problems += _spec_problems(services, request.spec, private)
+                problems += elsewhere.get(outline, [])
+                checked.add(outline)
+            if problems:
+                raise InvalidArgument.of(problems)
+            if request.spec.capabilities.runs_on_server:
+                check_fits(request.spec, services.capacity, request.name or request.experiment)
+
+
+def _spec_problems(services: Services, spec: JobSpec, private: Private) -> list[str]:
     is_here = spec.capabilities.runs_on_server
-    runtime_problems = services.runtime.validate(spec) if is_here else elsewhere
-    problems = [*_kind_problems(request), *runtime_problems]
+    problems = list(services.runtime.validate(spec)) if is_here else []
     if not _is_plain(spec):
         from windlass.frameworks import find_framework_problems
 
         problems += find_framework_problems(spec)
-    unknown = set(request.private.secrets) ^ set(spec.secret_names)
+    unknown = set(private.secrets) ^ set(spec.secret_names)
     if unknown:
         problems.append(f"secrets and their names differ: {', '.join(sorted(unknown))}")
     if any(isinstance(role.executable, GeneratorCall) for role in spec.roles):
         problems.append("a generator cannot be a role of a job; submit it as a trial of its own.")
-    if any("\0" in value for value in request.private.environ.values()):
-        problems.append("an environment variable contains a NUL character")
-    if problems:
-        raise InvalidArgument.of(problems)
-    if is_here:
-        check_fits(spec, services.capacity, request.name or request.experiment)
+    return problems
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
@@ -178,19 +267,34 @@ def _is_plain(spec: JobSpec) -> bool:
     return is_one and not spec.framework and not spec.success_policy.value
 
 
-def _take_blobs(services: Services, request: CreateTrial) -> None:
-    for digest, data in request.attachments.items():
+def _take_blobs(
+    services: Services, requests: Sequence[CreateTrial], attachments: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """Store the attachments, and check all other blobs. Return the attachments for the database."""
+    rows = {}
+    for digest, data in attachments.items():
         try:
-            services.blobs.put(data, digest=digest)
+            if services.unwritten.accepts(data) and not services.blobs.has(digest):
+                check_digest(data, digest)
+                rows[digest] = data
+            else:
+                services.blobs.put(data, digest=digest)
         except ValueError as error:
             raise InvalidArgument(f"An attachment is damaged: {error}.") from error
-    spec = request.spec
-    calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
-    needed = [digest for call in calls for digest in (call.payload, call.changes)]
-    needed += [spec.python.lock, request.provenance.packages]
-    trees = [spec.code.tree, *(role.code.tree for role in spec.roles if role.code)]
-    digests = [digest for digest in (*needed, *trees) if digest]
-    missing = services.blobs.missing(digests, trees=filter(None, trees))
+    needed: dict[str, None] = {}
+    trees: dict[str, None] = {}
+    for request in requests:
+        spec = request.spec
+        calls = [r.executable for r in spec.roles if isinstance(r.executable, FunctionCall)]
+        payloads = [call.payload for call in calls]
+        digests = [*payloads, *(call.changes for call in calls)]
+        digests += [spec.python.lock, request.provenance.packages]
+        own_trees = [spec.code.tree, *(role.code.tree for role in spec.roles if role.code)]
+        needed |= dict.fromkeys(filter(None, (*digests, *own_trees)))
+        # A call with large values names their blobs, as a tree names those of its files.
+        trees |= dict.fromkeys(filter(None, (*payloads, *own_trees)))
+    others = [digest for digest in needed if digest not in rows]
+    missing = services.blobs.missing(others, trees=[tree for tree in trees if tree not in rows])
     if missing:
         raise MissingBlobs(missing)
-    services.private.keep(request.key, request.private)
+    return rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ class PrivateFiles:
 
     >>> import tempfile
     >>> files = PrivateFiles(Path(tempfile.mkdtemp()))
-    >>> files.keep("0" * 32, Private(secrets={"TOKEN": "hush"}))
+    >>> files.keep(["0" * 32], Private(secrets={"TOKEN": "hush"}))
     >>> files.erase("0" * 32)
     >>> files.erase("0" * 32)
     """
@@ -35,13 +35,14 @@ class PrivateFiles:
         """Return the path of a trial's private file."""
         return self._root / uid
 
-    def keep(self, uid: str, private: Private) -> None:
-        """Write the private file of a trial to disk. Call this before the trial is stored."""
+    def keep(self, uids: Sequence[str], private: Private) -> None:
+        """Write the file of each trial durably, before the trial is stored."""
         content = msgspec.json.encode(private)
         digest = hashlib.sha256(content).digest()
-        if digest != self._digest or not self._link(uid):
-            write_bytes(f"{self._root}/{uid}", content, durable=True)
-        self._newest, self._digest = uid, digest
+        for uid in uids:
+            if digest != self._digest or not self._link(uid):
+                write_bytes(f"{self._root}/{uid}", content, durable=True)
+            self._newest, self._digest = uid, digest
 
     def erase(self, uid: str) -> None:
         """Delete the private file of a trial."""

@@ -61,6 +61,11 @@ class OpenConnections:
         """
         return max(self.most_strangers // _PER_STRANGERS, 1)
 
+    @property
+    def is_any_busy(self) -> bool:
+        """Whether a request is in progress on any connection. A stream is such a request."""
+        return any(not connection.is_idle for connection in self._all)
+
     def add(self, connection: OpenConnection, *, is_trusted: bool) -> None:
         """Add a new connection. If there are too many strangers, close the oldest of them."""
         self._all.add(connection)

@@ -16,6 +16,7 @@ from windlass.worker.blobs.verified_reads import read_blob
 from windlass.worker.common.atomic_files import make_folder, write_bytes, write_json
 from windlass.worker.common.file_reads import exists, retried
 from windlass.worker.common.process_tree import AWAY
+from windlass.worker.program.call_file import large_values
 from windlass.worker.supervise.package_environment import name_here
 from windlass.worker.supervise.package_list import list_packages
 
@@ -142,6 +143,8 @@ class AttemptDownload:
         listed: dict[str, int] = {}
         for manifest in manifests:
             listed |= blobs_of(decode(read_blob(blobs, manifest)))
+        if executable.get("payload"):
+            listed |= large_values(executable["payload"])
         self._fetch(blobs, listed)
         if checkpoint:
             folder, number = launch["checkpoints"], int(checkpoint.pop("number"))

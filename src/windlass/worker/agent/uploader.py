@@ -73,7 +73,7 @@ class Uploader:
             self._ship_end(is_taken_away)
         except GivenUp:
             sys.stderr.write(
-                "windlass: not all files could be uploaded: the server does not want them\n"
+                "windlass: not all files could be uploaded: the server does not accept them\n"
             )
 
     def _ship_end(self, is_taken_away: bool) -> None:
@@ -84,7 +84,7 @@ class Uploader:
             except GivenUp:
                 raise
             except Refused as error:
-                return self._log_once(f"the server does not want the exit record: {error}")
+                return self._log_once(f"the server refused the exit record: {error}")
             except Exception as error:  # noqa: BLE001 -- any error is retried
                 self._log_once(
                     f"the server did not accept the exit record yet: {str(error) or repr(error)}"

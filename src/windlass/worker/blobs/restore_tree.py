@@ -89,7 +89,7 @@ def read_tree(manifest: bytes) -> Tree:
             if type(path) is not str or type(size) is not int or size < 0:
                 raise RestoreError(f"{path!r} is listed with the size {size!r}")
             if where and not _is_in_bundle(mode, size, *where):
-                raise RestoreError(f"{path!r} is listed as lying at {where!r} of a bundle")
+                raise RestoreError(f"{path!r} is listed with the offset {where!r} in a bundle")
             folder, name = _split(path)
             if (mode, content, size) == ("d", "", 0):  # an empty folder
                 _add_folder(folders, folder + b"/" + name if folder else name)
@@ -429,5 +429,5 @@ def _refuse_files_as_folders(folders: dict[bytes, list[Entry]]) -> None:
         for entry in entries:
             path = folder + b"/" + entry.name if folder else entry.name
             if path in folders or entry.name in seen:
-                raise RestoreError(f"{os.fsdecode(path)!r} is listed as two things")
+                raise RestoreError(f"{os.fsdecode(path)!r} is listed twice")
             seen.add(entry.name)

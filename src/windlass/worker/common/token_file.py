@@ -21,5 +21,5 @@ def read_token(path: str) -> str:
     except UnicodeDecodeError:
         token = ""
     if not token or not token.isprintable() or " " in token:
-        raise ValueError("it holds no token")
+        raise ValueError("it contains no token")
     return token

@@ -13,6 +13,7 @@ from windlass.worker.common.atomic_files import remove_if_there, when_there_is_s
 from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.common.own_attempt import moved_dir
+from windlass.worker.program.call_file import open_call
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
     SerializationFault,
@@ -25,7 +26,8 @@ from windlass.worker.supervise.child_process import import_paths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, BinaryIO
+    from io import BufferedIOBase
+    from typing import Any
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
@@ -36,14 +38,14 @@ def run_call(attempt_dir: str) -> None:
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
-        sys.exit("windlass: the launch file is gone")
+        sys.exit("windlass: the launch file is missing")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
     # Read the secrets before user code runs, which may change the environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
-        function, args, kwargs = load_payload(launch["executable"]["payload"])
+        function, args, kwargs = load_payload(launch["executable"]["payload"], launch["blobs"])
         _set_own_file(function, launch)
         if launch["executable"].get("changes"):
             args, kwargs = _changed(function, args, kwargs, launch["executable"]["changes"])
@@ -70,26 +72,32 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(1)
 
 
-def load_payload(path: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Read a pickled function, its positional arguments and its keyword arguments from a file."""
+def load_payload(
+    path: str, blobs: str
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Read a pickled function, its positional arguments and its keyword arguments from a file.
+
+    Large values are blobs of the store `blobs`.
+    """
     payload = None
-    with open(path, "rb") as file:
-        try:
+    try:
+        with open_call(path, blobs) as file:
             payload = pickle.load(file)  # noqa: S301  # the author's code, in the author's process
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != "cloudpickle":
-                raise
-        if payload is None:  # outside of the handler, so that later errors do not name this error
-            load_cloudpickle()
-            file.seek(0)
+            load_source_lines(file)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cloudpickle":
+            raise
+    if payload is None:  # outside of the handler, so that later errors do not name this error
+        load_cloudpickle()
+        with open_call(path, blobs) as file:
             payload = pickle.load(file)  # noqa: S301  # as above
-        load_source_lines(file)
+            load_source_lines(file)
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]
 
 
-def load_source_lines(file: BinaryIO) -> None:
+def load_source_lines(file: BufferedIOBase) -> None:
     """Read the sources of functions without a file, which follow the call in its file.
 
     Tracebacks and `inspect.getsource` then find the lines, as they did for the caller.

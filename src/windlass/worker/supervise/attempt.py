@@ -16,6 +16,7 @@ from windlass.worker.common.own_attempt import moved_dir
 from windlass.worker.common.process_identity import process_identity
 from windlass.worker.common.process_tree import ProcessTree, Termination
 from windlass.worker.logs.segment import STDERR, STDOUT
+from windlass.worker.program.call_file import large_values
 from windlass.worker.supervise import child_process, linux, out_of_memory
 from windlass.worker.supervise.child_process import Child, Fork, StartError
 from windlass.worker.supervise.event_loop import EventLoop
@@ -169,9 +170,9 @@ class Supervision:
     # Before the process
 
     def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
-        """Prepare the start.
+        """Prepare the start, and retry after temporary errors.
 
-        Retry after temporary errors, which is safe because nothing has run yet.
+        This is safe, as nothing has run yet.
         """
         give_up = time.monotonic() + _PATIENCE
         pause = _SHORT
@@ -277,6 +278,21 @@ class Supervision:
                 raise RestoreError(
                     f"its {what} is damaged in the store and was set aside"
                 ) from None
+        if executable.get("payload"):
+            self._check_large_values(executable["payload"])
+
+    def _check_large_values(self, payload: str) -> None:
+        """Verify the large values of a call, which are blobs of their own."""
+        for digest in large_values(payload):
+            try:
+                os.close(open_verified(self._launch["blobs"], digest))
+            except DamagedBlob:
+                reason = "is damaged in the store and was set aside"
+            except FileNotFoundError:
+                reason = "is missing from the store"
+            else:
+                continue
+            raise RestoreError(f"a large value of its call {reason}")
 
     def _read_manifest(self, path: str) -> bytes:
         try:

@@ -323,7 +323,7 @@ def _take_on(author: Mapping[str, Any]) -> None:
 
 def _start_error(program: str, cwd: str, number: int) -> StartError:
     if not os.path.isdir(cwd):
-        return StartError(f"the working directory is not there: {cwd}", 126)
+        return StartError(f"the working directory does not exist: {cwd}", 126)
     return StartError(f"{program} cannot be run: {os.strerror(number)}", 126)
 
 

@@ -21,7 +21,7 @@ def link_volumes(volumes: Iterable[Mapping[str, str]], cwd: str) -> None:
                 f"the volume {volume['target']!r} is outside the working directory", 126
             )
         if not os.path.exists(volume["source"]):
-            raise StartError(f"the volume {volume['source']} is not there", 126)
+            raise StartError(f"the volume {volume['source']} does not exist", 126)
         _link(cwd, path, volume["source"])
 
 
@@ -36,13 +36,13 @@ def _link(cwd: str, path: str, source: str) -> None:
         finally:
             os.close(folder)
     except FileExistsError:
-        raise StartError(f"the volume {path!r} would hide what the code has there", 126) from None
+        raise StartError(f"the volume {path!r} would hide files of the code", 126) from None
     finally:
         os.close(root)
 
 
 def _clear(folder: int, name: str) -> None:
-    """Remove a link that an earlier attempt created, or an empty folder, at the target."""
+    """Remove the link of an earlier attempt from the target path, or an empty folder."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)

@@ -23,6 +23,10 @@ TRIALS, LOOKS = 12, 40
 SPEC = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))
 
 
+def accept(*_: object) -> None:
+    """Refuse no trial."""
+
+
 def first_status(_job: Job) -> tuple[JobStatus, tuple[()]]:
     return JobStatus(admitted=True), ()
 
@@ -60,8 +64,8 @@ def test_a_trial_inherits_the_priority_of_its_experiment_unless_it_runs_in_a_clu
                 experiment_id=experiment.id,
                 spec=msgspec.structs.replace(SPEC, backend=backend),
             )
-            made = await store.create(
-                trial, before=lambda: None, begin=first_status, then=lambda: None
+            [made] = await store.create(
+                [trial], before=accept, begin=first_status, then=lambda _new: None
             )
             records.append(made.spec.priority)
         return records
@@ -78,8 +82,8 @@ def test_the_cache_equals_the_stored_rows(tmp_path: Path, most: int) -> None:
 
     async def submit(key: str) -> int:
         request = CreateTrial(key=key, experiment="crowd", spec=SPEC)
-        made = await store.create(
-            request, before=lambda: None, begin=first_status, then=lambda: None
+        [made] = await store.create(
+            [request], before=accept, begin=first_status, then=lambda _new: None
         )
         return made.id
 
@@ -126,8 +130,8 @@ def test_a_decision_from_before_a_change_of_the_spec_is_not_stored(tmp_path: Pat
 
     async def change() -> list[str | None]:
         request = CreateTrial(key=key, experiment="crowd", spec=SPEC)
-        made = await store.create(
-            request, before=lambda: None, begin=first_status, then=lambda: None
+        [made] = await store.create(
+            [request], before=accept, begin=first_status, then=lambda _new: None
         )
         loaded = store.load(key)
         assert loaded is not None

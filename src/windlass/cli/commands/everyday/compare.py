@@ -1,4 +1,4 @@
-"""`windlass compare`, which shows several trials in one table."""
+"""Implements `windlass compare`, which shows several trials in one table."""
 
 from __future__ import annotations
 

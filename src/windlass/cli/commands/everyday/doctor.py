@@ -1,4 +1,4 @@
-"""`windlass doctor`, which checks the installation and suggests fixes."""
+"""Implements `windlass doctor`, which checks the installation and suggests fixes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
-_MOST_NAMED = 10  # damaged contents
+_MOST_NAMED = 10  # the most damaged contents that a finding names
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
@@ -47,7 +47,10 @@ def command(contents: bool, as_json: bool) -> int:
 
 
 def examine(*, contents: bool = False) -> Iterator[Finding]:
-    """Check everything, without starting or changing anything, except damaged contents."""
+    """Check everything, and yield the findings.
+
+    The check starts and changes nothing. Only `contents` sets damaged contents aside.
+    """
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
     from windlass.model.copied_home import describe_copy

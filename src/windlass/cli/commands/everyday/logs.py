@@ -1,4 +1,4 @@
-"""`windlass logs`, which prints or follows the output of a trial."""
+"""Implements `windlass logs`, which prints or follows the output of a trial."""
 
 from __future__ import annotations
 

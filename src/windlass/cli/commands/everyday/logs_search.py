@@ -1,4 +1,4 @@
-"""`windlass logs --search TEXT`, which searches the logs of many trials."""
+"""Implements `windlass logs --search TEXT`, which searches the logs of many trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass ls`, which lists trials and experiments."""
+"""Implements `windlass ls`, which lists trials and experiments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = """Nothing has run here yet. Run a script:
 or decorate a function with @wl.run and call it."""
 
 _NAMESAKES = 20
-_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sorts
+_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sort keys
 
 
 @click.command(
@@ -209,7 +209,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
-    """Return the experiments with a name, newest first."""
+    """Return the experiments that have the given name, newest first."""
     if experiment is None:
         return []
     return list(
@@ -310,7 +310,9 @@ def _state(record: TrialRecord) -> str:
 
 
 def sorted_metric(sort: str) -> tuple[str, str] | None:
-    """Parse the metric and aspect of a sort order. The default aspect is the last value.
+    """Split a sort order into the name of a metric and an aspect such as "min".
+
+    The aspect "" means the last value. Returns None if the order is not by a metric.
 
     >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
     (('val/loss', 'min'), ('a.b', ''))

@@ -1,4 +1,4 @@
-"""`windlass metrics`, which shows metrics as a table, as points or as curves."""
+"""Implements `windlass metrics`, which shows metrics as a table, as points or as curves."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Print a table of all metrics, or the points or curves of some metrics.
 
-    Write the trial ids first, and then the names of metrics.
+    On the command line, write the trial ids before the names of metrics.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.metrics import fetch_metrics
@@ -193,7 +193,7 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
         whose += [clean(head.name)] if len(names) > 1 else []
         whose += [str(head.trial_id)] if trials > 1 else []
         lines = [_line(heads)] if is_seen and heads else []
-        heads = []  # once
+        heads = []  # print the heads only once
         points = zip(curve.steps, map(format_value, curve.values), strict=True)
         if is_seen:
             lines += [_line([str(step), value, *whose]) for step, value in points]

@@ -1,4 +1,4 @@
-"""`windlass rerun`, which runs a recorded trial again, with or without changes."""
+"""Implements `windlass rerun`, which runs a recorded trial again, with or without changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RerunCommand(SectionedCommand):
     """A command that records whether `--` precedes its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record whether the arguments contain `--`, which click removes."""
+        """Record whether the arguments contain `--`, because click removes this word."""
         ctx.meta[_DASHES] = "--" in args
         words = list(args)
         try:
@@ -141,7 +141,10 @@ def run_again(
     options: dict[str, Any],
     besides: Callable[[Trial[Any]], dict[str, Any]] = lambda _trial: {},
 ) -> int:
-    """Run a trial again and show its output. `besides` returns additional changes of the trial."""
+    """Run a trial again and show its output.
+
+    `besides` computes additional changes from the trial.
+    """
     trial_id, words = options.pop("trial_id"), options.pop("words")
     detach, as_json = options.pop("detach"), options.pop("as_json")
     if as_json and not detach:
@@ -166,7 +169,7 @@ def run_again(
 
     client = default_client()
     with errors_as_options(), View() as view:
-        view.status(f"trial {trial_id}: looking it up")
+        view.stage(f"trial {trial_id}: looking it up")
         original = client.get_trial(trial_id)
         record = original.record
         whole = list(words) if ctx.meta[_DASHES] else None
@@ -176,7 +179,7 @@ def run_again(
         from windlass.cli.commands.everyday.run import print_submitted, report_end
         from windlass.client.terminal.watch_trial import run_and_watch
 
-        view.status(f"{record.name}: looking at its environment")
+        view.stage(f"{record.name}: looking at its environment")
         draft, notes = prepare_rerun(client, record, changes)
         for note in notes:
             view.say(f"Warning: {as_options(note)}")

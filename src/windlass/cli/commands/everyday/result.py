@@ -1,4 +1,4 @@
-"""`windlass result`, which prints the return value of a trial."""
+"""Implements `windlass result`, which prints the return value of a trial."""
 
 from __future__ import annotations
 

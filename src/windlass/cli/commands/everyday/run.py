@@ -1,4 +1,4 @@
-"""`windlass run`, which runs a script, a command or a job with many replicas as a trial."""
+"""Implements `windlass run`, which runs a script, a command or a larger job as a trial."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def command(
     """Run a Python script, or any command after --, as a recorded trial.
 
     The output appears while the trial runs, and the exit code is that of the program. Ctrl-C
-    stops the trial. Words after the script are arguments of the script.
+    and SIGTERM stop the trial. Words after the script are arguments of the script.
     """
     if not words and file is None:
         raise click.UsageError("Name a script, a command after --, or a job file with --file.", ctx)
@@ -238,11 +238,11 @@ def _run(
     with View() as view:
         if note:
             view.note(note)
-        view.status(f"{job.name}: looking for the server")
+        view.stage(f"{job.name}: looking for the server")
         _ = client.transport.endpoint
-        view.status(f"{job.name}: packaging")
+        view.stage(f"{job.name}: packaging")
         draft = job.draft(client)
-        view.status(f"{job.name}: sending")
+        view.stage(f"{job.name}: sending")
         # A suspended trial waits for `windlass resume`, so there is nothing to watch.
         if detach or job.outline.suspend:
             submitted = client.submit(draft)

@@ -1,4 +1,4 @@
-"""`windlass show`, which prints the record of a trial or an experiment."""
+"""Implements `windlass show`, which prints the record of a trial or an experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.model.records import ErrorInfo, Git, TrialRecord
     from windlass.model.status import Event
 
-_MOST_COUNTED = 1000  # output files counted for the page
+_MOST_COUNTED = 1000  # the most output files to count
 _LONGEST_ERROR = 200  # characters
 
 
@@ -52,7 +52,7 @@ def command(
 
         show_experiment(experiment, as_json=as_json)
         return
-    assert trial_id is not None  # noqa: S101 -- one of the two is there
+    assert trial_id is not None  # noqa: S101 -- `trial_id` or `experiment` is set
     _show_trial(trial_id, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`windlass stop`, which stops trials and waits for their end."""
+"""Implements `windlass stop`, which stops trials and waits for their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass accelerators`, which lists the kinds of accelerators and the devices here."""
+"""Implements `windlass accelerators`, which lists accelerators and the devices of this machine."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def command(as_json: bool) -> None:
     """List the accelerators that jobs can request, and the devices of this machine.
 
-    The names are for --accelerator and accelerator=. Request several devices with a number
-    (a100x2), and TPUs by size (v5e-16).
+    Use the names in --accelerator and accelerator=. Request several devices with a number (a100x2),
+    and TPUs by size (v5e-16).
     """
     from windlass.client.client import default_client
     from windlass.model.hardware.accelerators import KINDS

@@ -1,4 +1,4 @@
-"""`windlass completion`, which prints the completion script for a shell."""
+"""Implements `windlass completion`, which prints the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(ctx: click.Context, shell: str | None) -> None:
     if name not in _SHELLS:
         raise click.UsageError(f"Name a shell: {', '.join(_SHELLS)}.", ctx)
     script = get_completion_class(name)
-    assert script is not None  # noqa: S101 -- click has all three
+    assert script is not None  # noqa: S101 -- click supports all three shells
     file, line = _INSTALL[name]
     first, rest = _split_compdef(script(cli, {}, "windlass", "_WINDLASS_COMPLETE").source())
     print(f"{first}# Add this line to {file}, then open a new shell:\n#   {line}\n{rest}", end="")

@@ -1,4 +1,4 @@
-"""`windlass kubernetes`, which checks the cluster, and prints permissions and manifests."""
+"""Implements `windlass kubernetes`, which checks the cluster and prints roles and manifests."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def command() -> None:
 
     Windlass uses the first of these settings that exists: the last login from a script, KUBECONFIG,
     ~/.kube/config, the cluster that this process runs in. A running server keeps the KUBECONFIG of
-    its start. The commands use the same settings, and warn if those of this shell differ. --context
-    selects a context of this shell.
+    its start. The commands use the same settings, and warn if the settings of this shell differ.
+    --context selects a context of this shell.
     """
 
 
@@ -80,10 +80,10 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
 @click.option("--account", metavar="NAME", help="Account of the role (the current one).")
 @json_option
 def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
-    """Print a role with all permissions that Windlass needs, bound to an account.
+    """Print a role with all permissions that Windlass needs, and its binding to an account.
 
-    An administrator applies it with kubectl. The account is a user, or a service account:
-    system:serviceaccount:NAMESPACE:NAME.
+    An administrator applies the output with kubectl. The account is a user, or a service account
+    such as system:serviceaccount:NAMESPACE:NAME.
     """
     from windlass.cli.options.which_cluster import find_namespace_and_account
     from windlass.cli.output.json import print_json
@@ -123,7 +123,7 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
 def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
     """Print the Kubernetes objects for the job in a file. Nothing is created or submitted.
 
-    The names contain 0 as the number of the trial, and secrets have no values. Without a cluster,
+    The names contain 0 in place of the trial id, and secrets have no values. Without a cluster,
     accelerators use the common node labels.
     """
     import sys

@@ -1,4 +1,4 @@
-"""`windlass operator`, which runs the operator for TFJob and PyTorchJob objects."""
+"""Implements `windlass operator`, which runs the operator for TFJob and PyTorchJob objects."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    If several operators run, one of them is the leader. If it fails, another operator takes over
-    within 15 seconds.
+    If several operators run, one of them is the leader. If the leader fails, another operator takes
+    over within 15 seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)
@@ -116,9 +116,9 @@ def rights(
     account: str | None,
     context: str | None,
 ) -> None:
-    """Print roles with all permissions of the operator, bound to an account.
+    """Print roles with all permissions of the operator, and their bindings to an account.
 
-    An administrator applies them with kubectl.
+    An administrator applies the output with kubectl.
     """
     from windlass.kube.api.connection import connect
     from windlass.kube.api.yaml import as_yaml

@@ -1,4 +1,4 @@
-"""`windlass server`, which starts, stops and inspects the server of this machine."""
+"""Implements `windlass server`, which starts, stops and inspects the server of this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PATIENCE = 15  # seconds to wait until a server has stopped
 def command(ctx: click.Context) -> None:
     """Start, stop and inspect the server of this machine.
 
-    The server starts automatically. Trials keep running while it is stopped.
+    The server starts automatically. While the server is stopped, trials keep running.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -73,13 +73,14 @@ def start() -> None:
 def run(listen: str | None, names: tuple[str, ...]) -> None:
     """Run the server in the foreground, for containers and service managers.
 
-    To give other machines access, use --listen and --name. They also need the token in the file
-    'token' of the Windlass home. The log is the file 'server.log' in the same folder.
+    To give other machines access, use --listen and --name. Other machines also need the token in
+    the file 'token' of the Windlass home. The log is the file 'server.log' in the same folder.
     """
     import windlass.cli
 
     home = _own_home()
     home.make()
+    os.environ.setdefault("WINDLASS_SERVER_IDLE", "never")
     if listen:
         os.environ["WINDLASS_LISTEN"] = listen
         os.environ["WINDLASS_NAMES"] = ",".join(names)
@@ -116,7 +117,7 @@ def stop() -> None:
     ),
 )
 def adopt() -> None:
-    """Turn a copy of a Windlass home into an independent home, which continues its trials.
+    """Turn a copy of a Windlass home into an independent home that continues the trials.
 
     Queued trials start. Trials that were running when the home was copied are recorded as lost.
     Their processes belong to the original home and keep running.
@@ -273,7 +274,8 @@ def _wait_until_stopped(home: Home) -> int | None:
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
     """Send SIGTERM to the process that a server file describes.
 
-    Returns the process id and the identity of the process.
+    Returns the process id, and the identity that distinguishes the process from a later process
+    with the same id.
     """
     from windlass.worker.common.process_identity import is_alive
 
@@ -287,7 +289,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path, excuse: str) -> Iterator[None]:
-    """Hold a lock file during the block. Raise an error if the lock is not free in time."""
+    """Hold a lock file during the `with` block. Raise an error if the lock is not free in time."""
     from windlass.model.errors import ServerError
     from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder

@@ -1,4 +1,4 @@
-"""`windlass command`, which runs a small command on the server's machine."""
+"""Implements `windlass command`, which runs a small command on the server's machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass continue`, which starts a new trial from a checkpoint of a trial."""
+"""Implements `windlass continue`, which starts a new trial from a checkpoint of a trial."""
 
 from __future__ import annotations
 

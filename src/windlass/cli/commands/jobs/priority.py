@@ -1,4 +1,4 @@
-"""`windlass priority`, which changes the priority of a trial in the queue."""
+"""Implements `windlass priority`, which changes the priority of a trial in the queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Change the priority of a trial in the queue.",
     epilog=examples("windlass priority 7 10"),
-    context_settings={"ignore_unknown_options": True},  # so that a negative number is not an option
+    context_settings={"ignore_unknown_options": True},  # accepts negative numbers
 )
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")

@@ -1,4 +1,4 @@
-"""`windlass queue`, which lists the waiting trials in order, with the reasons why they wait."""
+"""Implements `windlass queue`, which lists the waiting trials in order, with reasons."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     """List waiting trials in the order of their start.
 
-    Trials with a higher priority start first, and then older trials. A small trial may overtake a
-    large trial if this does not delay the large trial.
+    Trials start in the order of their priority. Among trials with the same priority, older trials
+    start first. A small trial may overtake a large trial if this does not delay the large trial.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -92,7 +92,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     help="The trial to overtake.",
 )
 def move(trial_id: int, other: int) -> int:
-    """Move a waiting trial ahead of another, and give it the same priority."""
+    """Move a waiting trial ahead of another trial, and copy the priority of the other trial."""
     from windlass.cli.options.for_each_trial import change_trials
 
     return change_trials([trial_id], lambda trial: _move(trial, other))

@@ -1,4 +1,4 @@
-"""`windlass resume`, which resumes suspended trials."""
+"""Implements `windlass resume`, which resumes suspended trials."""
 
 from __future__ import annotations
 

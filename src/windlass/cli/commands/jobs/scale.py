@@ -1,4 +1,4 @@
-"""`windlass scale`, which changes the number of replicas of a trial."""
+"""Implements `windlass scale`, which changes the number of replicas of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass shell`, which opens a terminal on the server's machine in the code of a trial."""
+"""Implements `windlass shell`, which opens a terminal on the server's machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass suspend`, which suspends trials and frees their capacity."""
+"""Implements `windlass suspend`, which suspends trials and frees their capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass tasks`, which lists the attempts of all replicas of a trial."""
+"""Implements `windlass tasks`, which lists the attempts of all replicas of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass project`, which manages projects."""
+"""Implements `windlass project`, which manages projects."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def _row(record: ProjectRecord, now: float) -> Row:
 @click.option("--description", default="", metavar="TEXT", help="Description.")
 @json_option
 def create(place: str, description: str, as_json: bool) -> None:
-    """Create a project. Another workspace than the default is part of the name: lab/vision."""
+    """Create a project.
+
+    Outside the default workspace, the name includes the workspace: lab/vision.
+    """
     from windlass.cli.output.json import print_json
     from windlass.client.client import default_client
     from windlass.model.text.names import check, place_flaw, split_place

@@ -1,4 +1,4 @@
-"""`windlass template`, which manages named sets of job fields."""
+"""Implements `windlass template`, which manages named sets of job fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FIELDS = click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
     ),
 )
 def command() -> None:
-    """Create, list and change templates: named sets of job fields.
+    """Create, list and change templates, which are named sets of job fields.
 
     A template sets the fields that a job does not set.
     """
@@ -174,7 +174,7 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 @contextmanager
 def _errors_without_function_names() -> Iterator[None]:
-    """Remove the names of Python functions from errors that the block raises."""
+    """Remove the names of Python functions from errors that the `with` block raises."""
     try:
         yield
     except InvalidArgument as error:

@@ -1,4 +1,4 @@
-"""`windlass workspace`, which manages sets of projects."""
+"""Implements `windlass workspace`, which manages sets of projects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Create, list and change workspaces, which contain projects.
 
-    The workspace `default` always exists. Commands without a workspace use it.
+    The workspace `default` always exists. Commands use it if no other workspace is named.
     """
 
 

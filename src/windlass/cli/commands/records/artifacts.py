@@ -1,4 +1,4 @@
-"""`windlass artifacts`, which lists or downloads the output files of a trial."""
+"""Implements `windlass artifacts`, which lists or downloads the output files of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`windlass checkpoint`, which lists, shows, downloads and deletes checkpoints."""
+"""Implements `windlass checkpoint`, which lists, shows, downloads and deletes checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.checkpoint import Checkpoint
 
 _MOST = 50
-_MOST_METRICS = 4  # columns of a list
+_MOST_METRICS = 4  # the most columns with metrics
 _EXAMPLES = examples(
     "windlass checkpoint ls 7",
     "windlass checkpoint ls 7 --sort loss",
@@ -158,7 +158,7 @@ def download(name_or_id: str, folder: str | None) -> None:
 @yes_option
 @click.pass_context
 def rm(ctx: click.Context, names: tuple[str, ...], yes: bool) -> int:
-    """Delete checkpoints, except those of model versions and of trials that started from them.
+    """Delete checkpoints, unless a model version or another trial uses them.
 
     Checkpoints can share stored files. windlass gc frees the disk space.
     """

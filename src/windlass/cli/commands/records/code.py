@@ -1,4 +1,4 @@
-"""`windlass code`, which downloads the recorded code of a trial."""
+"""Implements `windlass code`, which downloads the recorded code of a trial."""
 
 from __future__ import annotations
 

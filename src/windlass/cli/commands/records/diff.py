@@ -1,4 +1,4 @@
-"""`windlass diff`, which compares two trials or two experiments."""
+"""Implements `windlass diff`, which compares two trials or two experiments."""
 
 from __future__ import annotations
 

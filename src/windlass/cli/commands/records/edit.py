@@ -1,4 +1,4 @@
-"""`windlass edit`, which changes names, labels and notes of trials and experiments."""
+"""Implements `windlass edit`, which changes names, labels and notes of trials and experiments."""
 
 from __future__ import annotations
 

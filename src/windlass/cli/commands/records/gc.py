@@ -1,4 +1,4 @@
-"""`windlass gc`, which deletes unreferenced data."""
+"""Implements `windlass gc`, which deletes unreferenced data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.cli.options.parameters import TimeType
 if TYPE_CHECKING:
     from windlass.model.requests import GarbageReport
 
-_MOST_LISTED = 20  # unknown folders
+_MOST_LISTED = 20  # the most unknown folders to list
 
 
 @click.command(

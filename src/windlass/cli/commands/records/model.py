@@ -1,4 +1,4 @@
-"""`windlass model`, which manages the model registry."""
+"""Implements `windlass model`, which manages the model registry."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> N
 @click.option("--remove", is_flag=True, help="Remove the alias.")
 @click.pass_context
 def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove: bool) -> None:
-    """Point an alias at a version, given by number or by another alias."""
+    """Point an alias at a version. Write the version as a number or as another alias."""
     from windlass.client.client import default_client
 
     if (version is None) is not remove:

@@ -1,4 +1,4 @@
-"""`windlass rm`, which deletes trials and experiments after a confirmation."""
+"""Implements `windlass rm`, which deletes trials and experiments after a confirmation."""
 
 from __future__ import annotations
 

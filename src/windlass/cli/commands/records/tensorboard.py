@@ -1,4 +1,4 @@
-"""`windlass tensorboard`, which runs TensorBoard on the event files of trials."""
+"""Implements `windlass tensorboard`, which runs TensorBoard on the event files of trials."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def command(
         print_message(f"The files are in {folder}")
         print_packaging_note(folder)
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
     server = TensorBoard(trials, port=port, host=host)
     print_message("Starting TensorBoard ...")
     with server:

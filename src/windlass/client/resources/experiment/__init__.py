@@ -1,1 +1,1 @@
-"""`wl.Experiment`, and the code that builds experiments and transfers their files."""
+"""Defines `wl.Experiment`, and the code that builds experiments and transfers their files."""

@@ -1,4 +1,4 @@
-"""Keeps an experiment open while this program adds trials to it.
+"""Keeps an experiment open on the server while this program adds trials.
 
 Generators are user functions that add trials. They run in this program. There is one builder per
 experiment and connection. A `with` block and all generators share its lease, which keeps the
@@ -48,7 +48,7 @@ class Failure(NamedTuple):
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
-    """Return the builder of an experiment, which holds the lease on the experiment.
+    """Return the builder of an experiment. The builder keeps the experiment open with a lease.
 
     The builder keeps the lease until every caller of `hold` has called `release`.
     """
@@ -76,7 +76,10 @@ def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder 
 
 
 class ExperimentBuilder:
-    """Holds the lease on an experiment, and runs its generators in this program."""
+    """Keeps an experiment open on the server, and runs its generators in this program.
+
+    Generators are user functions that add trials to the experiment.
+    """
 
     def __init__(self, transport: Transport, experiment: ExperimentRecord) -> None:
         self._transport = transport
@@ -95,7 +98,7 @@ class ExperimentBuilder:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the lease on the experiment, unless this builder already holds it."""
+        """Take the lease on the experiment, unless this builder already holds the lease."""
         with self._lock:
             if self._holding is None:
                 holding = ExperimentLease(self._transport, self.experiment.id)
@@ -104,7 +107,7 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id by which the server knows the holder of the lease."""
+        """The id that identifies the holder of the lease on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
@@ -160,7 +163,11 @@ class ExperimentBuilder:
     def start_async(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run an async generator on the event loop of the block, or on a loop of this module."""
+        """Run an async generator.
+
+        Inside an `async with` block, it runs on the event loop of the block. Otherwise, it runs on
+        an event loop of this module.
+        """
         import asyncio
 
         with self._lock:
@@ -173,7 +180,7 @@ class ExperimentBuilder:
             self._running[trial.id] = task
 
     def join(self) -> None:
-        """Wait until every generator has returned."""
+        """Wait until all generators in this program have returned."""
         with self._changed:
             while self._running:
                 self._changed.wait()
@@ -260,7 +267,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Build one error for all failed generators. Its cause is the first failure."""
+    """Build one error for all failed generators. The cause of the error is the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures
@@ -320,7 +327,7 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Print the failure of a generator that runs outside of any block."""
+    """Print the failure of a generator that does not run inside a `with` block."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
@@ -351,7 +358,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """Wait at the end of the program for generators that run outside of a block."""
+    """Wait at the end of the program for generators that do not run inside a `with` block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

@@ -39,7 +39,7 @@ class Block:
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Wait, release the lease, and raise the failures."""
+        """Wait for generators and trials, release the lease, and raise the failures."""
         if self._pid != os.getpid():
             return  # after a fork, only the parent process leaves the block
         if _interrupts(raised):
@@ -60,7 +60,10 @@ class Block:
         self._conclude(raised, waiting)
 
     async def enter_async(self) -> None:
-        """Take the lease on the experiment. Async generators will run on the current event loop."""
+        """Take the lease on the experiment, which keeps the experiment open on the server.
+
+        Async generators will run on the current event loop.
+        """
         import asyncio
 
         self._loop = asyncio.get_running_loop()
@@ -99,7 +102,7 @@ class Block:
         return ExperimentWait(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
-        """Print the exception of the block if generators still run.
+        """Print the exception of the `with` block if generators still run.
 
         The block raises this exception only after all generators have ended.
         """
@@ -143,5 +146,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Return whether an exception means Ctrl-C or the cancellation of the task."""
+    """Return whether an exception is caused by Ctrl-C or by the cancellation of the task."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))

@@ -23,8 +23,9 @@ _PIECE = 1 << 20
 def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
     """Store a file on the server.
 
-    `keep` sends the request that adds the file to an experiment. Its argument is the digest of the
-    content. The content is uploaded only if the server does not have it.
+    The function `keep` sends the request that adds the file to an experiment. The argument of
+    `keep` is the digest of the content. The content is uploaded only if the server does not have
+    it.
     """
     try:
         with open(path, "rb") as file:

@@ -71,7 +71,7 @@ def get_experiment(
 def list_experiments(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Experiment]:
-    """List the matching experiments. The result fetches one page at a time."""
+    """List the matching experiments. Pages are fetched on demand."""
     return list_resources(
         transport, Experiment, ExperimentPage, sort_by=sort_by, limit=limit, **filters
     )
@@ -80,7 +80,10 @@ def list_experiments(
 def _list_named(
     transport: Transport, name: str, project: Any, *, archived: bool | None
 ) -> list[Experiment]:
-    """Return the newest experiments with a name. The server raises an error if there is none."""
+    """Return the newest experiments that have the given name.
+
+    The server reports an error if no experiment has this name.
+    """
     return list(
         list_experiments(
             transport,

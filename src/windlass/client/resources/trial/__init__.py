@@ -1,1 +1,1 @@
-"""`wl.Trial`, and the objects that its methods return, such as logs, metrics and artifacts."""
+"""Defines `wl.Trial`, and the objects that its methods return, such as logs and metrics."""

@@ -56,7 +56,7 @@ def list_outputs(
     role: str | None = None,
     index: int | None = None,
 ) -> Listing[OutputFile]:
-    """List the files in the output folders of a trial. The result fetches one page at a time."""
+    """List the files in the output folders of a trial. Pages are fetched on demand."""
     query = {"pattern": pattern, "role": role, "index": index}
     return walk(transport, request_path("trials", trial_id, "artifacts"), OutputPage, query)
 
@@ -206,9 +206,9 @@ def _lacking(
 
 
 def _sweep(root: int, files: Sequence[_File]) -> None:
-    """Remove partial files of interrupted downloads that cannot be continued.
+    """Remove partial files of interrupted downloads whose source files have changed.
 
-    The files on the server have changed since.
+    Such downloads cannot be continued.
     """
     wanted: dict[bytes, set[bytes]] = {}
     for file in files:

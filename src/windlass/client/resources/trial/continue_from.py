@@ -9,7 +9,7 @@ from windlass.model.records import TrialRecord
 
 
 def check_is_finished(record: TrialRecord) -> None:
-    """Raise an error if a trial has not ended, because it cannot be continued yet."""
+    """Raise an error if a trial has not ended. A trial can be continued only after its end."""
     if not record.state.is_final:
         raise Conflict(
             f"Trial {record.id} ({record.name}) is {record.state.value}, so there is "

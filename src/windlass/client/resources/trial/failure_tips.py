@@ -57,7 +57,7 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
 
 def is_function(spec: JobSpec) -> bool:
-    """Return whether a trial calls a function with `@wl.run`.
+    """Return whether a trial calls a function that is decorated with `@wl.run`.
 
     Some options of `@wl.run` have other names than the options of `wl.Job`.
 

@@ -36,7 +36,7 @@ def list_trials(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[Trial[Any]]:
-    """List the matching trials. The result fetches one page at a time."""
+    """List the matching trials. Pages are fetched on demand."""
     return list_resources(transport, Trial, TrialPage, sort_by=sort_by, limit=limit, **filters)
 
 

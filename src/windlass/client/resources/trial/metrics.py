@@ -150,7 +150,7 @@ class Metrics:
     def to_pandas(self) -> Any:
         """Return all points as a pandas data frame with one row per point.
 
-        The columns are the fields of `to_numpy`, and `role` and `name`.
+        The columns are those of `to_numpy`, plus `role` and `name`.
 
         ```python
         loss = trial.metrics("loss").to_pandas()
@@ -279,7 +279,9 @@ def metrics_of_trials(
 
 
 def full_name(group: str | None, name: str) -> str:
-    """Return the name under which summaries list a metric of a group.
+    """Return the name of a metric in summaries, with its group as a prefix.
+
+    Metrics in the default group "training" have no prefix.
 
     >>> full_name(None, "loss"), full_name("validation", "loss")
     ('loss', 'validation/loss')

@@ -15,7 +15,7 @@ from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 from windlass.worker.blobs.digest import kind_of
 
-_SERIALIZATION = "windlass.SerializationError"  # the name that the worker records
+_SERIALIZATION = "windlass.SerializationError"  # the error name that the worker records
 
 
 class RemoteTraceback(Exception):

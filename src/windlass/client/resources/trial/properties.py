@@ -57,7 +57,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def project(self) -> str:
-        """The project of the trial's experiment."""
+        """The name of the project that contains the trial's experiment."""
         return self._record.project
 
     @property
@@ -81,7 +81,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The hyper-parameters: the recorded arguments of the function or command.
+        """The hyper-parameters, which are the recorded arguments of the function or command.
 
         `wl.list_trials` can filter and sort by hyper-parameters, for example with
         `where="hparams.lr < 0.1"`.
@@ -94,7 +94,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The same as `hparams`."""
+        """The parameters of the trial, which are the same as `hparams`."""
         return self._record.params
 
     @property
@@ -156,7 +156,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def cause(self) -> Cause | None:
-        """The first failure, with its `role`, `index`, `attempt`, `exit_code` and last log `lines`.
+        """The first failed attempt of the trial, or None.
+
+        It has the attributes `role`, `index`, `attempt`, `exit_code` and `lines` (the last log
+        lines).
 
         ```python
         if trial.cause:

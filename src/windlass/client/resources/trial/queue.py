@@ -1,4 +1,4 @@
-"""`wl.QueueEntry` and `wl.Task`, which describe queued trials and attempts of replicas."""
+"""Defines `wl.QueueEntry` and `wl.Task`, which describe queued trials and attempts of replicas."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class QueueEntry:
 
 
 def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listing[Task]:
-    """List every attempt of every replica of a trial. The result fetches one page at a time."""
+    """List every attempt of every replica of a trial. Pages are fetched on demand."""
     from windlass.model.queue import TaskPage
 
     records = walk(transport, request_path("trials", trial_id, "tasks"), TaskPage, {}, limit)
@@ -92,7 +92,7 @@ def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listin
 
 
 def list_queue(transport: Transport, limit: int | None) -> Listing[QueueEntry]:
-    """List the queued trials in the order of the queue. The result fetches one page at a time."""
+    """List the queued trials in the order of the queue. Pages are fetched on demand."""
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.queue import QueuePage
 

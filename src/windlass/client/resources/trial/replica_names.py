@@ -1,4 +1,4 @@
-"""Names the replicas of trials that have several replicas."""
+"""Returns the names of the replicas of a trial."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
 
 
 def is_generated(trial: TrialRecord) -> bool:
-    """Return whether a trial only runs a generator, which adds child trials."""
+    """Return whether a trial only runs a generator, a user function that adds child trials."""
     return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 

@@ -1,4 +1,4 @@
-"""`wl.Replica`, a replica of a trial in the state of its newest attempt."""
+"""Defines `wl.Replica`, a replica of a trial in the state of its newest attempt."""
 
 from __future__ import annotations
 

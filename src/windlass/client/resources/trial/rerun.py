@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) -> Trial[Any]:
     """Submit a recorded trial again with some changes.
 
-    Warnings point at the line of the user that called the public method.
+    Warnings point at the line of user code that called the public method.
     """
     from windlass.authoring.rerun.rerun import prepare_rerun
     from windlass.client.client import Client

@@ -1,4 +1,4 @@
-"""`wl.Trial`, one recorded execution.
+"""Defines `wl.Trial`, one recorded execution.
 
 Most methods only call a function in another module of this package. `properties.py` has the
 properties that only read the record.
@@ -6,7 +6,7 @@ properties that only read the record.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windlass.client.arguments.timeouts import parse_timeout
@@ -70,8 +70,8 @@ class Trial(TrialProperties, Generic[R]):
     def outcome(self, end: StreamEnd | None = None) -> Outcome:
         """Return the outcome of a finished trial, which is a value or an error.
 
-        `end` is the last event of the stream of the trial. It often contains all data, which saves
-        requests.
+        `end` is the last event of the stream of the trial. This event often contains all data,
+        which saves requests.
         """
         return outcome_of(
             self._record,
@@ -167,7 +167,7 @@ class Trial(TrialProperties, Generic[R]):
 
         `sort_by` is `number`, `step`, `created`, `size` or the name of a metric. A metric has its
         value at the step of the checkpoint, or the last earlier value. Checkpoints without a value
-        come last. A leading `-` sorts in descending order. The result fetches one page at a time.
+        come last. A leading `-` sorts in descending order. Pages are fetched on demand.
 
         ```python
         best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
@@ -358,8 +358,8 @@ class Trial(TrialProperties, Generic[R]):
     def delete(self) -> None:
         """Delete a finished trial with its logs, metrics, checkpoints and files.
 
-        The trial of a generator is deleted together with its child trials. Files that other trials
-        use stay. `wl.gc()` frees the disk space of all other files.
+        If the trial ran a generator, its child trials are deleted, too. Files that other trials use
+        stay. `wl.gc()` frees the disk space of all other files.
 
         ```python
         for trial in wl.list_trials(state="FAILED"):
@@ -397,21 +397,21 @@ class Trial(TrialProperties, Generic[R]):
 
         Args:
             args: changes of the arguments. A mapping changes arguments by name, and a list replaces
-                a list. For a trial with several roles, a mapping from roles to changes, such as
-                `{"learner": {"lr": 0.1}}`.
-            env: changes of the environment variables. For several roles, a mapping from roles to
-                changes.
+                a list. For a trial with several roles, pass a mapping from roles to changes, such
+                as `{"learner": {"lr": 0.1}}`.
+            env: changes of the environment variables. For several roles, pass a mapping from roles
+                to changes.
             executor: changes of the resources. For example, `wl.Local(cpus=2)` changes the CPUs and
-                keeps the memory and the accelerators. For several roles, a mapping from roles to
-                executors.
+                keeps the memory and the accelerators. For several roles, pass a mapping from roles
+                to executors.
             name: the name of the new trial. The default is the same name.
             experiment: the experiment of the new trial, or its name. The default is the same
                 experiment.
             labels: the labels of the new trial. The default is no labels.
             environment: `"recorded"` installs the packages that were recorded at submission. By
                 default, the new trial uses the packages that are installed now.
-            secrets: the values of the secrets, because Windlass does not record them. The default
-                is the values in the environment of this process.
+            secrets: the values of the secrets. Windlass does not record secret values, so the
+                default is the values in the environment of this process.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial.rerun import submit_rerun
@@ -638,20 +638,26 @@ class Trial(TrialProperties, Generic[R]):
             return None
         seconds = parse_timeout(timeout)
         following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=seconds)
+        from windlass.client.terminal.quiet_wait import showing_wait
+
         try:
-            return self._follow_to_end(following)
+            with showing_wait() as show:
+                return self._follow_to_end(following, show)
         except WaitTimeout:
             if self.refresh().is_finished:  # the trial ended before the stream could report the end
                 return None
             raise
 
-    def _follow_to_end(self, following: TrialEvents) -> StreamEnd | None:
+    def _follow_to_end(
+        self, following: TrialEvents, show: Callable[[TrialRecord], None] = lambda _: None
+    ) -> StreamEnd | None:
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)
                 return message
             if isinstance(message, TrialRecord):
                 self._replace(message)
+                show(message)
         return None
 
     def _post(self, action: str, body: Any = None) -> Self:

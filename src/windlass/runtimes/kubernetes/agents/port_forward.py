@@ -225,7 +225,7 @@ class Tunnels:
     async def _first(self, socket: Any) -> bytes | None:
         """Wait for the agent's request and return its first bytes.
 
-        Return None if the agent closes.
+        Returns None if the agent closes the connection.
         """
         while True:
             message = await socket.receive()

@@ -43,7 +43,7 @@ class AttemptIndex:
                 yield attempt
 
     def jobs_with(self, folder: Path) -> list[str]:
-        """Return the uid of the job to which an attempt's folder belongs."""
+        """Return the uids of the jobs to which an attempt's folder belongs, usually one."""
         return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
 
     def forget(self, uid: str) -> None:

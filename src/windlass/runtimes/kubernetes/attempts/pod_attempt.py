@@ -262,7 +262,7 @@ class PodAttempt(AttemptFiles):
 
     def _without_pod(self, *, is_seen: bool, waits_for: str, unseen: str) -> Replica:
         if not self.was_made:
-            return self._pending(waits_for, "being made")
+            return self._pending(waits_for, "being created")
         if not is_seen:
             # Keep the last known state. An attempt must not end only because its cluster cannot be
             # seen.

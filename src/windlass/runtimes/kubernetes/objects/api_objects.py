@@ -54,7 +54,7 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
             return there
         return made
     raise KubernetesError(
-        f"{kind.name} {name} in namespace {namespace} keeps appearing and disappearing."
+        f"{kind.name} {name} in namespace {namespace} is created and deleted again and again."
     )
 
 

@@ -41,7 +41,7 @@ _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a job may have objects in a cluster, and where these objects are."""
+    """The cluster, the namespace and the names of the objects that a job may have in a cluster."""
 
     uid: str
     trial_id: int

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
@@ -64,6 +64,9 @@ class FileBlobStore:
         self._horizon = lately
         self._root = str(path)
         self._lately: dict[str, float] = {}  # time of the last request or upload, by digest
+        self._unwritten: dict[str, bytes] = {}  # in the database, by digest
+        self._written: set[str] = set()  # those of them that have a file by now
+        self._writing = threading.Lock()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
@@ -84,7 +87,9 @@ class FileBlobStore:
         """
         path = self.path(digest)
         now = time.time()
-        self._note(digest, now)  # note the request before checking the file; see `withdraw`
+        self._note(digest, now)  # before the look: see `withdraw`
+        if digest in self._unwritten:
+            return True
         try:
             if now - os.lstat(path).st_mtime > _STALE:
                 os.utime(path)
@@ -109,10 +114,12 @@ class FileBlobStore:
 
         Raise `ValueError` if the blob is larger than any manifest.
         """
+        self.write_out(digest)
         return read_blob(self._root, digest)
 
     def size(self, digest: str) -> int:
         """Return the size of a blob in bytes."""
+        self.write_out(digest)
         return os.stat(self.path(digest)).st_size
 
     def open(self, digest: str, *, verify: bool = True) -> BinaryIO:
@@ -138,6 +145,38 @@ class FileBlobStore:
             write_bytes(temporary, data, durable=True)
             put_in_place(temporary, target)
         return actual
+
+    def add_unwritten(self, blobs: Mapping[str, bytes]) -> None:
+        """Add blobs that are in the database and have no file yet."""
+        self._unwritten.update(blobs)
+
+    def unwritten(self) -> list[str]:
+        """The digests of the blobs in the database, oldest first."""
+        return list(self._unwritten)
+
+    def write_out(self, digest: str) -> None:
+        """Write the file of a blob that is in the database, unless it is written."""
+        if digest not in self._unwritten:
+            return
+        with self._writing:  # a synced file must not be replaced
+            data = self._unwritten.get(digest)
+            if data is None or (digest in self._written and self._is_intact(digest)):
+                return
+            self._note(digest, time.time())
+            # The row is durable, so the file need not be.
+            temporary = f"{self._root}/{INCOMING}{digest}"
+            write_bytes(temporary, data)
+            put_in_place(temporary, self.path(digest))
+            self._written.add(digest)
+
+    def forget_unwritten(self, digests: Iterable[str]) -> int:
+        """Forget blobs whose files are durable, and return their size."""
+        size = 0
+        with self._writing:
+            for digest in digests:
+                self._written.discard(digest)
+                size += len(self._unwritten.pop(digest, b""))
+        return size
 
     def sweep(self) -> None:
         """Clean up the unfinished writes and deletions of killed servers.

@@ -134,6 +134,12 @@ class TrialLookup:
         query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
+    def has_unsettled(self) -> bool:
+        """Return whether a job may have running replicas, or waits. A suspended job does not."""
+        query = "SELECT 1 FROM trials WHERE NOT settled AND state != :suspended LIMIT 1"
+        parameters = {"suspended": TrialState.SUSPENDED.value}
+        return bool(self._db.read(lambda connection: connection.rows(query, parameters)))
+
     def unfinished_jobs(self) -> list[Job]:
         """Return all jobs that may have running replicas, oldest first."""
         query = (

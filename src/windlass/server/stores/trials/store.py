@@ -53,50 +53,55 @@ class TrialStore(TrialLookup):
 
     async def create(
         self,
-        request: CreateTrial,
+        requests: Sequence[CreateTrial],
         *,
-        before: Callable[[], None],
+        before: Callable[[Connection, Sequence[CreateTrial]], None],
         begin: Callable[[Job], tuple[JobStatus, Sequence[Event]]],
-        then: Callable[[], None],
-    ) -> TrialRecord:
-        """Create a trial. If a trial with the request's key exists, return that trial instead.
+        then: Callable[[Sequence[CreateTrial]], None],
+    ) -> list[TrialRecord]:
+        """Create trials in one transaction, or return the existing trials for known keys.
 
-        For a new trial, the writer thread calls three functions. `before` may refuse the trial.
-        `begin` returns the first status. `then` is called after the commit.
+        For new trials, the writer's thread calls `before`, which may refuse them, then `begin` for
+        each, which returns the first status, and `then` after the commit.
         """
 
-        def change(connection: Connection) -> tuple[StoredTrial, bool]:
-            existing = find(connection, "uid", request.key)
-            if existing is not None:
-                return existing, False
-            if request.parent_id is not None:
-                check_parent(connection, request)
-            if request.recipe.origin_id is not None:
-                check_origin(connection, request.recipe.origin_id)
-            before()
-            made = insert(connection, with_checkpoint(connection, request))
-            if request.recipe.checkpoint:
-                use(connection, request.recipe.checkpoint, "trial", made.record.id)
-            status, happened = begin(made.job)
-            new = advanced(made.record, status, (), None)
-            store(connection, made, StoredTrial(record=new, status=status), happened)
-            return StoredTrial(record=new, status=status), True
+        def change(connection: Connection) -> tuple[dict[str, StoredTrial], list[CreateTrial]]:
+            stored: dict[str, StoredTrial] = {}
+            new: dict[str, CreateTrial] = {}
+            for request in requests:
+                if (existing := find(connection, "uid", request.key)) is not None:
+                    stored[request.key] = existing
+                else:
+                    new[request.key] = request
+            for request in new.values():
+                if request.parent_id is not None:
+                    check_parent(connection, request)
+                if request.recipe.origin_id is not None:
+                    check_origin(connection, request.recipe.origin_id)
+            if new:
+                before(connection, list(new.values()))
+            for key, request in new.items():
+                stored[key] = _insert(connection, request, begin)
+            return stored, list(new.values())
 
-        def follow(stored: StoredTrial, is_new: bool) -> None:
-            self._recent.put_written(stored)
-            if is_new:
-                then()
-                self._on_change(stored.record)
+        def follow(stored: dict[str, StoredTrial], new: Sequence[CreateTrial]) -> None:
+            for trial in stored.values():
+                self._recent.put_written(trial)
+            if new:
+                then(new)
+            for request in new:
+                self._on_change(stored[request.key].record)
 
         stored, _ = await self._db.awrite(change, lambda made: follow(*made))
-        return stored.record
+        return [stored[request.key].record for request in requests]
 
-    async def unless_stored(self, key: str, act: Callable[[], None]) -> None:
-        """Call `act` if no trial has this key. Meanwhile no other request can create a trial."""
+    async def unless_stored(self, keys: Sequence[str], act: Callable[[str], None]) -> None:
+        """Call `act` for each key without a trial, while no other request can create one."""
 
         def change(connection: Connection) -> None:
-            if find(connection, "uid", key) is None:
-                act()
+            for key in keys:
+                if find(connection, "uid", key) is None:
+                    act(key)
 
         await self._db.awrite(change)
 
@@ -320,3 +325,17 @@ class TrialStore(TrialLookup):
                 self._recent.drop(record.id)
 
         return change, then
+
+
+def _insert(
+    connection: Connection,
+    request: CreateTrial,
+    begin: Callable[[Job], tuple[JobStatus, Sequence[Event]]],
+) -> StoredTrial:
+    made = insert(connection, with_checkpoint(connection, request))
+    if request.recipe.checkpoint:
+        use(connection, request.recipe.checkpoint, "trial", made.record.id)
+    status, happened = begin(made.job)
+    new = StoredTrial(record=advanced(made.record, status, (), None), status=status)
+    store(connection, made, new, happened)
+    return new

@@ -1,4 +1,7 @@
-"""Merges the logs of the trials that a generator added. Each line has the name of its trial."""
+"""Merges the logs of the trials that a generator added. Each line has the name of its trial.
+
+A generator is a user function that adds child trials to its own trial.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield log parts of all trials as they arrive, until the last trial ends."""
+    """Yield the log parts of all descendants of a trial as they arrive, until all have ended."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -116,13 +119,13 @@ class _Family:
             reader.cut()
 
     def _is_new(self, trial: TrialRecord) -> bool:
-        """Return whether a trial is a new descendant."""
+        """Return whether a trial is a descendant whose log is not followed yet."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
         return trial.parent_id in self._family and trial.id not in self._family
 
     def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
-        """Start to follow the log of a trial. If the trial has ended, yield its log at once."""
+        """Start following the log of a trial. If the trial has ended, yield its log at once."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:

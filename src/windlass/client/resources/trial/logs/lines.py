@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LogLine(str):
-    """A line of a log. This string has attributes for its time, its stream and its trial.
+    """A line of a log, as a string with attributes for the time, the stream and the trial.
 
     `trial_id` and `trial_name` name the trial. `role`, `replica_index` and `attempt` name the
     process of the trial that wrote the line.

@@ -30,7 +30,7 @@ def read_log(
 ) -> LogLines:
     """Return the lines of a trial's log that match a query.
 
-    The log of a generator's trial consists of the logs of its child trials.
+    If the trial only adds child trials, its log consists of the logs of the child trials.
     """
     log_pages.check_ends(head, tail)
     if is_generated(record):

@@ -1,0 +1,175 @@
+"""The trials of one call of `map` or `starmap`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from types import FunctionType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from windlass.model.errors import WindlassError
+
+if TYPE_CHECKING:
+    from windlass.authoring.prepare.draft import Plan
+    from windlass.client.client import Client
+    from windlass.client.resources.trial.trial import Trial
+    from windlass.client.terminal.map_progress import MapProgress
+    from windlass.packaging.draft import Draft
+
+_AHEAD = 1000  # the number of trials that are submitted before the first value is taken
+_BATCH = 500  # trials in one request
+_LARGEST_BATCH = 16 << 20  # bytes of arguments in one request
+_LONGEST = 0.02  # seconds to collect a batch from an iterator of unknown length
+_ENDED_EARLY = "the map it belongs to ended early"
+
+
+class Sweep:
+    """The trials of one `map`, which are submitted in advance and in batches.
+
+    `plan` connects to the server and takes the snapshot of the code, once the first item is there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        items: Iterable[Any],
+        plan: Callable[[], tuple[Client, Plan]],
+        draft: Callable[[Plan, Any], Draft],
+    ) -> None:
+        self._name = name
+        self._items = iter(items)
+        self._total = len(items) if isinstance(items, Sized) else None
+        # A generator may wait for the trials of its earlier items.
+        self._largest_batch = 1 if self._total is None and _runs_python(self._items) else _BATCH
+        self._make_plan = plan
+        self._make_draft = draft
+        self._waiting: deque[Trial[Any]] = deque()
+        self._sending: list[Draft] = []  # drafts whose trials may or may not exist
+        self._client: Client | None = None
+        self._plan: Plan | None = None
+        self._ids: set[int] = set()
+        self._progress: MapProgress | None = None
+
+    def begin(self) -> None:
+        """Submit the first trials. If a submission fails, stop the others."""
+        try:
+            self._submit_ahead()
+        except BaseException:  # Ctrl-C also stops all trials
+            self._stop_rest()
+            raise
+
+    def values(self, *, return_exceptions: bool) -> Iterator[Any]:
+        """Yield the values in the order of the items."""
+        try:
+            while self._waiting:
+                yield self._next_value(return_exceptions)
+                if len(self._waiting) <= _AHEAD - self._largest_batch:
+                    self._submit_ahead()
+        finally:
+            if self._progress is not None:
+                self._progress.close()
+            self._stop_rest()
+
+    def _show_progress(self, client: Client) -> MapProgress:
+        if self._progress is None:
+            from windlass.client.terminal.map_progress import MapProgress
+
+            self._progress = MapProgress(
+                self._name,
+                self._ids.__contains__,
+                lambda: len(self._ids) if self._total is None else self._total,
+            )
+            self._progress.start(client.transport, self._waiting[0].record)
+        return self._progress
+
+    def _submit_ahead(self) -> None:
+        while (most := min(_AHEAD - len(self._waiting), self._largest_batch)) > 0:
+            self._sending = self._next_drafts(most)
+            if not self._sending:
+                return
+            assert self._client is not None  # noqa: S101 -- set with the first draft
+            if len(self._sending) == 1:
+                self._waiting.append(self._client.submit(self._sending[0]))
+            else:
+                self._waiting += self._client.submit_all(self._sending)
+            self._ids |= {trial.id for trial in self._waiting}
+            self._sending = []
+
+    def _next_drafts(self, most: int) -> list[Draft]:
+        drafts: list[Draft] = []
+        size = 0
+        started = time.monotonic()
+        for item in self._items:
+            if self._plan is None:
+                self._client, self._plan = self._make_plan()
+            draft = self._make_draft(self._plan, item)
+            drafts.append(draft)
+            size += sum(map(len, draft.blobs.values()))
+            is_late = self._total is None and time.monotonic() - started > _LONGEST
+            if len(drafts) == most or size > _LARGEST_BATCH or is_late:
+                break
+        return drafts
+
+    def _stop_rest(self) -> None:
+        """Stop the remaining trials, newest first.
+
+        Otherwise, a waiting trial might start when an earlier trial stops.
+        """
+        self._recover_sent()
+        for trial in reversed(self._waiting):
+            trial.stop(reason=_ENDED_EARLY)
+
+    def _recover_sent(self) -> None:
+        """Find the trials of a request without a response. Either all of them exist or none."""
+        drafts, self._sending = self._sending, []
+        if not drafts or self._client is None:
+            return
+        with contextlib.suppress(WindlassError):  # the first error is the one to report
+            if is_submitted(self._client, drafts[0]):
+                self._waiting += self._client.submit_all(drafts)
+
+    def _stop_others(self) -> None:
+        while len(self._waiting) > 1:
+            self._waiting[-1].stop(reason=_ENDED_EARLY)
+            self._waiting.pop()
+
+    def _next_value(self, return_exceptions: bool) -> Any:
+        from windlass.client.terminal.view import View
+        from windlass.client.terminal.watch_trial import watch
+
+        assert self._client is not None  # noqa: S101 -- set by the first submission
+        failure: BaseException
+        try:
+            with View() as view, self._show_progress(self._client).showing(view):
+                current = self._waiting[0]
+                trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+        except (WindlassError, KeyboardInterrupt) as error:
+            failure = error.with_traceback(None)  # internal frames do not help users
+        else:
+            self._waiting.popleft()
+            outcome = trial.outcome(end)
+            if outcome.error is None:
+                return outcome.value
+            if return_exceptions and isinstance(outcome.error, Exception):
+                return outcome.error
+            failure = outcome.error
+        raise failure
+
+
+def is_submitted(client: Client, draft: Draft) -> bool:
+    """Return whether the server has the trial of a draft."""
+    from windlass.model.requests import TrialPage
+
+    query = {"uid": draft.request.key}
+    return bool(client.transport.ask("GET", "/trials", TrialPage, query=query).items)
+
+
+def _runs_python(items: Iterator[Any]) -> bool:
+    """Return whether an iterator runs Python code for each item.
+
+    >>> _runs_python(x for x in ()), _runs_python(zip((), ()))
+    (True, False)
+    """
+    return isinstance(items, GeneratorType) or isinstance(type(items).__next__, FunctionType)

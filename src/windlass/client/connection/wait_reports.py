@@ -1,0 +1,92 @@
+"""Reports long waits for the server, so that no long wait is silent.
+
+A report is a line on stderr. If a view draws a status line, the view prints the report, because the
+status line and the report would otherwise overwrite each other.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds of waiting at which a report appears
+
+_screens: list[Callable[[str], object]] = []  # the print functions of open views, the newest last
+
+
+def report_wait(text: str) -> None:
+    """Report a wait in the newest open view, or on stderr if no view is open."""
+    line = f"windlass: {text}"
+    if _screens:
+        _screens[-1](line)
+    elif sys.stderr is not None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+def show_in(screen: Callable[[str], object]) -> None:
+    """Print all further reports by calling `screen`, until `stop_showing_in` is called."""
+    _screens.append(screen)
+
+
+def stop_showing_in(screen: Callable[[str], object]) -> None:
+    """Stop printing reports by calling `screen`."""
+    if screen in _screens:
+        _screens.remove(screen)
+
+
+def is_screen_open() -> bool:
+    """Return whether a view is open that prints reports."""
+    return bool(_screens)
+
+
+def await_answer(connected: socket.socket, describe: Callable[[], str], timeout: float) -> None:
+    """Wait for the answer of a server, and report a long wait.
+
+    The function returns before `timeout`, even if there is no answer.
+    """
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    began = time.monotonic()
+    for seconds in _REPORTED_AFTER:
+        if seconds >= timeout or poll.poll(max(began + seconds - time.monotonic(), 0) * 1000):
+            return
+        report_wait(_describe_wait(describe, seconds, timeout))
+
+
+class AnswerTimer:
+    """Reports a long wait for a server on another machine, during a `with` block.
+
+    The wait includes the connection to the server and its answer.
+    """
+
+    def __init__(self, describe: Callable[[], str], timeout: float) -> None:
+        self._describe = describe
+        self._timeout = timeout
+        self._has_ended = threading.Event()
+
+    def __enter__(self) -> AnswerTimer:
+        threading.Thread(target=self._run, name="windlass-answer", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        for seconds in _REPORTED_AFTER:
+            left = max(began + seconds - time.monotonic(), 0)
+            if seconds >= self._timeout or self._has_ended.wait(left):
+                return
+            report_wait(_describe_wait(self._describe, seconds, self._timeout))
+
+
+def _describe_wait(describe: Callable[[], str], seconds: float, timeout: float) -> str:
+    return (
+        f"Waiting for {describe()}, which has not answered for {seconds:g} s. "
+        f"The request fails after {timeout:g} s."
+    )

@@ -1,0 +1,33 @@
+"""Shows the state of a trial while a program waits for the trial but prints no output of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from windlass.client.connection.wait_reports import is_screen_open
+from windlass.client.terminal.status_line import share_of, status_text
+from windlass.client.terminal.view import View
+from windlass.client.terminal.wait_notice import WaitNotice
+from windlass.model.records import TrialRecord
+
+
+@contextmanager
+def showing_wait() -> Iterator[Callable[[TrialRecord], None]]:
+    """Show the state of a trial during the `with` block.
+
+    Yields a function to call with each new record of the trial.
+
+    Only the main thread shows the state, because several waits would overwrite each other.
+    """
+    if is_screen_open() or threading.current_thread() is not threading.main_thread():
+        yield lambda _: None
+        return
+    with View() as view, WaitNotice(view, reports_running=True) as notice:
+
+        def show(trial: TrialRecord) -> None:
+            view.status(status_text(trial), share_of(trial))
+            notice.update(trial)
+
+        yield show

@@ -1,0 +1,42 @@
+"""Chooses the times at which a file or a pipe gets a line about a wait."""
+
+from __future__ import annotations
+
+_FIRST = 2.0  # seconds of waiting before the first line
+_LONGEST = 60.0  # seconds between two lines of a long wait
+
+
+class SparseLines:
+    """Allows a first line after 2 s of waiting, and further lines at growing intervals.
+
+    A line is allowed only if its text is new.
+
+    >>> lines = SparseLines()
+    >>> [lines.is_due("queued", at) for at in (0.0, 1.0, 2.0, 3.0)]
+    [False, False, True, False]
+    >>> [lines.is_due("2nd in queue", at) for at in (3.0, 5.0, 6.0)]
+    [False, False, True]
+    """
+
+    def __init__(self, since: float | None = None) -> None:
+        self._since = since  # the start of the current wait
+        self._next = 0.0  # the earliest time of the next line
+        self._pause = _FIRST
+        self._last = ""
+
+    def is_due(self, text: str, now: float) -> bool:
+        """Return whether to print `text` now.
+
+        An empty text means that the program does not wait.
+        """
+        if not text:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        if text == self._last or now < max(self._since + _FIRST, self._next):
+            return False
+        self._last = text
+        self._pause = min(self._pause * 2, _LONGEST)
+        self._next = now + self._pause
+        return True

@@ -1,0 +1,115 @@
+"""Large values in a pickled call, such as arrays: each is a blob of its own.
+
+Calls with the same value then share its blob, which is sent and stored once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, NamedTuple
+
+from windlass.worker.program.call_file import encode_parts
+
+if TYPE_CHECKING:
+    from windlass.worker.program.call_file import Part
+
+LARGE_VALUE = 256 * 1024  # bytes; a value of at least this size is a blob of its own
+_PIECE = 1 << 20  # bytes of a blob with many small values
+_MOST_KEPT = 256 << 20  # bytes
+
+
+class PackedCall(NamedTuple):
+    """A pickled call: the payload, and the large values that are blobs of their own."""
+
+    payload: bytes
+    large: Mapping[str, bytes] = {}  # by digest
+
+    @property
+    def size(self) -> int:
+        """The size in bytes of everything that a trial loads."""
+        return len(self.payload) + sum(map(len, self.large.values()))
+
+
+class LargeValues:
+    """The most recent large values, to recognize a value without a new hash.
+
+    >>> values = LargeValues()
+    >>> first, again = values.find(b"abc"), values.find(bytes(bytearray(b"abc")))
+    >>> first == again, first[1] is again[1]
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[str, bytes]] = deque()
+        self._size = 0
+
+    def find(self, data: bytes) -> tuple[str, bytes]:
+        """Return the digest of a value, and the first copy of the value."""
+        for digest, value in self._recent:
+            if value == data:
+                return digest, value
+        entry = hashlib.sha256(data).hexdigest(), data
+        self._recent.append(entry)
+        self._size += len(data)
+        while self._size > _MOST_KEPT and len(self._recent) > 1:
+            self._size -= len(self._recent.popleft()[1])
+        return entry
+
+
+class PickleFile:
+    """The file of a pickler. A pickler writes each large value with a call of its own."""
+
+    def __init__(self, values: LargeValues) -> None:
+        self._values = values
+        self._parts: list[Part] = []
+        self._small: list[bytes] = []
+        self._large: dict[str, bytes] = {}
+
+    def write(self, data: bytes | bytearray | PickleBuffer) -> int:
+        content = _bytes_of(data)
+        if len(content) < LARGE_VALUE:
+            self._small.append(content)
+        else:
+            self._end_small()
+            self._add(content)
+        return len(content)
+
+    def finish(self) -> PackedCall:
+        self._end_small()
+        if not self._large:
+            return PackedCall(b"".join(part for part in self._parts if isinstance(part, bytes)))
+        return PackedCall(encode_parts(self._parts), self._large)
+
+    def _end_small(self) -> None:
+        """End a run of small writes. A long run is cut into pieces, which other calls may share."""
+        rest = b"".join(self._small)
+        self._small = []
+        while len(rest) >= LARGE_VALUE:
+            self._add(rest[:_PIECE])
+            rest = rest[_PIECE:]
+        if rest:
+            self._parts.append(rest)
+
+    def _add(self, data: bytes) -> None:
+        digest, value = self._values.find(data)
+        self._large[digest] = value
+        self._parts.append((digest, len(value)))
+
+
+class ByteCounter:
+    """A file that only counts the bytes of a pickle."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def write(self, data: bytes | bytearray | PickleBuffer) -> int:
+        size = memoryview(data).nbytes
+        self.size += size
+        return size
+
+
+def _bytes_of(data: bytes | bytearray | PickleBuffer) -> bytes:
+    return bytes(data.raw() if isinstance(data, PickleBuffer) else data)

@@ -1,0 +1,143 @@
+"""Small blobs of new trials that have no file yet, in the table `unwritten_blobs`.
+
+To create and sync a file takes longer than to store a trial. A small call is therefore a row of
+the database at first, which the transaction of its trial stores. Its file is written when something
+needs the file, and at the latest when no trial was submitted for some seconds. Once the files are
+on the disk, their rows are deleted. After a loss of power, the files of the remaining rows may be
+damaged, so the next server writes these files again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from windlass.server.db.base import Connection, Database
+from windlass.server.db.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from windlass.server.stores.blobs.files import FileBlobStore
+
+LARGEST_ROW = 16 * 1024  # bytes of a blob
+_MOST_WAITING = 32 << 20  # bytes of all blobs without a file
+_QUIET = 3.0  # seconds without a new blob before the files are written
+_BATCH = 500
+_log = logging.getLogger("windlass")
+
+
+class UnwrittenBlobs:
+    """Adds blobs to the table, and writes their files in a thread of its own."""
+
+    def __init__(self, database: Database, store: FileBlobStore) -> None:
+        self._db = database
+        self._store = store
+        self._size = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+        rows = database.read(lambda connection: connection.rows("SELECT * FROM unwritten_blobs"))
+        if rows:
+            self._take({row["digest"]: row["data"] for row in rows})
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether a blob is small enough for the table."""
+        return len(data) <= LARGEST_ROW and self._size + len(data) <= _MOST_WAITING
+
+    def insert(self, connection: Connection, blobs: Mapping[str, bytes]) -> None:
+        """Add blobs to the table. Call `inserted` after the commit."""
+        connection.run_many(
+            "INSERT INTO unwritten_blobs (digest, data) VALUES (:digest, :data)"
+            " ON CONFLICT (digest) DO NOTHING",
+            [{"digest": digest, "data": data} for digest, data in blobs.items()],
+        )
+
+    def inserted(self, blobs: Mapping[str, bytes]) -> None:
+        """Make committed blobs available, and write their files later."""
+        if blobs:
+            self._take(blobs)
+
+    def close(self) -> None:
+        """Stop the thread. The next server continues with the rows of the table."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _take(self, blobs: Mapping[str, bytes]) -> None:
+        self._store.add_unwritten(blobs)
+        with self._changed:
+            self._size += sum(map(len, blobs.values()))
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._write_when_quiet, name="windlass-blobs", daemon=True
+                )
+                self._thread.start()
+
+    def _write_when_quiet(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._size or self._is_closed)
+                while not self._is_closed and self._size < _MOST_WAITING // 2:
+                    if not self._changed.wait(_QUIET):
+                        break
+                if self._is_closed:
+                    return
+            try:
+                self._write_files()
+            except (OSError, DatabaseUnavailable) as error:  # a full disk: the rows stay
+                _log.warning("small blobs stay in the database: %s", error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_closed, timeout=60.0)
+
+    def _write_files(self) -> None:
+        """Write the file of each row, sync the files, then delete the rows."""
+        digests = self._store.unwritten()
+        for start in range(0, len(digests), _BATCH):
+            if self._is_closed:
+                return
+            batch = digests[start : start + _BATCH]
+            for digest in batch:
+                self._store.write_out(digest)
+            _sync(str(self._store.root), [self._store.path(digest) for digest in batch])
+            self._db.write(
+                lambda connection, batch=batch: connection.run_many(  # type: ignore[misc]
+                    "DELETE FROM unwritten_blobs WHERE digest = :digest",
+                    [{"digest": digest} for digest in batch],
+                )
+            )
+            size = self._store.forget_unwritten(batch)
+            with self._changed:
+                self._size -= size
+
+
+def check_digest(data: bytes, digest: str) -> None:
+    """Raise `ValueError` unless the bytes have the digest."""
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != digest:
+        raise ValueError(f"the bytes have the digest {actual}, not {digest}")
+
+
+def _sync(folder: str, paths: Sequence[str]) -> None:
+    """Sync files and their names to the disk: all with one call where the system has it."""
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
+    if syncfs is not None:
+        _with_descriptor(folder, syncfs)
+        return
+    for path in (*paths, *{os.path.dirname(path) for path in paths}):
+        _with_descriptor(path, os.fsync)
+
+
+def _with_descriptor(path: str, act: Callable[[int], object]) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if act(fd):  # only `syncfs` returns anything
+            raise OSError(f"{path} cannot be synced")
+    finally:
+        os.close(fd)

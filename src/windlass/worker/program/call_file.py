@@ -1,0 +1,94 @@
+"""The file of a pickled call, whose large values are blobs of their own.
+
+A small call is a plain pickle. A call with large values is a list in JSON:
+`{"files":[[number, "f", digest, size], ...], "pickle":[text, number, text, ...], "version":3}`.
+The pickle is the concatenation of the entries of `pickle`: a text is base64, and a number stands
+for the content of the blob in that line of `files`. The key `files` comes first, as in a manifest,
+so that garbage collection keeps the blobs.
+"""
+
+from __future__ import annotations
+
+import binascii
+import io
+import json
+import os
+
+from windlass.worker.blobs.digest import path_in_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    # A part of a pickle: its bytes, or the digest and the size of the blob with the bytes.
+    Part = bytes | tuple[str, int]
+
+_BEGIN = b'{"files":['  # a pickle begins with the byte 0x80
+_BUFFER = 64 * 1024
+
+
+def encode_parts(parts: Sequence[Part]) -> bytes:
+    """Return the file of a pickle in parts.
+
+    >>> encode_parts([b"abc", ("00", 3)])
+    b'{"files":[["0","f","00",3]],"pickle":["YWJj",0],"version":3}'
+    """
+    numbers: dict[tuple[str, int], int] = {}
+    pickled: list[object] = []
+    for part in parts:
+        if isinstance(part, tuple):
+            pickled.append(numbers.setdefault(part, len(numbers)))
+        else:
+            pickled.append(binascii.b2a_base64(part, newline=False).decode())
+    files = [[str(number), "f", *blob] for blob, number in numbers.items()]
+    content = {"files": files, "pickle": pickled, "version": 3}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def large_values(path: str) -> dict[str, int]:
+    """Return the digests and sizes of the large values of a call; empty for a plain pickle."""
+    with open(path, "rb") as file:
+        if file.read(len(_BEGIN)) != _BEGIN:
+            return {}
+        file.seek(0)
+        return {digest: size for _, _, digest, size in json.loads(file.read())["files"]}
+
+
+def open_call(path: str, blobs: str) -> io.BufferedIOBase:
+    """Open the pickle of a call, with the large values from the store `blobs`."""
+    file = open(path, "rb")  # noqa: SIM115  # the caller closes it
+    if file.peek(len(_BEGIN))[: len(_BEGIN)] != _BEGIN:
+        return file
+    with file:
+        content = json.loads(file.read())
+    digests = [line[2] for line in content["files"]]
+    parts = [
+        binascii.a2b_base64(part) if isinstance(part, str) else path_in_store(blobs, digests[part])
+        for part in content["pickle"]
+    ]
+    return io.BufferedReader(_Parts(parts), _BUFFER)
+
+
+class _Parts(io.RawIOBase):
+    """The concatenation of bytes and of files. Unpickling reads a large value into its place."""
+
+    def __init__(self, parts: Sequence[bytes | str]) -> None:
+        self._rest = list(reversed(parts))
+        self._current: io.RawIOBase | io.BytesIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while True:
+            if self._current is not None:
+                count = self._current.readinto(buffer)
+                if count or not len(buffer):
+                    return count or 0
+                self._current.close()
+                self._current = None
+            if not self._rest:
+                return 0
+            part = self._rest.pop()
+            is_file = isinstance(part, str)
+            self._current = io.FileIO(os.fspath(part)) if is_file else io.BytesIO(part)  # type: ignore[arg-type]
