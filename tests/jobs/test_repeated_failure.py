@@ -64,20 +64,25 @@ def test_a_signal_or_another_exception_is_no_repetition(home: Path, project: Pro
     project.write(
         "train.py",
         """
-        import os, signal
+        import os, signal, sys
         attempt = int(os.environ["WINDLASS_ATTEMPT"])
-        if attempt == 1:
-            raise ValueError
-        if attempt == 2:
-            raise KeyError
-        if attempt in (3, 4):
+        if attempt < 3 and sys.argv[1] == "signal":
             os.kill(os.getpid(), signal.SIGKILL)
+        if attempt < 3:
+            raise (ValueError if attempt == 1 else KeyError)
         """,
     )
     script = wl.PythonScript(str(project.path / "train.py"))
-    trial = (
-        wl.Job(script, executor=LITTLE, replicas=1, stop_on_repeat=True, restart_policy="OnFailure")
-        .submit()
-        .wait(timeout=60)
-    )
-    assert (trial.state, trial.restarts) == ("SUCCEEDED", 4)
+    trials = [
+        wl.Job(
+            script,
+            args=[how],
+            executor=LITTLE,
+            restart_policy="OnFailure",
+            stop_on_repeat=True,
+        ).submit()
+        for how in ("signal", "exception")
+    ]
+    for trial in trials:
+        trial.wait(timeout=60)
+        assert (trial.state, trial.restarts) == ("SUCCEEDED", 2)

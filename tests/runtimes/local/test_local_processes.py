@@ -318,7 +318,7 @@ def test_the_environment_is_that_of_the_author_and_not_of_the_server(
     work = str(world.path(job).parent / "work")
     assert "OF_THE_SERVER" not in environ
     assert environ["MINE"] == "2"
-    assert environ["PYTHONPATH"] == f"{work}/src:/author"
+    assert environ["PYTHONPATH"].endswith(f"/worker/startup:{work}/src:/author")
     assert environ["WINDLASS_TRIAL_ID"] == str(job.trial_id)
     assert environ["WINDLASS_REPLICA"] == f"{job.uid}/main/0/1"
     assert environ["WINDLASS_HOME"] == str(world.home)

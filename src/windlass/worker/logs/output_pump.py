@@ -52,6 +52,16 @@ class Stream:
         self._write_unfinished(self._line)
         self._line, self.due = b"", None
 
+    def end_piece(self) -> None:
+        """Write the start of an unfinished line now, before later output of another stream.
+
+        Text that may be the start of a secret continues to wait.
+        """
+        if self._line and not (self._masker and self._masker.is_holding):
+            text = self._line[: _whole_characters(self._line)]
+            self._write_unfinished(text)
+            self._line = self._line[len(text) :]
+
     def flush(self, now: float) -> None:
         """Write unfinished lines that have waited long enough."""
         if self.due is None or now < self.due:

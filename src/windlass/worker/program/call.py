@@ -21,6 +21,7 @@ from windlass.worker.program.pickle_values import (
     dumps_exception,
     load_cloudpickle,
 )
+from windlass.worker.startup.windlass_streams import order_streams
 from windlass.worker.supervise.child_process import import_paths
 
 TYPE_CHECKING = False
@@ -41,6 +42,7 @@ def run_call(attempt_dir: str) -> None:
         sys.exit("windlass: the launch file is missing")
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
+    order_streams()
     # Read the secrets before user code runs, which may change the environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)

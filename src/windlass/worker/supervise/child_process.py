@@ -10,6 +10,8 @@ import sys
 
 from windlass.worker.common.own_attempt import OUTPUTS
 from windlass.worker.common.process_tree import AWAY, DETACHED
+from windlass.worker.startup.windlass_streams import VARIABLE as STREAMS
+from windlass.worker.startup.windlass_streams import describe_pipes
 from windlass.worker.supervise import linux, signals
 
 TYPE_CHECKING = False
@@ -33,6 +35,7 @@ _OF_ANOTHER = (
 )
 GIVEN = "WINDLASS_GIVEN"
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STARTUP = os.path.join(_WORKER, "startup")  # the folder of `sitecustomize.py`
 _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
 
 
@@ -91,9 +94,7 @@ def build_environ(
             environ.pop(stale, None)
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]
-        environ["PYTHONPATH"] = _joined(*paths, environ.get("PYTHONPATH", ""))
-        if not environ["PYTHONPATH"]:
-            del environ["PYTHONPATH"]
+        environ["PYTHONPATH"] = _joined(_STARTUP, *paths, environ.get("PYTHONPATH", ""))
     return environ
 
 
@@ -238,7 +239,8 @@ class Fork:
         the fork.
         """
         author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
-        order = {"argv": argv, "environ": dict(environ), "cwd": cwd, "merged": merged}
+        variables = {**environ, STREAMS: describe_pipes(self._stdout, self._stderr)}
+        order = {"argv": argv, "environ": variables, "cwd": cwd, "merged": merged}
         if terminal is not None:
             order["inner"], order["has_terminal"] = terminal.inner, terminal.has_terminal
         try:

@@ -51,6 +51,7 @@ class EventLoop:
         self._signalled = select.poll()
         self._signalled.register(signals.fileno(), select.POLLIN)
         self._last_read = 0.0
+        self._last_fd = -1  # the pipe that was read last
         self._is_flooded = False
 
     @property
@@ -154,13 +155,20 @@ class EventLoop:
 
     def _read(self, fd: int, now: float) -> None:
         stream = self._streams[fd]
+        if fd != self._last_fd:
+            # A program may write to one stream only after this supervisor has read the other, so
+            # the order of the reads is the order of the writes.
+            for other in self._streams.values():
+                if other is not stream:
+                    other.end_piece()
         if not stream.read(now):
             self._close(fd)
             return
         # Read a full pipe again at once. If data arrives often in small pieces, wait before the
         # next read.
-        self._is_flooded = now - self._last_read < _AT_ONCE and not stream.was_full
-        self._last_read = now
+        is_fast = now - self._last_read < _AT_ONCE and fd == self._last_fd
+        self._is_flooded = is_fast and not stream.was_full
+        self._last_read, self._last_fd = now, fd
 
     def _close(self, fd: int) -> None:
         self._poll.unregister(fd)
