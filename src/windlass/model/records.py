@@ -249,6 +249,11 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notes: str = ""
 
     @property
+    def was_pruned(self) -> bool:
+        """Whether a search stopped the trial early."""
+        return self.asked_to_stop.startswith("pruned at step ")
+
+    @property
     def job(self) -> Job:
         """The trial's job, as the controller and the runtimes use it."""
         return Job(

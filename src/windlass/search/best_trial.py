@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from windlass.model.errors import InvalidArgument, NotFound, shown
 from windlass.model.metrics import near_metric
 from windlass.model.records import ExperimentRecord
-from windlass.search.policy import is_pruned
 from windlass.search.values import last_value
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
     reported: set[str] = set()
     for trial in experiment.list_trials(state="SUCCEEDED"):
         reported |= set(trial.record.metrics)
-        if is_pruned(trial.record) or trial.record.auxiliary:
+        if trial.record.was_pruned or trial.record.auxiliary:
             continue
         value = last_value(trial, metric)
         if value is None or math.isnan(value):

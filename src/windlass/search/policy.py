@@ -306,11 +306,6 @@ def identity(name: str, number: int) -> str:
     return f"search/{name}/{number}"
 
 
-def is_pruned(record: TrialRecord) -> bool:
-    """Return True if a search asked the trial to stop early."""
-    return _pruned_at(record) is not None
-
-
 def _pruned_at(record: TrialRecord) -> int | None:
     """Return the step at which a search asked the trial to stop early, or None."""
     match = _PRUNED.match(record.asked_to_stop)

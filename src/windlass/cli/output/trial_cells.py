@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windlass.cli.output.table import Cell
     from windlass.model.records import TrialRecord
+
+_LONG_NUMBER = 8  # characters
+_MOST_METRICS = 2
+_VALIDATION = re.compile(r"\b_?(?:val|valid|validation|test|eval)(?=$|[^a-z])")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b|[A-Z]\w*: ")
 
 
 def short_params(params: Mapping[str, Any]) -> str:
@@ -18,7 +24,33 @@ def short_params(params: Mapping[str, Any]) -> str:
     """
     from windlass.cli.output.text import clean
 
-    return clean(" ".join(f"{name}={_short_value(value)}" for name, value in params.items()))
+    return clean(" ".join(f"{name}={short_value(value)}" for name, value in params.items()))
+
+
+def state_of(record: TrialRecord) -> str:
+    """Format the state of a trial. While the trial runs, add its progress and running replicas.
+
+    A trial that a search stopped early is marked `PRUNED`.
+    """
+    from windlass.client.resources.trial.replicas import replicas_of
+
+    if record.state.is_final:
+        return "PRUNED" if record.was_pruned else record.state.value
+    replicas = replicas_of(record)
+    parts = [record.state.value]
+    if len(replicas) > 1:
+        up = sum(replica.phase in ("Running", "Succeeded") for replica in replicas)
+        parts.append(f"{up}/{len(replicas)}")
+    if record.progress is not None:
+        parts.append(f"{record.progress:.0%}")
+    return " ".join(parts)
+
+
+def format_summary(record: TrialRecord, metric: str, aspect: str = "") -> str:
+    """Format the last value of a metric, or another aspect such as `min`."""
+    summary = record.metrics.get(metric)
+    value = None if summary is None else getattr(summary, aspect or "last")
+    return "-" if value is None else f"{float(value):.6g}"
 
 
 def format_run_time(record: TrialRecord, now: float) -> str:
@@ -31,22 +63,62 @@ def format_run_time(record: TrialRecord, now: float) -> str:
 
 
 def outcome_of(record: TrialRecord) -> str | Cell:
-    """Describe the result, the error or the message of a trial in a few words."""
+    """Describe the outcome of a trial in a few words.
+
+    The outcome is the error, the return value, the newest metrics, or the message of the trial.
+    """
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean
     from windlass.model.records import TrialState
 
-    value = record.result.text if record.result is not None else None
-    if value is not None and not (value == "None" and record.asked_to_stop):
-        return clean(value)
     if record.error is not None:
         return Cell(clean(f"{record.error.type}: {record.error.message}"), "red")
+    value = record.result.text if record.result is not None else "None"
+    if value != "None":
+        return clean(_short_number(value))
+    if record.state is TrialState.FAILED and (error := _printed_error(record)):
+        return Cell(clean(error), "red")
     outcome = "" if record.state is TrialState.SUCCEEDED else record.message
     if not outcome and record.asked_to_stop:
-        outcome = f"asked to stop: {record.asked_to_stop}"
-    return Cell(clean(outcome), "dim")
+        outcome = record.asked_to_stop
+        outcome = outcome if outcome.startswith("pruned") else f"asked to stop: {outcome}"
+    metrics = " ".join(f"{name}={value}" for name, value in _key_metrics(record))
+    if metrics and not outcome:
+        return clean(metrics)
+    if not outcome and record.result is not None:
+        return value
+    return Cell(clean(f"{metrics}  {outcome}".strip()), "dim")
 
 
-def _short_value(value: object) -> str:
+def _short_number(text: str) -> str:
+    """Shorten a float to six significant digits. Other values stay as they are."""
+    try:
+        is_float = not text.lstrip("-").isdigit()
+        return f"{float(text):.6g}" if is_float and len(text) > _LONG_NUMBER else text
+    except ValueError:
+        return text
+
+
+def _printed_error(record: TrialRecord) -> str:
+    """Return the last line of the traceback that a program printed, or an empty string."""
+    lines = record.cause.lines if record.cause is not None else ()
+    if not any(line.startswith("Traceback (most recent call last)") for line in lines):
+        return ""
+    return next((line for line in reversed(lines) if _EXCEPTION.match(line)), "")
+
+
+def _key_metrics(record: TrialRecord) -> list[tuple[str, str]]:
+    """Return the last values of two metrics that the program reported, validation first."""
+    from windlass.model.records import own_metrics
+
+    finals = [(name, summary.last) for name, summary in own_metrics(record.metrics).items()]
+    finals.sort(key=lambda metric: not _VALIDATION.search(metric[0]))
+    return [(name, f"{value:.4g}") for name, value in finals if value is not None][:_MOST_METRICS]
+
+
+def short_value(value: object) -> str:
+    """Format the value of a parameter."""
+    if isinstance(value, float):
+        return _short_number(repr(value))
     is_plain = isinstance(value, str) and value and not set(value) & set(" \t\n='\"")
     return str(value) if is_plain else repr(value)

@@ -81,6 +81,51 @@ def test_ls_prints_plain_aligned_columns_newest_first(module_shell: Shell) -> No
     assert "exit code 3" in rows[0]
 
 
+@pytest.mark.finding("U16")
+def test_ls_shows_a_useful_outcome_and_the_requested_columns(shell: Shell) -> None:
+    shell.write("plain.py", """
+        import windlass as wl
+        for step in range(2):
+            wl.report(step, loss=1 / 3, val_loss=2 / 3, step_time=0.5)
+    """)  # fmt: skip
+    shell.write("broken.py", "print('starts')\nraise KeyError('lr')\n")
+    shell.write("pruned.py", """
+        import windlass as wl
+
+        @wl.run(cpus=0.1)
+        def search(lr):
+            wl.report(1, loss=lr)
+            while not wl.should_stop():
+                pass
+
+        if __name__ == "__main__":
+            search.submit(1 / 3).ask_to_stop("pruned at step 1: not among the best").wait()
+            wl.run(lambda: 1 / 3)()
+    """)  # fmt: skip
+    shell.good("run", "plain.py")
+    assert shell("run", "broken.py").returncode == 1
+    assert shell.start(sys.executable, "pruned.py").returncode == 0
+    head, number, pruned, broken, plain = shell.good("ls").splitlines()
+    outcome = head.index("OUTCOME")
+    assert number[outcome:] == "0.333333"
+    assert "  PRUNED  " in pruned and "lr=0.333333" in pruned
+    assert pruned[outcome:] == "loss=0.3333  pruned at step 1: not among the best"
+    assert broken[outcome:] == "KeyError: 'lr'"
+    assert plain[outcome:] == "val_loss=0.6667 loss=0.3333"
+
+    listed = shell.good("ls", "--columns", "id,hparams.lr,loss.max,state", "-n", "2")
+    assert [line.split() for line in listed.splitlines()] == [
+        ["ID", "LR", "LOSS", "MAX", "STATE"],
+        ["4", "-", "-", "SUCCEEDED"],
+        ["3", "0.333333", "0.333333", "PRUNED"],
+    ]
+    done = shell("ls", "--columns", "id,los")
+    assert "No trial in this list has a metric 'los'. Columns are metrics, hparams." in done.stderr
+
+    metrics = shell.good("metrics", "1").splitlines()
+    assert [line.split()[0] for line in metrics] == ["METRIC", "loss", "step_time", "val_loss"]
+
+
 def test_ls_filters_trials(module_shell: Shell) -> None:
     shell = module_shell
     assert [t["id"] for t in shell.json("ls", "--state", "failed")] == [4, 3]

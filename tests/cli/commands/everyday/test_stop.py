@@ -77,13 +77,13 @@ def test_ls_marks_trials_with_a_pending_request_to_stop(shell: Shell) -> None:
             return value
 
         for value in (None, "found"):
-            until_asked.submit(value).ask_to_stop("pruned at step 1").wait()
+            until_asked.submit(value).ask_to_stop("the loss is not finite").wait()
     """)  # fmt: skip
     done = shell.start(sys.executable, "asked.py")
     assert done.returncode == 0, done.stderr
     _, with_value, without = shell.good("ls", "-n", "2").splitlines()
     assert with_value.endswith("  'found'")
-    assert without.endswith("  asked to stop: pruned at step 1")
+    assert without.endswith("  asked to stop: the loss is not finite")
 
 
 def test_with_ask_a_program_ends_by_itself(shell: Shell) -> None:

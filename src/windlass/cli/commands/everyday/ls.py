@@ -33,6 +33,7 @@ _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duratio
     epilog=examples(
         "windlass ls --state failed --since 1d",
         "windlass ls -e rates --sort loss",
+        "windlass ls --columns id,state,hparams.lr,loss,loss.min",
         'windlass ls --where "hparams.lr < 0.1 and metrics.loss.min < 0.3"',
         "windlass ls --experiments",
     ),
@@ -59,6 +60,12 @@ _PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duratio
     "--sort",
     metavar="NAME",
     help="Sort by created, duration, hparams.lr, loss, loss.min, … -NAME: descending.",
+)
+@click.option(
+    "-c",
+    "--columns",
+    metavar="NAME,...",
+    help="Print these columns: id, state, hparams.lr, loss, loss.min, host, …",
 )
 @click.option("-u", "--user", metavar="NAME", help="Trials of a user.")
 @click.option(
@@ -94,6 +101,7 @@ def command(
     labels: tuple[str, ...],
     where: str | None,
     sort: str | None,
+    columns: str | None,
     user: str | None,
     kinds: tuple[str, ...],
     since: str | None,
@@ -107,7 +115,7 @@ def command(
     """List trials, newest first, with state, parameters and outcome."""
     from windlass.client.client import default_client
 
-    if experiments and (experiment or where or kinds or since):
+    if experiments and (experiment or where or kinds or since or columns):
         raise click.UsageError(
             "With --experiments the filters are --state, --label, --user, --project, --archived.",
             ctx,
@@ -125,7 +133,7 @@ def command(
     else:
         query = TrialQuery(
             experiment, list(states), labels, where, user, list(kinds), since, project, archived,
-            sort,
+            sort, columns,
         )  # fmt: skip
         _list_trials(default_client(), query, wanted, as_json=as_json)
 
@@ -143,12 +151,14 @@ class TrialQuery(NamedTuple):
     project: str | None
     archived: bool
     sort: str | None  # not a filter
+    columns: str | None  # not a filter
 
 
 def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_json: bool) -> None:
     from windlass.cli.output.json import print_json_array
-    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.table import print_table
     from windlass.cli.output.text import is_terminal, paint, print_message, warnings_as_messages
+    from windlass.cli.output.trial_columns import trial_columns, trial_row
     from windlass.client.resources.trial.list_query import list_trials
 
     experiment = query.experiment
@@ -175,37 +185,54 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
         print_json_array(trial.record for trial in itertools.islice(rest, limit))
         return
     if first is None:
-        is_filtered = any(query[:-1]) or _has_archived(client)
+        is_filtered = any(query[:-2]) or _has_archived(client)
         print_message(
             "No trial matches. To list all trials: windlass ls --all" if is_filtered else _NOTHING
         )
         return
     records = [first.record, *(trial.record for trial in trials)]
     now = time.time()
-    columns = [
-        Column("ID", is_number=True),
-        Column("NAME", shrinks=True),
-        Column("STATE"),
-        Column("PARAMETERS", shrinks=True),
-        Column("TOOK", is_number=True),
-        Column("CREATED", is_number=True),
-        Column("OUTCOME", shrinks=True),
-    ]
     shown = records[:limit]
-    rows: list[Row] = [_trial_row(record, now) for record in shown]
-    if (metric := sorted_metric(query.sort or "")) is not None:
-        from windlass.cli.output.text import clean
-
-        columns.insert(-1, Column(clean(" ".join(metric)).strip().upper(), is_number=True))
-        cells = [_format_metric(record, *metric) for record in shown]
-        rows = [[*row[:-1], cell, row[-1]] for row, cell in zip(rows, cells, strict=True)]
-    print_table(*_with_labels(columns, rows, shown))
+    columns = trial_columns(_column_names(query, shown))
+    print_table(
+        [column.column for column in columns],
+        [trial_row(columns, record, now) for record in shown],
+    )
     _mention_rest(len(records), limit, "trial", "windlass ls --all", is_sorted=bool(query.sort))
     named = _find_experiments(client, experiment) if is_terminal(sys.stdout) else []
     if len(named) > 1:
         several = ", ".join(str(experiment.id) for experiment in reversed(named))
         text = f"Several experiments have this name: {several}. One: windlass ls -e {named[0].id}"
         print(paint(text, dim=True))
+
+
+def _column_names(query: TrialQuery, records: Sequence[TrialRecord]) -> list[str]:
+    """Return the names of the requested columns, or of the default columns for these trials."""
+    from windlass.cli.output.trial_columns import DEFAULT, sorted_metric
+
+    if query.columns:
+        return _split_names(query.columns, records)
+    names = list(DEFAULT)
+    if sorted_metric(query.sort or "") is not None:
+        names.insert(-1, (query.sort or "").removeprefix("-"))
+    return [*names, "labels"] if any(record.labels for record in records) else names
+
+
+def _split_names(columns: str, records: Sequence[TrialRecord]) -> list[str]:
+    """Split the names of columns. Mention each metric that none of the trials has reported."""
+    from windlass.cli.output.text import print_message
+    from windlass.cli.output.trial_columns import column_names, sorted_metric
+
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    for name in names:
+        metric, _ = sorted_metric(name) or ("", "")
+        is_metric = metric and name not in column_names()
+        if is_metric and not any(metric in record.metrics for record in records):
+            print_message(
+                f"No trial in this list has a metric {metric!r}. Columns are metrics, "
+                f"hparams.NAME, {', '.join(column_names())}."
+            )
+    return names or ["id"]
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
@@ -267,22 +294,6 @@ def _with_labels(
     return [*columns, Column("LABELS", shrinks=True)], wider
 
 
-def _trial_row(record: TrialRecord, now: float) -> Row:
-    from windlass.cli.output.table import Cell
-    from windlass.cli.output.text import clean, format_ago, state_colour
-    from windlass.cli.output.trial_cells import format_run_time, outcome_of, short_params
-
-    return [
-        str(record.id),
-        clean(full_name(record)),
-        Cell(_state(record), state_colour(record.state)),
-        short_params(record.params),
-        format_run_time(record, now),
-        Cell(format_ago(record.created, now), "dim"),
-        outcome_of(record),
-    ]
-
-
 def _experiment_row(record: ExperimentRecord, now: float) -> Row:
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean, format_ago
@@ -291,58 +302,6 @@ def _experiment_row(record: ExperimentRecord, now: float) -> Row:
     name = record.name if record.project == "default" else f"{record.project}/{record.name}"
     created = Cell(format_ago(record.created, now), "dim")
     return [str(record.id), clean(name), str(record.trials), states, created]
-
-
-def _state(record: TrialRecord) -> str:
-    """Format the state of a trial. While the trial runs, add its progress and running replicas."""
-    from windlass.client.resources.trial.replicas import replicas_of
-
-    replicas = replicas_of(record)
-    if record.state.is_final:
-        return record.state.value
-    parts = [record.state.value]
-    if len(replicas) > 1:
-        up = sum(replica.phase in ("Running", "Succeeded") for replica in replicas)
-        parts.append(f"{up}/{len(replicas)}")
-    if record.progress is not None:
-        parts.append(f"{record.progress:.0%}")
-    return " ".join(parts)
-
-
-def sorted_metric(sort: str) -> tuple[str, str] | None:
-    """Split a sort order into the name of a metric and an aspect such as "min".
-
-    The aspect "" means the last value. Returns None if the order is not by a metric.
-
-    >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
-    (('val/loss', 'min'), ('a.b', ''))
-    >>> sorted_metric("loss"), sorted_metric("hparams.lr"), sorted_metric("-created")
-    (('loss', ''), None, None)
-    """
-    text = sort.removeprefix("-")
-    head, _, rest = text.partition(".")
-    if not text or text in _PLAIN or head in ("hparams", "params"):
-        return None
-    rest = rest if head == "metrics" else text
-    name, _, aspect = rest.rpartition(".")
-    if not name or aspect not in ("last", "min", "max", "mean", "count"):
-        name, aspect = rest, ""
-    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
-        name = name[1:-1].replace(name[0] * 2, name[0])
-    return name, "" if aspect == "last" else aspect
-
-
-def _format_metric(record: TrialRecord, name: str, aspect: str) -> str:
-    summary = record.metrics.get(name)
-    value = None if summary is None else getattr(summary, aspect or "last")
-    return "-" if value is None else f"{float(value):.6g}"
-
-
-def full_name(record: TrialRecord) -> str:
-    """Return the name of a trial. If its experiment has another name, that name comes first."""
-    if record.name == record.experiment or not record.experiment:
-        return record.name
-    return f"{record.experiment}/{record.name}"
 
 
 def _mention_rest(

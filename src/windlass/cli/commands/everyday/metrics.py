@@ -322,11 +322,18 @@ def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
 
 
 def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
-    """Print a summary of each reported metric. Print nothing if no metric was reported."""
+    """Print a summary of each metric that the programs reported.
+
+    Trials without such metrics show the metrics of the system, which Windlass records.
+    """
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import clean, paint
+    from windlass.model.records import own_metrics
 
-    if not any(record.metrics for record in records):
+    shown = {record.id: own_metrics(record.metrics) for record in records}
+    if not any(shown.values()):
+        shown = {record.id: dict(record.metrics) for record in records}
+    if not any(shown.values()):
         return
     several = len(records) > 1
     indent = "" if is_alone else "  "
@@ -348,7 +355,7 @@ def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
             str(summary.count),
         ]
         for record in records
-        for name, summary in record.metrics.items()
+        for name, summary in shown[record.id].items()
     ]
     print_table(columns, rows)
 

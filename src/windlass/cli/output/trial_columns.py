@@ -1,0 +1,140 @@
+"""The columns of a table of trials, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from windlass.cli.output.table import Cell, Column, Row
+from windlass.cli.output.text import clean, format_ago, state_colour
+from windlass.cli.output.trial_cells import (
+    format_run_time,
+    format_summary,
+    outcome_of,
+    short_params,
+    short_value,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from windlass.model.records import TrialRecord
+
+DEFAULT = ("id", "name", "state", "params", "took", "created", "outcome")
+_SORTS = ("id", "name", "state", "user", "created", "started", "ended", "duration")
+
+
+class TrialColumn(NamedTuple):
+    """A column with a function that formats its cell of a trial at a time."""
+
+    column: Column
+    cell: Callable[[TrialRecord, float], str | Cell]
+
+
+def _moment(moment: float | None, now: float) -> Cell:
+    return Cell("-" if moment is None else format_ago(moment, now), "dim")
+
+
+_COLUMNS = {
+    "id": TrialColumn(Column("ID", is_number=True), lambda trial, _: str(trial.id)),
+    "name": TrialColumn(Column("NAME", shrinks=True), lambda trial, _: clean(full_name(trial))),
+    "state": TrialColumn(
+        Column("STATE"), lambda trial, _: Cell(state_of(trial), state_colour(trial.state))
+    ),
+    "params": TrialColumn(
+        Column("PARAMETERS", shrinks=True), lambda trial, _: short_params(trial.params)
+    ),
+    "took": TrialColumn(Column("TOOK", is_number=True), format_run_time),
+    "created": TrialColumn(
+        Column("CREATED", is_number=True), lambda trial, now: _moment(trial.created, now)
+    ),
+    "started": TrialColumn(
+        Column("STARTED", is_number=True), lambda trial, now: _moment(trial.started, now)
+    ),
+    "ended": TrialColumn(
+        Column("ENDED", is_number=True), lambda trial, now: _moment(trial.ended, now)
+    ),
+    "outcome": TrialColumn(Column("OUTCOME", shrinks=True), lambda trial, _: outcome_of(trial)),
+    "labels": TrialColumn(
+        Column("LABELS", shrinks=True), lambda trial, _: clean(", ".join(trial.labels))
+    ),
+    "experiment": TrialColumn(
+        Column("EXPERIMENT", shrinks=True), lambda trial, _: clean(trial.experiment)
+    ),
+    "project": TrialColumn(Column("PROJECT", shrinks=True), lambda trial, _: clean(trial.project)),
+    "kind": TrialColumn(Column("KIND"), lambda trial, _: trial.kind.value),
+    "user": TrialColumn(
+        Column("USER", shrinks=True), lambda trial, _: clean(trial.provenance.user or "-")
+    ),
+    "host": TrialColumn(
+        Column("HOST", shrinks=True),
+        lambda trial, _: clean(trial.attempts[-1].node if trial.attempts else "-"),
+    ),
+}
+
+
+def trial_columns(names: Sequence[str]) -> list[TrialColumn]:
+    """Return the columns with these names. A name is a field, `hparams.NAME` or a metric."""
+    return [_COLUMNS.get(name) or _param_column(name) or _metric_column(name) for name in names]
+
+
+def column_names() -> list[str]:
+    """Return the names of the columns that every trial has."""
+    return list(_COLUMNS)
+
+
+def trial_row(columns: Sequence[TrialColumn], trial: TrialRecord, now: float) -> Row:
+    """Format the cells of a trial."""
+    return [column.cell(trial, now) for column in columns]
+
+
+def sorted_metric(sort: str) -> tuple[str, str] | None:
+    """Parse the metric and aspect of a sort order. The default aspect is the last value.
+
+    >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
+    (('val/loss', 'min'), ('a.b', ''))
+    >>> sorted_metric("loss"), sorted_metric("hparams.lr"), sorted_metric("-created")
+    (('loss', ''), None, None)
+    """
+    text = sort.removeprefix("-")
+    head, _, rest = text.partition(".")
+    if not text or text in _SORTS or head in ("hparams", "params"):
+        return None
+    rest = rest if head == "metrics" else text
+    name, _, aspect = rest.rpartition(".")
+    if not name or aspect not in ("last", "min", "max", "mean", "count"):
+        name, aspect = rest, ""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'":
+        name = name[1:-1].replace(name[0] * 2, name[0])
+    return name, "" if aspect == "last" else aspect
+
+
+def full_name(trial: TrialRecord) -> str:
+    """Return the name of a trial. If its experiment has another name, that name comes first."""
+    if trial.name == trial.experiment or not trial.experiment:
+        return trial.name
+    return f"{trial.experiment}/{trial.name}"
+
+
+def _param_column(name: str) -> TrialColumn | None:
+    head, _, path = name.partition(".")
+    if head not in ("hparams", "params") or not path:
+        return None
+
+    def cell(trial: TrialRecord, _now: float) -> str:
+        value: object = trial.params
+        for part in [path] if path in trial.params else path.split("."):
+            if not isinstance(value, dict) or part not in value:
+                return "-"
+            value = value[part]
+        return clean(short_value(value))
+
+    return TrialColumn(Column(clean(path).upper(), shrinks=True), cell)
+
+
+def _metric_column(name: str) -> TrialColumn:
+    metric, aspect = sorted_metric(name) or (name, "")
+
+    def cell(trial: TrialRecord, _now: float) -> str:
+        return format_summary(trial, metric, aspect)
+
+    return TrialColumn(Column(clean(f"{metric} {aspect}").strip().upper(), is_number=True), cell)
