@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
     from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import Deadlock as Deadlock
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
     from windlass.model.errors import KubernetesError as KubernetesError
@@ -206,6 +207,7 @@ _WHERE = {
     "ExperimentDiff": "windlass.comparison.experiments",
     "Table": "windlass.comparison.tables",
     "Conflict": "windlass.model.errors",
+    "Deadlock": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
     "KubernetesError": "windlass.model.errors",
